@@ -1,0 +1,3 @@
+//! The repository's chores: `cargo xtask <chore>`.
+
+fn main() {}
