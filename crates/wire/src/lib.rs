@@ -1,1 +1,3 @@
 //! Kubernetes objects as bytes.
+
+pub mod schema;

@@ -1,0 +1,196 @@
+//! What a schema entry says. Plain data: the parser fills it, everybody else only reads.
+
+use super::Schema;
+
+/// One protobuf message of a Kubernetes API.
+#[derive(Debug)]
+pub struct Message {
+    /// The protobuf name, e.g. `k8s.io.api.core.v1.Pod`.
+    pub name: &'static str,
+    /// How the message looks in JSON: an object of its fields, or one of the special forms.
+    pub shape: Shape,
+    /// The fields, ascending by number. Numbers are mostly dense from 1, which [`Message::field`] makes use of.
+    pub fields: Box<[Field]>,
+    /// Indexes into `fields`, sorted by JSON name; inlined messages have no name and are not in it.
+    pub(super) by_name: Box<[u16]>,
+}
+
+/// One field of a [`Message`].
+#[derive(Debug)]
+pub struct Field {
+    /// The protobuf field number.
+    pub number: u32,
+    /// The JSON name; empty when the field is inlined.
+    pub name: &'static str,
+    /// The type of the field, or of its elements.
+    pub ty: Type,
+    /// The Go field is a pointer: absent means `nil`, and present is written even when zero.
+    pub pointer: bool,
+    /// JSON leaves the field out when it is `false`, `0`, `""`, `nil` or an empty list or map (never for a struct).
+    pub omit_empty: bool,
+    /// JSON leaves the field out when it is the zero value of its type, structs included.
+    pub omit_zero: bool,
+    /// The message's fields appear in JSON among the fields of the message that holds it.
+    pub inline: bool,
+    /// How a strategic merge patch treats the field.
+    pub patch: Patch,
+    /// How server-side apply treats the field.
+    pub apply: Apply,
+}
+
+/// Type of a field: how many, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// One value, a list of them, or a map from strings to them.
+    pub cardinality: Cardinality,
+    /// The value's type.
+    pub scalar: Scalar,
+}
+
+/// How many values a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cardinality {
+    /// One value.
+    One,
+    /// A list: a repeated field.
+    List,
+    /// A map with string keys: a repeated field of entries `{key = 1, value = 2}`.
+    Map,
+}
+
+/// Type of a single value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// A boolean.
+    Bool,
+    /// A 32-bit signed integer (varint).
+    Int32,
+    /// A 64-bit signed integer (varint).
+    Int64,
+    /// A 32-bit unsigned integer (varint).
+    Uint32,
+    /// A 64-bit unsigned integer (varint).
+    Uint64,
+    /// A 32-bit float.
+    Float,
+    /// A 64-bit float.
+    Double,
+    /// A string.
+    String,
+    /// Bytes; base64 in JSON.
+    Bytes,
+    /// Another message, by its place in the table: see [`Schema::message_at`].
+    Message(u16),
+}
+
+/// How a message looks in JSON. Everything but [`Shape::Object`] has a form of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An object with the message's fields.
+    Object,
+    /// `metav1.Time`: `{seconds = 1, nanos = 2}`, an RFC 3339 string with whole seconds; the zero time is `null`.
+    Time,
+    /// `metav1.MicroTime`: as `Time`, with six digits of fraction.
+    MicroTime,
+    /// `metav1.Duration`: `{duration = 1}` in nanoseconds, in JSON a string as Go prints it (`1h0m0s`).
+    Duration,
+    /// `resource.Quantity`: `{string = 1}`, a string.
+    Quantity,
+    /// `intstr.IntOrString`: `{type = 1, intVal = 2, strVal = 3}`, a number or a string.
+    IntOrString,
+    /// `runtime.RawExtension`, `metav1.FieldsV1`, apiextensions' `JSON`: `{raw = 1}` holding JSON text, embedded as it is.
+    RawJson,
+    /// A named list of strings (`metav1.Verbs`, `ExtraValue`): `{items = 1}`, an array of strings.
+    StringList,
+    /// `JSONSchemaPropsOrBool`: `{allows = 1, schema = 2}`, a boolean or the schema.
+    SchemaOrBool,
+    /// `JSONSchemaPropsOrArray`: `{schema = 1, jSONSchemas = 2}`, a schema or an array of them.
+    SchemaOrArray,
+    /// `JSONSchemaPropsOrStringArray`: `{schema = 1, property = 2}`, a schema or an array of strings.
+    SchemaOrStrings,
+}
+
+/// A field's treatment in a strategic merge patch (struct tags `patchStrategy`, `patchMergeKey`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// The strategy named by the type; [`PatchStrategy::Replace`] when it names none.
+    pub strategy: PatchStrategy,
+    /// `retainKeys`: keys absent from the patch's `$retainKeys` list are removed.
+    pub retain_keys: bool,
+    /// The key by which elements of a merged list are matched; `None` for lists of scalars.
+    pub merge_key: Option<&'static str>,
+}
+
+/// Strategy of a strategic merge patch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchStrategy {
+    /// The patch's value takes the place of the old one (objects still merge).
+    #[default]
+    Replace,
+    /// Lists are merged by their key.
+    Merge,
+}
+
+/// A field's treatment by server-side apply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Apply {
+    /// For lists: how elements are told apart. `None` where the field is no list.
+    pub list: Option<ListType>,
+    /// For maps and objects: merged member by member, or owned as one. `None` where it is neither.
+    pub map: Option<MapType>,
+}
+
+/// How server-side apply tells a list's elements apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// The list is owned as a whole.
+    Atomic,
+    /// The elements are scalars and each is owned by itself.
+    Set,
+    /// The elements are objects, matched by these keys; a key with a default may be absent
+    /// (the default is JSON text, e.g. `"TCP"` with its quotes).
+    Map(Box<[(&'static str, Option<&'static str>)]>),
+}
+
+/// How server-side apply owns a map or an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapType {
+    /// Each member by itself.
+    Granular,
+    /// As a whole.
+    Atomic,
+}
+
+// === impl Message ===
+
+impl Message {
+    /// The field with this protobuf number.
+    #[inline]
+    pub fn field(&self, number: u32) -> Option<&Field> {
+        let guess = (number as usize).wrapping_sub(1);
+        match self.fields.get(guess) {
+            Some(field) if field.number == number => Some(field),
+            _ => {
+                let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
+                self.fields.get(at)
+            }
+        }
+    }
+
+    /// The field with this JSON name, if it is one of the message's own (not of an inlined message).
+    pub fn field_named(&self, name: &str) -> Option<&Field> {
+        let at = self.by_name.binary_search_by_key(&name, |&at| self.fields[at as usize].name).ok()?;
+        self.fields.get(self.by_name[at] as usize)
+    }
+}
+
+impl Type {
+    /// The message this type refers to, if it refers to one.
+    #[inline]
+    pub fn message(self, schema: &'static Schema) -> Option<&'static Message> {
+        match self.scalar {
+            Scalar::Message(at) => Some(schema.message_at(at)),
+            _ => None,
+        }
+    }
+}
