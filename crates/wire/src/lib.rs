@@ -2,10 +2,16 @@
 
 mod encoding;
 mod error;
+pub mod head;
+mod json;
 mod limits;
+pub mod projection;
 pub mod proto;
 pub mod schema;
+mod type_meta;
 
 pub use encoding::Encoding;
 pub use error::{Error, Result};
+pub use head::{Head, Labels, OwnerReference, Owners};
 pub use limits::{Limit, Limits};
+pub use type_meta::TypeMeta;

@@ -1,0 +1,1 @@
+//! Field paths: `spec.nodeName`, `metadata.labels['app']`, read from the bytes.
