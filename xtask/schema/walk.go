@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -56,6 +57,8 @@ func walkAll(scheme *runtime.Scheme) table {
 	for _, k := range kinds {
 		w.message(k.goType)
 	}
+	// No built-in kind has a Duration, but component configurations and custom types do.
+	w.message(reflect.TypeFor[metav1.Duration]())
 	addApply(scheme, w.messages)
 
 	t := table{kinds: kinds}
