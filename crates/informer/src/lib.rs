@@ -2,6 +2,7 @@
 
 mod key;
 pub mod queue;
+pub mod reflector;
 pub mod source;
 mod version;
 
