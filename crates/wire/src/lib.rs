@@ -3,6 +3,9 @@
 mod encoding;
 mod error;
 pub mod head;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod json;
 mod limits;
 pub mod path;
