@@ -5,6 +5,9 @@ pub mod envelope;
 mod error;
 pub mod frame;
 pub mod head;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod json;
 mod limits;
 mod object;
