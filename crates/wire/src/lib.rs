@@ -1,7 +1,9 @@
 //! Kubernetes objects as bytes.
 
+pub mod de;
 mod encoding;
 mod error;
+mod forms;
 mod limits;
 pub mod proto;
 pub mod schema;
