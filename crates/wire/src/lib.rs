@@ -1,10 +1,14 @@
 //! Kubernetes objects as bytes.
 
+pub mod de;
 mod encoding;
+pub mod envelope;
 mod error;
+mod forms;
 pub mod head;
 mod json;
 mod limits;
+mod object;
 pub mod path;
 pub mod projection;
 pub mod proto;
@@ -15,5 +19,7 @@ pub use encoding::Encoding;
 pub use error::{Error, Result};
 pub use head::{Head, Labels, OwnerReference, Owners};
 pub use limits::{Limit, Limits};
+pub use object::{ObjectReader, RawObject};
 pub use path::FieldPath;
+pub use projection::Projection;
 pub use type_meta::TypeMeta;
