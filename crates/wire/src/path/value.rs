@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::items::{Items, entries};
-use super::wire::Wire;
+use serde::Deserialize;
+
+use super::wire::{Items, entry};
+use crate::de::{Deserializer, UnknownFields};
 use crate::error::{Error, Result};
 use crate::json::{Kind, Value};
 use crate::schema::{Message, Scalar};
@@ -34,11 +36,22 @@ pub struct Fragment<'a>(pub(super) Inner<'a>);
 #[derive(Clone, Debug)]
 pub(super) enum Inner<'a> {
     Json(&'a [u8]),
-    Message { message: &'static Message, bytes: &'a [u8] },
+    Message {
+        message: &'static Message,
+        bytes: &'a [u8],
+    },
     /// The elements are the fields `number` of the message `bytes`.
-    List { bytes: &'a [u8], number: u32, scalar: Scalar },
+    List {
+        bytes: &'a [u8],
+        number: u32,
+        scalar: Scalar,
+    },
     /// The entries are the fields `number` of the message `bytes`.
-    Map { bytes: &'a [u8], number: u32, scalar: Scalar },
+    Map {
+        bytes: &'a [u8],
+        number: u32,
+        scalar: Scalar,
+    },
 }
 
 // === impl FieldValue ===
@@ -97,11 +110,11 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// An integral double is printed by Go without a fraction.
-    pub(super) fn from_double(value: f64) -> Result<Self> {
-        let integer = value as i64;
-        if integer as f64 == value && value.abs() < 1e18 {
-            Ok(Self::Int(integer))
+    /// Go prints a whole number without a fraction.
+    pub(super) fn from_float(value: f64) -> Result<Self> {
+        const WHOLE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+        if value.trunc() == value && WHOLE.contains(&value) && (value != 0.0 || value.is_sign_positive()) {
+            Ok(Self::Int(value as i64))
         } else if value.is_finite() {
             Ok(Self::Float(value))
         } else {
@@ -126,13 +139,15 @@ impl Fragment<'_> {
             Inner::Json(text) => {
                 serde_json::from_slice(text).map_err(|error| Error::Value(format!("malformed JSON: {error}")))
             }
-            Inner::Message { message, bytes } => todo!("{} {}", message.name, bytes.len()),
+            Inner::Message { message, bytes } => serde_json::Value::deserialize(
+                Deserializer::new(bytes, message).unknown_fields(UnknownFields::Reject),
+            ),
             Inner::List { bytes, number, scalar } => {
                 Items::new(bytes, number, scalar).map(|item| item?.value(scalar)?.to_value()).collect()
             }
-            Inner::Map { bytes, number, scalar } => entries(bytes, number, scalar)
-                .map(|entry| {
-                    let (key, value) = entry?;
+            Inner::Map { bytes, number, scalar } => Items::new(bytes, number, scalar)
+                .map(|item| {
+                    let (key, value) = entry(item?.bytes()?, scalar)?;
                     Ok((key.to_owned(), value.value(scalar)?.to_value()?))
                 })
                 .collect(),

@@ -3,8 +3,8 @@
 //! Copying goes over each level once. What is kept is copied in runs as long as possible; a message that loses something
 //! is written behind room for its length, which is filled in afterwards (it can only have become shorter).
 
-use super::tree::{Fate, Leaf, Node};
 use super::Projection;
+use super::tree::{Fate, Leaf, Node};
 use crate::error::Result;
 use crate::proto::{Reader, varint_len};
 use crate::schema::{Cardinality, Message, Schema, Shape, Type};
@@ -29,7 +29,10 @@ enum Action {
     /// Each of the field's messages is copied by a level of its own.
     Message(Level),
     /// Entries of a map fare by their keys; `Message` levels here are for the whole entry.
-    Map { keys: Vec<(Box<str>, Action)>, others: Leaf },
+    Map {
+        keys: Vec<(Box<str>, Action)>,
+        others: Leaf,
+    },
 }
 
 /// Field 1 of every Kubernetes object is its `ObjectMeta`.
@@ -106,7 +109,8 @@ impl Level {
         loop {
             let start = reader.position();
             let Some(tag) = reader.tag()? else { break };
-            let action = self.fields.iter().find(|(number, _)| *number == tag.number).map(|(_, action)| action);
+            let action =
+                self.fields.iter().find(|(number, _)| *number == tag.number).map(|(_, action)| action);
             let behind_tag = reader.position();
             match action {
                 None if self.others == Leaf::Keep => reader.skip(tag.wire_type)?,
@@ -125,7 +129,10 @@ impl Level {
                 Some(Action::Map { keys, others }) => {
                     let entry = reader.expect_bytes(tag)?;
                     let key = entry_key(entry)?;
-                    match keys.binary_search_by(|(name, _)| (**name).as_bytes().cmp(key)).map(|at| &keys[at].1) {
+                    match keys
+                        .binary_search_by(|(name, _)| (**name).as_bytes().cmp(key))
+                        .map(|at| &keys[at].1)
+                    {
                         Err(_) if *others == Leaf::Keep => continue,
                         Ok(Action::Leaf(Leaf::Keep)) => continue,
                         Ok(Action::Message(level)) => {
