@@ -24,7 +24,8 @@ pub struct InvalidKey(String);
 impl Key {
     /// From a namespace (empty for cluster-scoped objects) and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
-        let text = if namespace.is_empty() { Arc::from(name) } else { Arc::from(format!("{namespace}/{name}")) };
+        let text =
+            if namespace.is_empty() { Arc::from(name) } else { Arc::from(format!("{namespace}/{name}")) };
         Self { text }
     }
 

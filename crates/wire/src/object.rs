@@ -46,12 +46,7 @@ pub struct ObjectReader {
 impl RawObject {
     /// What is known of the object without decoding it.
     pub fn head(&self) -> Head<'_> {
-        Head {
-            bytes: &self.bytes,
-            encoding: self.encoding,
-            type_meta: &self.type_meta,
-            spans: &self.spans,
-        }
+        Head { bytes: &self.bytes, encoding: self.encoding, type_meta: &self.type_meta, spans: &self.spans }
     }
 
     /// The kept bytes: no envelope, no apiVersion, no kind.
@@ -164,10 +159,11 @@ impl ObjectReader {
     }
 
     fn type_or_expected(&self, type_meta: Option<&TypeMeta>) -> Result<TypeMeta> {
-        type_meta
-            .or(self.expected.as_ref())
-            .cloned()
-            .ok_or(Error::malformed("object", 0, "it carries no apiVersion and kind, and none was expected"))
+        type_meta.or(self.expected.as_ref()).cloned().ok_or(Error::malformed(
+            "object",
+            0,
+            "it carries no apiVersion and kind, and none was expected",
+        ))
     }
 
     pub(crate) fn intern(&mut self, api_version: &str, kind: &str) -> TypeMeta {

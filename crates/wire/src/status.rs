@@ -171,7 +171,8 @@ impl Status {
         const TEXT: &str = "Too large resource version";
         self.causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
             || (self.reason == "Timeout"
-                && (self.message.contains(TEXT) || self.causes.iter().any(|cause| cause.message.contains(TEXT))))
+                && (self.message.contains(TEXT)
+                    || self.causes.iter().any(|cause| cause.message.contains(TEXT))))
     }
 
     /// 429: the server is overloaded.

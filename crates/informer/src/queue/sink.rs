@@ -60,10 +60,7 @@ pub trait Sink: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the sink is closed.
-    fn begin_replace(
-        &self,
-        scope: Scope,
-    ) -> impl Future<Output = Result<Self::Replace, SinkError>> + Send;
+    fn begin_replace(&self, scope: Scope) -> impl Future<Output = Result<Self::Replace, SinkError>> + Send;
 }
 
 /// A new state of one scope, as it is being received.
@@ -81,10 +78,7 @@ pub trait Replace: Send {
     ///
     /// # Errors
     /// If the sink is closed.
-    fn commit(
-        self,
-        resource_version: &str,
-    ) -> impl Future<Output = Result<Committed, SinkError>> + Send;
+    fn commit(self, resource_version: &str) -> impl Future<Output = Result<Committed, SinkError>> + Send;
 }
 
 /// What a committed replace amounted to.

@@ -38,18 +38,26 @@ impl Input {
         self.rest() == 0 && (self.carry.is_empty() || self.carry_done) && self.varint.1 == 0
     }
 
-    /// The next `n` bytes in one piece; `None` until there are that many.
-    pub(crate) fn take(&mut self, n: usize) -> Option<&[u8]> {
+    /// Whether the next `n` bytes are there; if so, `piece(n)` gives them.
+    pub(crate) fn has(&mut self, n: usize) -> bool {
         self.let_go_of_carry();
         if self.carry.is_empty() && self.rest() >= n {
-            self.at += n;
-            return Some(&self.chunk[self.at - n..self.at]);
+            return true;
         }
         let missing = (n - self.carry.len()).min(self.rest());
         self.carry.extend_from_slice(&self.chunk[self.at..self.at + missing]);
         self.at += missing;
-        self.carry_done = self.carry.len() == n;
-        self.carry_done.then_some(&self.carry)
+        self.carry.len() == n
+    }
+
+    /// The next `n` bytes in one piece. Only after `has(n)` was true.
+    pub(crate) fn piece(&mut self, n: usize) -> &[u8] {
+        if self.carry.is_empty() {
+            self.at += n;
+            return &self.chunk[self.at - n..self.at];
+        }
+        self.carry_done = true;
+        &self.carry
     }
 
     /// Passes over up to `n` bytes; gives how many.
@@ -61,23 +69,23 @@ impl Input {
     }
 
     /// A varint, and how many bytes it took; `None` until it is whole.
-    pub(crate) fn varint(&mut self) -> Option<Result<(u64, u64)>> {
+    pub(crate) fn varint(&mut self) -> Result<Option<(u64, u64)>> {
         self.let_go_of_carry();
         while self.rest() > 0 {
             let byte = self.chunk[self.at];
             self.at += 1;
             let (value, count) = &mut self.varint;
             if *count == 9 && byte > 1 {
-                return Some(Err(Error::malformed("protobuf message", self.at, "varint longer than 64 bits")));
+                return Err(Error::malformed("protobuf message", self.at, "varint longer than 64 bits"));
             }
             *value |= u64::from(byte & 0x7f) << (7 * *count);
             *count += 1;
             if byte < 0x80 {
                 let (value, count) = std::mem::take(&mut self.varint);
-                return Some(Ok((value, u64::from(count))));
+                return Ok(Some((value, u64::from(count))));
             }
         }
-        None
+        Ok(None)
     }
 
     fn rest(&self) -> usize {
@@ -103,9 +111,10 @@ mod tests {
         let chunk = Bytes::from_static(b"abcdef");
         let mut input = Input::default();
         input.push(chunk.clone());
-        let piece = input.take(3).unwrap();
-        assert_eq!(piece.as_ptr(), chunk.as_ptr());
-        assert_eq!(input.take(3), Some(&b"def"[..]));
+        assert!(input.has(3));
+        assert_eq!(input.piece(3).as_ptr(), chunk.as_ptr());
+        assert!(input.has(3));
+        assert_eq!(input.piece(3), b"def");
         assert!(input.is_empty());
     }
 
@@ -113,11 +122,13 @@ mod tests {
     fn a_piece_over_a_border_is_joined_and_nothing_more() {
         let mut input = Input::default();
         input.push(Bytes::from_static(b"ab"));
-        assert_eq!(input.take(3), None);
+        assert!(!input.has(3));
         let second = Bytes::from_static(b"cdefg");
         input.push(second.clone());
-        assert_eq!(input.take(3), Some(&b"abc"[..]));
-        assert_eq!(input.take(2).unwrap().as_ptr(), second[1..].as_ptr());
+        assert!(input.has(3));
+        assert_eq!(input.piece(3), b"abc");
+        assert!(input.has(2));
+        assert_eq!(input.piece(2).as_ptr(), second[1..].as_ptr());
         assert_eq!(input.skip(9), 2);
     }
 
@@ -125,10 +136,10 @@ mod tests {
     fn a_varint_may_be_cut_anywhere() {
         let mut input = Input::default();
         input.push(Bytes::from_static(&[0x96]));
-        assert!(input.varint().is_none());
+        assert_eq!(input.varint(), Ok(None));
         assert!(!input.is_empty());
         input.push(Bytes::from_static(&[0x01, 0x05]));
-        assert_eq!(input.varint(), Some(Ok((150, 2))));
-        assert_eq!(input.varint(), Some(Ok((5, 1))));
+        assert_eq!(input.varint(), Ok(Some((150, 2))));
+        assert_eq!(input.varint(), Ok(Some((5, 1))));
     }
 }

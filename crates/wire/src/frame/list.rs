@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::ListHead;
 use super::proto::ListItems;
+use super::stub as json;
 use crate::error::Result;
-use crate::json;
 use crate::object::{ObjectReader, RawObject};
 use crate::{Encoding, TypeMeta};
 
@@ -29,7 +29,7 @@ use crate::{Encoding, TypeMeta};
 pub struct ListDecoder {
     reader: ObjectReader,
     items: Items,
-    /// The items' type as the list's own kind says it; set with the first item.
+    /// The items' type as the list's own kind says it, once that is known.
     item_type: Option<TypeMeta>,
 }
 
@@ -62,19 +62,17 @@ impl ListDecoder {
     /// # Errors
     /// About one item, unless [`Error::is_fatal`](crate::Error::is_fatal) says that the rest cannot be read.
     pub fn next_item(&mut self) -> Option<Result<RawObject>> {
-        if self.item_type.is_none() {
-            self.item_type = item_type(self.head());
-        }
         let Self { reader, items, item_type } = self;
-        let read = match items {
-            Items::Json(body) => {
-                body.next()?.and_then(|text| reader.read(text, Encoding::Json, item_type.as_ref()))
-            }
-            Items::Protobuf(items) => {
-                items.next()?.and_then(|message| reader.read(message, Encoding::Protobuf, item_type.as_ref()))
-            }
+        let (encoding, item) = match items {
+            Items::Json(body) => (Encoding::Json, body.next()?),
+            Items::Protobuf(items) => (Encoding::Protobuf, items.next()?),
         };
-        Some(read)
+        Some(item.and_then(|(head, bytes)| {
+            if item_type.is_none() {
+                *item_type = TypeMeta::new(&head.api_version, &head.kind).item_of_list();
+            }
+            reader.read(bytes, encoding, item_type.as_ref())
+        }))
     }
 
     /// What is known of the list so far. Complete only at the end: JSON may put it behind the items.
@@ -95,8 +93,4 @@ impl ListDecoder {
             Items::Protobuf(items) => items.finish(),
         }
     }
-}
-
-fn item_type(head: &ListHead) -> Option<TypeMeta> {
-    TypeMeta::new(&head.api_version, &head.kind).item_of_list()
 }

@@ -69,26 +69,40 @@ impl WatchFrames {
 
     /// The next frame; `None` until there is one.
     pub(super) fn next(&mut self) -> Option<Result<WatchFrame<'_>>> {
+        match self.advance() {
+            Ok(Some(length)) => Some(watch_event(self.input.piece(length))),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Reads on until a whole frame is there, and gives its length.
+    fn advance(&mut self) -> Result<Option<usize>> {
         loop {
             match self.state {
                 FrameState::Length => {
-                    // `take` gives four bytes when it is asked for four.
-                    let length = u32::from_be_bytes(self.input.take(4)?.try_into().ok()?);
-                    if length as usize > self.object_bytes_max {
-                        self.state = FrameState::Skip(u64::from(length));
-                        return Some(Err(too_large(u64::from(length), self.object_bytes_max)));
+                    if !self.input.has(4) {
+                        return Ok(None);
                     }
-                    self.state = FrameState::Body(length as usize);
+                    let length =
+                        self.input.piece(4).iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
+                    if length > self.object_bytes_max {
+                        self.state = FrameState::Skip(length as u64);
+                        return Err(too_large(length as u64, self.object_bytes_max));
+                    }
+                    self.state = FrameState::Body(length);
                 }
                 FrameState::Skip(0) => self.state = FrameState::Length,
                 FrameState::Skip(left) => match self.input.skip(left) {
-                    0 => return None,
+                    0 => return Ok(None),
                     skipped => self.state = FrameState::Skip(left - skipped),
                 },
                 FrameState::Body(length) => {
-                    let frame = self.input.take(length)?;
+                    if !self.input.has(length) {
+                        return Ok(None);
+                    }
                     self.state = FrameState::Length;
-                    return Some(watch_event(frame));
+                    return Ok(Some(length));
                 }
             }
         }
@@ -141,14 +155,25 @@ impl ListItems {
         self.input.push(chunk);
     }
 
-    /// The next item's message; `None` until there is one.
-    pub(super) fn next(&mut self) -> Option<Result<&[u8]>> {
+    /// The next item's message, with what is known of the list by then; `None` until there is one.
+    pub(super) fn next(&mut self) -> Option<Result<(&ListHead, &[u8])>> {
+        match self.advance() {
+            Ok(Some(length)) => Some(Ok((&self.head, self.input.piece(length)))),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Reads on until a whole item is there, and gives its length.
+    fn advance(&mut self) -> Result<Option<usize>> {
         loop {
             match self.state {
                 ListState::Magic => {
-                    if self.input.take(MAGIC.len())? != MAGIC {
-                        let error = Error::malformed(LIST, 0, "it does not begin with `k8s\\0`");
-                        return Some(Err(error.framing()));
+                    if !self.input.has(MAGIC.len()) {
+                        return Ok(None);
+                    }
+                    if self.input.piece(MAGIC.len()) != MAGIC {
+                        return Err(Error::malformed(LIST, 0, "it does not begin with `k8s\\0`").framing());
                     }
                     self.state = ListState::Tag;
                 }
@@ -156,71 +181,59 @@ impl ListItems {
                     if self.inside == Some(0) {
                         self.inside = None;
                     }
-                    match self.header()? {
-                        Ok(key) => match Tag::from_key(key) {
-                            Ok(Tag { number, wire_type: WireType::Len }) => {
-                                self.state = ListState::Length(number);
-                            }
-                            Ok(Tag { wire_type: WireType::Varint, .. }) => self.state = ListState::SkipVarint,
-                            Ok(Tag { wire_type: WireType::Fixed32, .. }) => self.state = ListState::Skip(4),
-                            Ok(Tag { wire_type: WireType::Fixed64, .. }) => self.state = ListState::Skip(8),
-                            Err(why) => return Some(Err(Error::malformed(LIST, 0, why).framing())),
-                        },
-                        Err(error) => return Some(Err(error)),
-                    }
+                    let Some(key) = self.varint()? else { return Ok(None) };
+                    let tag = Tag::from_key(key).map_err(|why| Error::malformed(LIST, 0, why).framing())?;
+                    self.state = match tag.wire_type {
+                        WireType::Len => ListState::Length(tag.number),
+                        WireType::Varint => ListState::SkipVarint,
+                        WireType::Fixed32 => ListState::Skip(4),
+                        WireType::Fixed64 => ListState::Skip(8),
+                    };
                 }
-                ListState::SkipVarint => match self.header()? {
-                    Ok(_) => self.state = ListState::Tag,
-                    Err(error) => return Some(Err(error)),
-                },
+                ListState::SkipVarint => {
+                    if self.varint()?.is_none() {
+                        return Ok(None);
+                    }
+                    self.state = ListState::Tag;
+                }
                 ListState::Skip(0) => self.state = ListState::Tag,
                 ListState::Skip(left) => match self.input.skip(left) {
-                    0 => return None,
+                    0 => return Ok(None),
                     skipped => {
-                        if let Err(error) = self.spend(skipped) {
-                            return Some(Err(error));
-                        }
+                        self.spend(skipped)?;
                         self.state = ListState::Skip(left - skipped);
                     }
                 },
-                ListState::Length(number) => match self.header()? {
-                    Ok(length) => {
-                        if let Err(error) = self.enter(number, length) {
-                            return Some(Err(error));
-                        }
-                    }
-                    Err(error) => return Some(Err(error)),
-                },
+                ListState::Length(number) => {
+                    let Some(length) = self.varint()? else { return Ok(None) };
+                    self.enter(number, length)?;
+                }
                 ListState::Body(number, length) => {
-                    // The borrow of `input` has to end before `head` is written, hence the two looks.
-                    let inside = self.inside.is_some();
-                    let body = self.input.take(length)?;
-                    let read = match (inside, number) {
-                        (true, ITEMS) => None,
-                        (true, _) => Some(self.head.read_protobuf(body)),
-                        (false, _) => Some(envelope::type_meta(body).map(|(api_version, kind)| {
-                            self.head.api_version = api_version.to_owned();
-                            self.head.kind = kind.to_owned();
-                        })),
-                    };
-                    self.state = ListState::Tag;
-                    match read {
-                        Some(Ok(())) => {
-                            if let Err(error) = spend(&mut self.inside, length as u64) {
-                                return Some(Err(error));
-                            }
-                        }
-                        Some(Err(error)) => return Some(Err(error.framing())),
-                        None => {
-                            if let Err(error) = spend(&mut self.inside, length as u64) {
-                                return Some(Err(error));
-                            }
-                            return Some(Ok(body));
-                        }
+                    if !self.input.has(length) {
+                        return Ok(None);
                     }
+                    self.state = ListState::Tag;
+                    let inside = self.inside.is_some();
+                    self.spend(length as u64)?;
+                    if inside && number == ITEMS {
+                        return Ok(Some(length));
+                    }
+                    self.head_part(inside, length).map_err(Error::framing)?;
                 }
             }
         }
+    }
+
+    /// Reads the list's `ListMeta` (inside) or the envelope's `TypeMeta`.
+    fn head_part(&mut self, inside: bool, length: usize) -> Result<()> {
+        let bytes = self.input.piece(length);
+        if inside {
+            return self.head.read_protobuf(bytes);
+        }
+        let (api_version, kind) = envelope::type_meta(bytes)?;
+        api_version.clone_into(&mut self.head.api_version);
+        kind.clone_into(&mut self.head.kind);
+        Ok(())
     }
 
     /// Decides what is done with a length-delimited field.
@@ -246,20 +259,26 @@ impl ListItems {
     }
 
     /// A tag's or length's varint, counted against what is left of the list.
-    fn header(&mut self) -> Option<Result<u64>> {
-        match self.input.varint()? {
-            Ok((value, length)) => Some(self.spend(length).map(|()| value)),
-            Err(error) => Some(Err(error.framing())),
-        }
+    fn varint(&mut self) -> Result<Option<u64>> {
+        let Some((value, length)) = self.input.varint().map_err(Error::framing)? else { return Ok(None) };
+        self.spend(length)?;
+        Ok(Some(value))
     }
 
     fn spend(&mut self, length: u64) -> Result<()> {
-        spend(&mut self.inside, length)
+        if let Some(left) = &mut self.inside {
+            *left = left
+                .checked_sub(length)
+                .ok_or(Error::malformed(LIST, 0, "a field goes beyond the list").framing())?;
+        }
+        Ok(())
     }
 
     pub(super) fn finish(self) -> Result<ListHead> {
         match self.state {
-            ListState::Tag if self.input.is_empty() && self.inside.is_none_or(|left| left == 0) => Ok(self.head),
+            ListState::Tag if self.input.is_empty() && self.inside.is_none_or(|left| left == 0) => {
+                Ok(self.head)
+            }
             _ => Err(Error::Truncated { what: LIST, at: 0 }.framing()),
         }
     }
@@ -267,15 +286,6 @@ impl ListItems {
 
 const METADATA: u32 = 1;
 const ITEMS: u32 = 2;
-
-fn spend(inside: &mut Option<u64>, length: u64) -> Result<()> {
-    if let Some(left) = inside {
-        *left = left
-            .checked_sub(length)
-            .ok_or(Error::malformed(LIST, 0, "a field goes beyond the list").framing())?;
-    }
-    Ok(())
-}
 
 fn too_large(found: u64, allowed: usize) -> Error {
     let found = usize::try_from(found).unwrap_or(usize::MAX);
