@@ -1,8 +1,10 @@
 //! Kubernetes objects as bytes.
 
+pub mod de;
 mod encoding;
 pub mod envelope;
 mod error;
+mod forms;
 pub mod frame;
 pub mod head;
 #[cfg(feature = "internals")]
