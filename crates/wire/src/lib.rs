@@ -7,6 +7,7 @@ mod forms;
 mod limits;
 pub mod proto;
 pub mod schema;
+pub mod ser;
 
 pub use encoding::Encoding;
 pub use error::{Error, Result};

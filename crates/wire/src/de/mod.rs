@@ -129,10 +129,11 @@ impl<'de> Deserializer<'de> {
         Self { bytes, message, type_meta: None, context, object_bytes_max }
     }
 
-    /// Shows these as `apiVersion` and `kind`, before everything else.
+    /// Shows these as `apiVersion` and `kind`, before everything else; unless the kind has no such members
+    /// (`WatchEvent` has none).
     #[must_use]
     pub fn type_meta(mut self, api_version: &'de str, kind: &'de str) -> Self {
-        self.type_meta = Some(TypeMeta::new(api_version, kind));
+        self.type_meta = self.message.type_meta.then(|| TypeMeta::new(api_version, kind));
         self
     }
 
