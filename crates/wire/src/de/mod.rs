@@ -23,7 +23,7 @@
 //! | `Quantity` | a message around a string | the string; absent is `"0"` |
 //! | `IntOrString` | a selector and both | the number or the string |
 //! | `RawExtension`, `FieldsV1`, `JSON` | JSON text | that JSON, embedded; nothing is `null`. An object in protobuf (`k8s\0…`) is shown as its JSON if the table has its kind |
-//! | `Verbs`, `ExtraValue` | a message around strings | the array; an empty one is `null` |
+//! | `Verbs`, `ExtraValue` | a message around strings | the array; absent is `null` |
 //! | `JSONSchemaPropsOr…` | both alternatives | the one that is set |
 //! | bytes | bytes | base64 (raw to a target that asks serde for bytes) |
 //! | floats | IEEE 754 | a number; a whole one is an integer, as JSON text without a point would be |
