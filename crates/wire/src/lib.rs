@@ -19,6 +19,7 @@ pub mod proto;
 pub mod schema;
 mod status;
 mod type_meta;
+pub mod ser;
 
 pub use encoding::Encoding;
 pub use error::{Error, Result};
