@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -59,15 +60,10 @@ func serve(directory string) error {
 			return err
 		}
 	}
-	config := embed.NewConfig()
-	config.Dir = filepath.Join(directory, "data")
-	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
-	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	config.UnsafeNoFsync = true
-	config.LogLevel = "warn"
-	config.QuotaBackendBytes = 8 << 30
-
+	config, err := configure(directory, client, peer)
+	if err != nil {
+		return err
+	}
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return err
@@ -81,6 +77,29 @@ func serve(directory string) error {
 	case err := <-server.Err():
 		return err
 	}
+}
+
+// configure goes through a file (JSON is YAML), because the names in it are the same in etcd 3.5 and 3.6, and
+// those of the structure's fields are not. What it advertises stays the default: it has no peers, and its
+// clients are told the socket.
+func configure(directory string, client, peer url.URL) (*embed.Config, error) {
+	text, err := json.Marshal(map[string]any{
+		"name":                "default",
+		"data-dir":            filepath.Join(directory, "data"),
+		"listen-client-urls":  client.String(),
+		"listen-peer-urls":    peer.String(),
+		"unsafe-no-fsync":     true,
+		"log-level":           "error",
+		"quota-backend-bytes": int64(8 << 30),
+	})
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(directory, "config.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, err
+	}
+	return embed.ConfigFromFile(path)
 }
 
 // compact announces the revision first, as kube-apiserver's own compactor does; without that, its watch cache
