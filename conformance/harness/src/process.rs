@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::time::{Instant, sleep};
 
 use crate::Error;
@@ -64,6 +64,14 @@ impl Process {
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Error> {
         kill_process(Pid::from_child(&self.child), signal)
             .map_err(|errno| Error::io(format!("signal {}", self.name))(errno.into()))
+    }
+
+    /// Freezes the program; when this returns it has stopped.
+    pub(crate) fn freeze(&self) -> Result<(), Error> {
+        self.signal(Signal::STOP)?;
+        waitid(WaitId::Pid(Pid::from_child(&self.child)), WaitIdOptions::STOPPED)
+            .map_err(|errno| Error::io(format!("freeze {}", self.name))(errno.into()))?;
+        Ok(())
     }
 
     /// An error if the program has ended by itself.
@@ -145,7 +153,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let process = shell("cat", directory.path());
         let pid = Pid::from_child(&process.child);
-        process.signal(Signal::STOP).unwrap();
+        process.freeze().unwrap();
         drop(process);
         assert_eq!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH));
     }

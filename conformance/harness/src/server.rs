@@ -208,13 +208,14 @@ impl RealServer {
         self.apiserver = None;
     }
 
-    /// Freezes kube-apiserver (SIGSTOP): its connections stay open and silent, until [`thaw`](Self::thaw).
+    /// Freezes kube-apiserver (SIGSTOP): its connections stay open and silent, until [`thaw`](Self::thaw). It has
+    /// stopped when this returns.
     ///
     /// # Errors
     ///
     /// [`Error::NotRunning`] after a [`kill`](Self::kill).
     pub fn freeze(&self) -> Result<(), Error> {
-        self.running()?.signal(Signal::STOP)
+        self.running()?.freeze()
     }
 
     /// Lets a frozen kube-apiserver go on (SIGCONT).
