@@ -105,7 +105,7 @@ func podSpec(random *rand.Rand, number int) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			NodeName:                      fmt.Sprintf("node-%d", number%500),
 			TerminationGracePeriodSeconds: &grace,
-			Containers:                    []corev1.Container{container("main", 8080), container("sidecar", 15090)},
+			Containers:                    []corev1.Container{container("main", "http", 8080), container("sidecar", "metrics", 15090)},
 			Tolerations: []corev1.Toleration{
 				{Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoExecute"},
 				{Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute"},
@@ -117,14 +117,14 @@ func podSpec(random *rand.Rand, number int) *corev1.Pod {
 	}
 }
 
-func container(name string, port int32) corev1.Container {
+func container(name, portName string, port int32) corev1.Container {
 	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 		HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(port)},
 	}}
 	return corev1.Container{
 		Name: name, Image: "registry.example.com/shop/" + name + ":v1.4.2",
 		Args:  []string{"--config=/etc/shop/config.yaml", "--listen=:" + strconv.Itoa(int(port))},
-		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: port}},
+		Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
 		Env: []corev1.EnvVar{
 			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "LOG_LEVEL", Value: "info"},
