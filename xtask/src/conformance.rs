@@ -36,7 +36,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let own = required_version(&fs::read_to_string(module.join("go.mod"))?, "k8s.io/kubernetes")?;
     let version = asked.version.as_deref().map_or(Ok(own.clone()), release)?;
 
-    let programs = cache(&root).join(&version);
+    let programs = std::path::absolute(cache(&root))?.join(&version);
     build(&module, &version, version == own, &programs)?;
     if asked.build_only {
         return Ok(());

@@ -82,9 +82,10 @@ impl Process {
         }
     }
 
-    /// Asks the program to end, and kills it if it has not done so within `limit`.
+    /// Asks the program to end, and kills it if it has not done so within `limit`. A frozen one is thawed to hear it.
     pub(crate) async fn terminate(mut self, limit: Duration) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
+        self.signal(Signal::CONT)?;
         let deadline = Instant::now() + limit;
         while self.ended()?.is_none() && Instant::now() < deadline {
             sleep(POLL_INTERVAL).await;
