@@ -9,7 +9,8 @@ use std::{
     time::Instant,
 };
 
-use crate::Outcome;
+/// What a step gives; a message for the user if it fails.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str =
     "usage: cargo xtask conformance [--kubernetes 1.NN[.P]] [--build-only] [-- ARGUMENTS OF CARGO TEST]
@@ -25,12 +26,13 @@ const SOURCES: [&str; 2] = ["cmd", "leash"];
 /// Says, beside the programs, from which sources they were built.
 const STAMP: &str = "built-from";
 
-/// Runs the chore.
-pub(crate) fn run(args: &[String]) -> Outcome {
-    let Some(asked) = Asked::parse(args)? else {
-        println!("{USAGE}");
-        return Ok(());
-    };
+/// Runs the chore, and gives what there is to say at the end.
+pub(crate) fn run(args: &[&str]) -> Result<String, String> {
+    test(args).map_err(|error| format!("cargo xtask conformance: {error}"))
+}
+
+fn test(args: &[&str]) -> Outcome<String> {
+    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
     let module = root.join("conformance");
     let own = required_version(&fs::read_to_string(module.join("go.mod"))?, "k8s.io/kubernetes")?;
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let programs = std::path::absolute(cache(&root))?.join(&version);
     build(&module, &version, version == own, &programs)?;
     if asked.build_only {
-        return Ok(());
+        return Ok(format!("Kubernetes {version} is in {}", programs.display()));
     }
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(&root)
@@ -48,7 +50,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         .env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs)
         .env("KUBE_INFORMER_CONFORMANCE", "required")
         .status()?;
-    if status.success() { Ok(()) } else { Err(format!("the tests failed on Kubernetes {version}").into()) }
+    if !status.success() {
+        return Err(format!("the tests failed on Kubernetes {version}").into());
+    }
+    Ok(format!("the tests passed on Kubernetes {version}"))
 }
 
 /// The command line.
@@ -56,24 +61,24 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 struct Asked<'a> {
     version: Option<String>,
     build_only: bool,
-    test_args: &'a [String],
+    test_args: &'a [&'a str],
 }
 
 impl<'a> Asked<'a> {
     /// `None` if help was asked for.
-    fn parse(args: &'a [String]) -> Result<Option<Self>, String> {
+    fn parse(args: &'a [&'a str]) -> Result<Option<Self>, String> {
         let mut asked = Self::default();
         let mut rest = args;
         while let [first, tail @ ..] = rest {
             rest = tail;
-            match first.as_str() {
+            match *first {
                 "--help" | "-h" => return Ok(None),
                 "--build-only" => asked.build_only = true,
                 "--kubernetes" => {
                     let [version, tail @ ..] = rest else {
                         return Err(format!("--kubernetes needs a version\n{USAGE}"));
                     };
-                    (asked.version, rest) = (Some(version.clone()), tail);
+                    (asked.version, rest) = (Some((*version).to_owned()), tail);
                 }
                 "--" => {
                     asked.test_args = rest;
@@ -114,12 +119,11 @@ fn build(module: &Path, version: &str, own: bool, programs: &Path) -> Outcome {
     let built = fs::read_to_string(programs.join(STAMP)).is_ok_and(|found| found == stamp)
         && PROGRAMS.iter().all(|name| programs.join(name).is_file());
     if built {
-        eprintln!("Kubernetes {version}: already built in {}", programs.display());
         return Ok(());
     }
     require_go()?;
     fs::create_dir_all(programs)?;
-    eprintln!("Kubernetes {version}: building in {} (minutes the first time)", programs.display());
+    tell(&format!("Kubernetes {version}: building in {} (minutes the first time)", programs.display()));
     let began = Instant::now();
     let module = if own { module.to_owned() } else { copy_for(module, version, &programs.join("module"))? };
     go(
@@ -136,8 +140,13 @@ fn build(module: &Path, version: &str, own: bool, programs: &Path) -> Outcome {
         ],
     )?;
     fs::write(programs.join(STAMP), stamp)?;
-    eprintln!("Kubernetes {version}: built in {} s", began.elapsed().as_secs());
+    tell(&format!("Kubernetes {version}: built in {} s", began.elapsed().as_secs()));
     Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "minutes of silence would look like a hang")]
+fn tell(what: &str) {
+    eprintln!("{what}");
 }
 
 /// All that the programs are built from, as one text.
@@ -192,7 +201,7 @@ fn linker_flags(version: &str) -> String {
 }
 
 /// A copy of the module for another version of Kubernetes, with a go.mod and go.sum of its own.
-fn copy_for(module: &Path, version: &str, copy: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+fn copy_for(module: &Path, version: &str, copy: &Path) -> Outcome<PathBuf> {
     if copy.exists() {
         fs::remove_dir_all(copy)?;
     }
@@ -243,7 +252,7 @@ fn required_version(go_mod: &str, module: &str) -> Result<String, String> {
 }
 
 /// Runs go in a module and gives what it printed; what it complains of goes to the user directly.
-fn go(module: &Path, args: &[&str]) -> Result<String, Box<dyn std::error::Error>> {
+fn go(module: &Path, args: &[&str]) -> Outcome<String> {
     let output = Command::new("go")
         .current_dir(module)
         .args(args)
@@ -260,18 +269,18 @@ fn go(module: &Path, args: &[&str]) -> Result<String, Box<dyn std::error::Error>
 mod tests {
     use super::*;
 
-    fn strings(words: &str) -> Vec<String> {
-        words.split_whitespace().map(str::to_owned).collect()
+    fn words(line: &str) -> Vec<&str> {
+        line.split_whitespace().collect()
     }
 
     #[test]
     fn the_command_line_is_read_in_any_order_up_to_the_arguments_of_the_tests() {
-        let args = strings("--build-only --kubernetes 1.34 -- --test boot");
+        let args = words("--build-only --kubernetes 1.34 -- --test boot");
         let asked = Asked::parse(&args).unwrap().unwrap();
         assert_eq!(asked, Asked { version: Some("1.34".into()), build_only: true, test_args: &args[4..] });
-        assert_eq!(Asked::parse(&strings("--help")).unwrap(), None);
-        assert!(Asked::parse(&strings("--kubernetes")).unwrap_err().contains("needs a version"));
-        assert!(Asked::parse(&strings("--fast")).unwrap_err().contains("--fast"));
+        assert_eq!(Asked::parse(&words("--help")).unwrap(), None);
+        assert!(Asked::parse(&words("--kubernetes")).unwrap_err().contains("needs a version"));
+        assert!(Asked::parse(&words("--fast")).unwrap_err().contains("--fast"));
     }
 
     #[test]

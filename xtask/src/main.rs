@@ -1,33 +1,40 @@
-//! The repository's chores: `cargo xtask <chore>`. Each chore is a module; this file only finds it.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // A program talks to its user.
+//! The repository's chores: `cargo xtask <chore>`. One module a chore; plain standard library, so that it starts at once.
 
 mod conformance;
 
-use std::{env, error::Error, process::ExitCode};
+use std::process::ExitCode;
 
-/// What a chore gives: nothing, or a message for the user.
-type Outcome = Result<(), Box<dyn Error>>;
-/// A chore, given the arguments after its name.
-type Chore = fn(&[String]) -> Outcome;
+const USAGE: &str = "\
+usage: cargo xtask <chore>
 
-/// Name, what it does, and where.
-const CHORES: &[(&str, &str, Chore)] =
-    &[("conformance", "test against a real kube-apiserver, built here", conformance::run)];
+chores:
+  conformance       test against a real kube-apiserver, built here; --help says more (needs Go)";
 
 fn main() -> ExitCode {
-    let mut args = env::args().skip(1);
-    let name = args.next().unwrap_or_default();
-    let rest: Vec<_> = args.collect();
-    let Some((_, _, chore)) = CHORES.iter().find(|(known, _, _)| *known == name) else {
-        eprintln!("usage: cargo xtask <chore>\n");
-        CHORES.iter().for_each(|(name, what, _)| eprintln!("  {name:<14} {what}"));
-        return ExitCode::from(2);
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["conformance", ref rest @ ..] => conformance::run(rest),
+        _ => Err(USAGE.to_owned()),
     };
-    match chore(&rest) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cargo xtask {name}: {error}");
+    match done {
+        Ok(said) => {
+            say(&said);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            complain(&why);
             ExitCode::FAILURE
         }
     }
+}
+
+#[expect(clippy::print_stdout, reason = "a chore says what it did")]
+fn say(what: &str) {
+    println!("{what}");
+}
+
+#[expect(clippy::print_stderr, reason = "a chore says what went wrong")]
+fn complain(why: &str) {
+    eprintln!("{why}");
 }

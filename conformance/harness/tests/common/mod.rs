@@ -49,3 +49,8 @@ pub(crate) fn version_of(object: &Value) -> u64 {
     let version = object["metadata"]["resourceVersion"].as_str();
     version.and_then(|version| version.parse().ok()).unwrap_or_else(|| panic!("no version: {object}"))
 }
+
+/// The server's minor version, for the rules that changed.
+pub(crate) async fn minor_version(client: &Client) -> u32 {
+    get(client, "/version").await.json()["minor"].as_str().unwrap().parse().unwrap()
+}
