@@ -129,29 +129,36 @@ impl Lines {
         Some((self.pieces.take(len), parts))
     }
 
-    /// Follows an event to the end of the line or chunk. Gives it if it ends there.
+    /// Follows an event to the end of the line or chunk, or over the end of the line. Gives it if it ends there.
     fn event(&mut self, spans_lines: bool) -> Result<Option<Piece>> {
         let rest = self.pieces.rest();
-        let newline = memchr(b'\n', rest);
-        let len = newline.map_or(rest.len(), |newline| newline + 1);
-        let outcome = self.pieces.value_within(len, self.event_bytes_max);
-        let in_string = newline.is_some() && self.pieces.is_in_string();
-        if in_string || !matches!(outcome, Ok(_) | Err(Error::Limit { .. })) {
-            return Err(self.unsound(outcome.err(), spans_lines, in_string));
-        }
-        self.place = match self.pieces.is_begun() {
-            true => Place::Event { spans_lines: spans_lines || newline.is_some() },
-            false => Place::Between,
+        let (len, spans_lines) = match memchr(b'\n', rest) {
+            Some(0) if self.pieces.is_in_string() => {
+                let why = "a line ends within a string";
+                return Err(self.unsound(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
+            }
+            Some(0) => (1, true),
+            Some(len) => (len, spans_lines),
+            None => (rest.len(), spans_lines),
         };
-        outcome
+        let outcome = self.pieces.value_within(len, self.event_bytes_max);
+        match outcome {
+            Ok(_) | Err(Error::Limit { .. }) => {
+                self.place = match self.pieces.is_begun() {
+                    true => Place::Event { spans_lines },
+                    false => Place::Between,
+                };
+                outcome
+            }
+            Err(error) => Err(self.unsound(error, spans_lines)),
+        }
     }
 
-    /// Lets go of an event that is not sound, and of the rest of its line; beyond that line it is not known what is what.
-    fn unsound(&mut self, error: Option<Error>, spans_lines: bool, at_line_end: bool) -> Error {
-        let why = "a line ends within a string";
-        let error = error.unwrap_or(Error::malformed(WHAT, self.pieces.position(), why));
+    /// Lets go of an event that is not sound, and of the rest of its line. Had it other lines before, then it is not known
+    /// what the next one is.
+    fn unsound(&mut self, error: Error, spans_lines: bool) -> Error {
         self.pieces.forget();
-        self.place = if at_line_end { Place::Between } else { Place::PassLine };
+        self.place = Place::PassLine;
         if !spans_lines {
             return error;
         }

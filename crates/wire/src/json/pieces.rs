@@ -119,6 +119,11 @@ impl Pieces {
         let Self { chunk, at, begun, carry, .. } = self;
         // `begin` has just seen to that.
         let Some(value) = begun else { return Ok(None) };
+        // One byte beyond the limit and no further, so that which error comes first does not depend on the chunks.
+        let len = match value.pass {
+            true => len,
+            false => len.min(bytes_max.saturating_sub(carry.len() + *at - value.start).saturating_add(1)),
+        };
         let end = match value.finder.push(&chunk[*at..*at + len]) {
             Ok(end) => end,
             Err(error) => {
