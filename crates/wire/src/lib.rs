@@ -1,8 +1,10 @@
 //! Kubernetes objects as bytes.
 
+pub mod de;
 mod encoding;
 pub mod envelope;
 mod error;
+mod forms;
 pub mod frame;
 pub mod head;
 #[cfg(feature = "internals")]
@@ -15,6 +17,7 @@ pub mod path;
 pub mod projection;
 pub mod proto;
 pub mod schema;
+pub mod ser;
 mod status;
 mod type_meta;
 
