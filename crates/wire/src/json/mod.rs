@@ -22,11 +22,11 @@ mod scan;
 mod skip;
 mod string;
 #[cfg(test)]
-mod testing;
+pub(crate) mod tests;
 mod value;
 
 pub(crate) use finder::Finder;
-pub(crate) use lines::{EventText, Lines};
+pub(crate) use lines::Lines;
 pub(crate) use list::ListBody;
 pub(crate) use scan::{Elements, Members};
 pub(crate) use value::{Kind, Value};
