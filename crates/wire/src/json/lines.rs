@@ -2,7 +2,7 @@
 //!
 //! A server writes one event a line, and a line's end is found faster than a value's: so a line is tried first. What is no
 //! whole value goes on in the next line (somebody printed it prettily), or in the next chunk, and its end is looked for
-//! with a [`Finder`](super::Finder). Every byte is looked at a fixed number of times, however it is broken up.
+//! with a [`Finder`](super::finder::Finder). Every byte is looked at a fixed number of times, however it is broken up.
 
 use std::borrow::Cow;
 use std::ops::Range;
