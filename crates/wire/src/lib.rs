@@ -7,6 +7,9 @@ mod error;
 mod forms;
 pub mod frame;
 pub mod head;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod json;
 mod limits;
 mod object;
@@ -14,6 +17,7 @@ pub mod path;
 pub mod projection;
 pub mod proto;
 pub mod schema;
+pub mod ser;
 mod status;
 mod type_meta;
 

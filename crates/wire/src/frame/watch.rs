@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::proto::WatchFrames;
-use super::stub as json;
 use crate::error::{Error, Result};
+use crate::json;
 use crate::object::{ObjectReader, RawObject};
 use crate::{Encoding, Status};
 
