@@ -136,7 +136,7 @@ fn compiled(path: &str, vector: &Vector) -> CompiledPath {
 
 /// Work for one vector on JSON, in paths times bytes: reading all paths of large ones would take minutes. JSON is walked
 /// without regard to the kind, so that every so many will do.
-const JSON_WORK: usize = 2_000_000;
+const JSON_WORK: usize = 1_000_000;
 
 /// Lists above this size say nothing that their items don't.
 const LIST_MAX: usize = 16_000;

@@ -196,6 +196,12 @@ static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| {
         {
             continue;
         }
+        // Some have names that no object may have.
+        let type_meta = TypeMeta::new(&vector.api_version, &vector.kind);
+        let mut reader = ObjectReader::new(Projection::everything(), Limits::DEFAULT);
+        if reader.read(&vector.json, Encoding::Json, Some(&type_meta)).is_err() {
+            continue;
+        }
         let mut value: Value = serde_json::from_slice(&vector.json).unwrap();
         without(&mut value, &[&path(&["apiVersion"]), &path(&["kind"])]);
         let mut paths = HashSet::new();
@@ -312,6 +318,7 @@ proptest! {
 
 #[test]
 fn everything_leaves_the_protobuf_bytes_as_they_are() {
+    assert!(OBJECTS.is_empty() || OBJECTS.len() > 300, "{}", OBJECTS.len());
     for object in OBJECTS.iter() {
         let Vector { api_version, kind, pb, .. } = &object.vector;
         let raw = Envelope::open(pb).unwrap().raw;
@@ -410,7 +417,7 @@ fn a_pod_is_projected() {
 #[test]
 fn fields_newer_than_the_table_are_kept_when_dropping_and_dropped_when_keeping() {
     // metadata { name: "a", 999: "new" }, 999: "new"
-    let bytes = b"\x0a\x0a\x0a\x01a\xba\x3e\x03new\xba\x3e\x03new";
+    let bytes = b"\x0a\x09\x0a\x01a\xba\x3e\x03new\xba\x3e\x03new";
     let after = |projection: &Projection, kind| {
         read(projection, bytes, Encoding::Protobuf, "v1", kind).bytes().to_vec()
     };

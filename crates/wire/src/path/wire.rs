@@ -236,7 +236,7 @@ fn special<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<FieldValue<
             json if json.starts_with(&envelope::MAGIC) => Ok(Fragment::message(message, bytes)),
             json => FieldValue::from_json(Value::new(json)),
         },
-        Shape::StringList => Ok(list(1)?.unwrap_or(FieldValue::Null)),
+        Shape::StringList => Ok(Fragment::list(bytes, 1, Scalar::String)),
         Shape::SchemaOrBool => match schema(2)? {
             Some(schema) => Ok(schema),
             None => last(bytes, 1)?.unwrap_or(Wire::Varint(0)).value(Scalar::Bool),
