@@ -3,12 +3,13 @@
 //!
 //! The pods are 256 that differ in the lengths of their names, so that no branch is learnt by heart.
 //!
-//! `cargo bench -p kube-wire --bench paths`
+//! `cargo bench -p kube-wire --features internals --bench paths`
 
 use std::cell::Cell;
 
 use divan::counter::BytesCount;
 use divan::{AllocProfiler, Bencher, black_box};
+use kube_wire::internals::ProtobufPlan;
 use kube_wire::path::PathReader;
 use kube_wire::schema::Schema;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta, ser};
@@ -20,6 +21,7 @@ static ALLOC: AllocProfiler = AllocProfiler::system();
 const POD: &str = include_str!("pod.json");
 const ENCODINGS: [Encoding; 2] = [Encoding::Protobuf, Encoding::Json];
 
+#[expect(clippy::print_stdout, reason = "a benchmark reports")]
 fn main() {
     for encoding in ENCODINGS {
         let (whole, kept) = (&bodies(encoding)[0], &objects(encoding)[0]);
@@ -28,17 +30,17 @@ fn main() {
     divan::main();
 }
 
-#[divan::bench(args = ENCODINGS)]
+#[divan::bench(args = ENCODINGS, sample_size = 256)]
 fn node_name(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     first(bencher, "spec.nodeName", *encoding);
 }
 
-#[divan::bench(args = ENCODINGS)]
+#[divan::bench(args = ENCODINGS, sample_size = 256)]
 fn label(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     first(bencher, "metadata.labels['app']", *encoding);
 }
 
-#[divan::bench(args = ENCODINGS)]
+#[divan::bench(args = ENCODINGS, sample_size = 256)]
 fn images(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     let reader = reader("spec.containers[*].image");
     each(bencher, &objects(*encoding), |object| {
@@ -50,19 +52,41 @@ fn images(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     });
 }
 
-#[divan::bench(args = ENCODINGS)]
+#[divan::bench(args = ENCODINGS, sample_size = 256)]
 fn ready(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     first(bencher, "status.conditions[?type=Ready].status", *encoding);
 }
 
 /// What every object goes through on arrival: managedFields dropped, head found, one allocation for what is kept.
-#[divan::bench(args = ENCODINGS)]
+#[divan::bench(args = ENCODINGS, sample_size = 256)]
 fn arrive(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     let (bodies, type_meta) = (bodies(*encoding), type_meta());
     let mut reader = ObjectReader::new(Projection::default(), Limits::DEFAULT);
     let bytes = bodies.iter().map(Vec::len).sum::<usize>() / bodies.len();
     each(bencher.counter(BytesCount::new(bytes)), &bodies, move |body| {
         reader.read(body, *encoding, Some(&type_meta)).expect("a pod is sound")
+    });
+}
+
+/// The same without the allocation, protobuf only; JSON's is in the benchmark `json`.
+#[divan::bench(sample_size = 256)]
+fn copy_and_head(bencher: Bencher<'_, '_>) {
+    let plan = ProtobufPlan::new(&Projection::default(), Schema::builtin().kind("v1", "Pod"));
+    let mut out = Vec::with_capacity(2 * POD.len());
+    each(bencher, &bodies(Encoding::Protobuf), |body| {
+        out.clear();
+        plan.copy_and_head(body, &mut out).expect("a pod is sound")
+    });
+}
+
+#[divan::bench(sample_size = 256)]
+fn copy(bencher: Bencher<'_, '_>) {
+    let plan = ProtobufPlan::new(&Projection::default(), Schema::builtin().kind("v1", "Pod"));
+    let mut out = Vec::with_capacity(2 * POD.len());
+    each(bencher, &bodies(Encoding::Protobuf), |body| {
+        out.clear();
+        plan.copy(body, &mut out).expect("a pod is sound");
+        out.len()
     });
 }
 
