@@ -1,5 +1,7 @@
 //! Field paths on every kind: what a path leads to is the same on JSON text, on protobuf bytes and on the decoded value.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -51,7 +53,7 @@ fn follow_into<'v>(path: &[Seg], value: &'v Value, found: &mut Vec<&'v Value>) {
             }
         }
         (Seg::Each, Value::Array(elements)) => {
-            elements.iter().for_each(|element| follow_into(rest, element, found))
+            elements.iter().for_each(|element| follow_into(rest, element, found));
         }
         (Seg::At(index), Value::Array(elements)) => {
             if let Some(element) = elements.get(*index) {
@@ -121,7 +123,7 @@ fn all_paths(value: &Value, through: Through, path: &mut Vec<Seg>, paths: &mut B
     }
 }
 
-fn decoded(values: Vec<FieldValue<'_>>) -> Vec<Value> {
+fn decoded(values: &[FieldValue<'_>]) -> Vec<Value> {
     values.iter().map(|value| value.to_value().unwrap()).collect()
 }
 
@@ -220,7 +222,7 @@ fn check(path: &CompiledPath, bytes: &[u8], encoding: Encoding, expected: &[&Val
     let texts: Vec<_> = values.iter().map(|value| value.clone().text().map(String::from)).collect();
     let expected_texts: Vec<_> = expected.iter().map(|value| scalar_text(value)).collect();
     assert_eq!(texts, expected_texts, "{}", context());
-    assert_eq!(decoded(values).iter().collect::<Vec<_>>(), expected, "{}", context());
+    assert_eq!(decoded(&values).iter().collect::<Vec<_>>(), expected, "{}", context());
     let first = path.first(bytes, encoding).unwrap();
     assert_eq!(
         first.map(|first| first.text().map(String::from)),
@@ -272,7 +274,7 @@ fn read_pod(path: &str, encoding: Encoding) -> Vec<Value> {
         path.first(object.head()).unwrap().map(|first| first.to_value().unwrap()),
         values.first().map(|first| first.to_value().unwrap()),
     );
-    decoded(values)
+    decoded(&values)
 }
 
 #[test]
@@ -399,12 +401,12 @@ fn an_object_in_protobuf_inside_of_a_raw_extension_is_looked_into() {
     let message = Schema::builtin().kind("v1", "List").unwrap();
     let values = |path: &str| {
         let path = path.parse::<FieldPath>().unwrap().compile(Some(message)).unwrap();
-        decoded(path.values(&list, Encoding::Protobuf).unwrap())
+        decoded(&path.values(&list, Encoding::Protobuf).unwrap())
     };
     assert_eq!(values("items[*].spec.containers[1].image"), [json!("log:2")]);
     assert_eq!(values("items[0].kind"), [json!("Pod")]);
     assert_eq!(values("items[?kind=Pod].metadata.name"), [json!("web")]);
-    assert_eq!(values("items[0]"), [POD.clone()]);
+    assert_eq!(values("items[0]"), std::slice::from_ref(&*POD));
 }
 
 static VECTORS: LazyLock<Vec<Vector>> = LazyLock::new(|| {

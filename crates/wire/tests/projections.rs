@@ -1,5 +1,7 @@
 //! Projections on every kind: what is left of the bytes decodes to what is left of the value.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+
 mod support;
 
 use std::collections::HashSet;
