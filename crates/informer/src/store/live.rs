@@ -1,5 +1,6 @@
 //! The store itself: one writer, many readers.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use super::index::{Index, IndexError, IndexTrouble};
 use super::object::Likeness;
 use super::root::{Mark, Root};
 use super::wait::Waiters;
-use super::write::{Edit, Writer};
+use super::write::{Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -61,6 +62,14 @@ pub enum Write<'a> {
     Bookmark(Scope, &'a str),
 }
 
+/// What is written in one step: no key appears twice.
+struct Step<'a> {
+    edits: Vec<Edit>,
+    marks: Vec<Mark<'a>>,
+    changes: Vec<Change>,
+    keys: HashSet<u64>,
+}
+
 /// What was counted since a store was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -100,6 +109,44 @@ impl StoreConfig {
     pub fn on_index_trouble(mut self, hear: impl Fn(&IndexTrouble) + Send + Sync + 'static) -> Self {
         self.config.on_index_trouble = Some(Arc::new(hear));
         self
+    }
+}
+
+// === impl Step ===
+
+impl<'a> Step<'a> {
+    fn with_capacity(len: usize) -> Self {
+        Self {
+            edits: Vec::with_capacity(len),
+            marks: Vec::with_capacity(len),
+            changes: Vec::with_capacity(len),
+            keys: HashSet::new(),
+        }
+    }
+
+    /// Whether the write's key does not appear yet. (Two keys with one hash begin a step too many, which is no harm.)
+    fn is_new(&mut self, write: &Write<'_>) -> bool {
+        write.object().is_none_or(|object| self.keys.insert(object.key_hash()))
+    }
+
+    /// Begins the next step; the changes go on.
+    fn clear(&mut self) {
+        self.edits.clear();
+        self.marks.clear();
+        self.keys.clear();
+    }
+}
+
+// === impl Write ===
+
+impl<'a> Write<'a> {
+    fn object(&self) -> Option<&'a StoredObject> {
+        match self {
+            Self::Put(object) | Self::Listed(object) | Self::Delete(object) | Self::Vanished(object) => {
+                Some(object)
+            }
+            Self::Bookmark(..) => None,
+        }
     }
 }
 
@@ -193,37 +240,21 @@ impl Store {
     /// - A key under which there was another object (another uid) is told as deleted, its final state unknown, and added.
     /// - The deletion of an object that is not stored is told all the same.
     ///
-    /// Each key may appear once.
+    /// A key that appears again begins a second step.
     pub fn write<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>) -> Vec<Change> {
         let mut writer = self.writer.lock();
         let writes = writes.into_iter();
-        let most = writes.size_hint().0;
-        let (mut edits, mut marks) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        let mut changes = Vec::with_capacity(most);
+        let mut step = Step::with_capacity(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
         for write in writes {
-            let (object, edit) = match write {
-                Write::Bookmark(scope, version) => {
-                    marks.push(Mark::Reached(scope, version));
-                    continue;
-                }
-                // It does not say up to where the scope is known.
-                Write::Vanished(object) => {
-                    let known = self.known(object);
-                    changes.extend(
-                        known.iter().map(|last| Change::deleted(last.clone(), false, Origin::Relist)),
-                    );
-                    edits.extend(known.map(|old| Edit::Remove { old }));
-                    continue;
-                }
-                Write::Put(object) => (object, self.put(object, Origin::Live, &mut changes)),
-                Write::Listed(object) => (object, self.put(object, Origin::Relist, &mut changes)),
-                Write::Delete(object) => (object, self.delete(object, &mut changes)),
-            };
-            marks.push(Mark::Reached(object.scope(), object.resource_version()));
-            edits.extend(edit);
+            if !step.is_new(&write) {
+                self.commit(&mut writer, &step.edits, &step.marks);
+                step.clear();
+                step.is_new(&write);
+            }
+            self.resolve(write, &mut step);
         }
-        self.commit(&mut writer, &edits, &marks);
-        changes
+        self.commit(&mut writer, &step.edits, &step.marks);
+        step.changes
     }
 
     /// Begins to work out what a new full state of a scope changes. The scope must not be written to meanwhile.
@@ -256,45 +287,68 @@ impl Store {
         self.root.read().known(object).cloned()
     }
 
-    fn put(&self, new: &StoredObject, origin: Origin, changes: &mut Vec<Change>) -> Option<Edit> {
-        let Some(old) = self.known(new) else {
-            changes.push(Change::added(new.clone(), origin));
-            return Some(Edit::Put { old: None, new: new.clone() });
-        };
-        match old.likeness_of(new) {
-            Likeness::Same => {
-                changes.push(Change::updated(old.clone(), old, Origin::Resync));
-                return None;
+    /// Works out what a write does to what is stored now.
+    fn resolve<'a>(&self, write: Write<'a>, step: &mut Step<'a>) {
+        let reached = |object: &'a StoredObject| Mark::Reached(object.scope(), object.resource_version());
+        match write {
+            Write::Bookmark(scope, version) => step.marks.push(Mark::Reached(scope, version)),
+            Write::Put(new) => {
+                step.marks.push(reached(new));
+                self.put(new, Origin::Live, step);
             }
-            Likeness::Reencoded => {}
-            Likeness::Changed
-                if origin == Origin::Live && is_older(new.resource_version(), old.resource_version()) =>
-            {
-                self.stale.fetch_add(1, Ordering::Relaxed);
-                return None;
+            Write::Listed(new) => {
+                step.marks.push(reached(new));
+                self.put(new, Origin::Relist, step);
             }
-            Likeness::Changed => changes.push(Change::updated(old.clone(), new.clone(), origin)),
-            Likeness::Recreated => {
-                changes.push(Change::deleted(old.clone(), false, origin));
-                changes.push(Change::added(new.clone(), origin));
+            Write::Delete(last) => {
+                step.marks.push(reached(last));
+                self.delete(last, step);
+            }
+            // It does not say up to where the scope is known.
+            Write::Vanished(last) => {
+                if let Some(old) = self.known(last) {
+                    step.changes.push(Change::deleted(old.clone(), false, Origin::Relist));
+                    step.edits.push(Edit::Remove { old });
+                }
             }
         }
-        Some(Edit::Put { old: Some(old), new: new.clone() })
     }
 
-    fn delete(&self, last: &StoredObject, changes: &mut Vec<Change>) -> Option<Edit> {
+    fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
+        let Some(old) = self.known(new) else {
+            step.changes.push(Change::added(new.clone(), origin));
+            step.edits.push(Edit::Put { old: None, new: new.clone() });
+            return;
+        };
+        let older = || is_older(new.resource_version(), old.resource_version());
+        match old.likeness_of(new) {
+            Likeness::Same => return step.changes.push(Change::updated(old.clone(), old, Origin::Resync)),
+            Likeness::Reencoded => {}
+            Likeness::Changed if origin == Origin::Live && older() => return self.count_stale(),
+            Likeness::Changed => step.changes.push(Change::updated(old.clone(), new.clone(), origin)),
+            Likeness::Recreated => {
+                step.changes.push(Change::deleted(old.clone(), false, origin));
+                step.changes.push(Change::added(new.clone(), origin));
+            }
+        }
+        step.edits.push(Edit::Put { old: Some(old), new: new.clone() });
+    }
+
+    fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {
         let Some(old) = self.known(last) else {
-            changes.push(Change::deleted(last.clone(), true, Origin::Live));
-            return None;
+            return step.changes.push(Change::deleted(last.clone(), true, Origin::Live));
         };
         if is_older(last.resource_version(), old.resource_version()) {
-            self.stale.fetch_add(1, Ordering::Relaxed);
-            return None;
+            return self.count_stale();
         }
         // The deletion of an earlier object tells that this one is gone too, but not in which state.
         let same = old.uid() == last.uid();
-        changes.push(Change::deleted(if same { last.clone() } else { old.clone() }, same, Origin::Live));
-        Some(Edit::Remove { old })
+        step.changes.push(Change::deleted(if same { last.clone() } else { old.clone() }, same, Origin::Live));
+        step.edits.push(Edit::Remove { old });
+    }
+
+    fn count_stale(&self) {
+        self.stale.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The values that an object has, or would have, in an index.

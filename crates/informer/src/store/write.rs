@@ -16,7 +16,7 @@ use super::table::{Hashed, Table};
 
 /// Up to this many objects, a batch of a watch, are changed in place while readers wait: below a microsecond each, where
 /// a copy aside would cost several.
-const IN_PLACE_MAX: usize = 1000;
+pub(super) const IN_PLACE_MAX: usize = 1000;
 /// More room than this is given back after a write.
 const STEPS_KEPT_MAX: usize = 4 * IN_PLACE_MAX;
 
