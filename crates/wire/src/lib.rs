@@ -17,6 +17,7 @@ pub mod path;
 pub mod projection;
 pub mod proto;
 pub mod schema;
+pub mod ser;
 mod status;
 mod type_meta;
 

@@ -157,7 +157,8 @@ impl ChangeSet {
 // === impl Put ===
 
 impl Put {
-    pub(super) fn new(&self) -> &StoredObject {
+    /// What is stored.
+    pub(super) fn object(&self) -> &StoredObject {
         match self {
             Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
                 new

@@ -220,9 +220,8 @@ impl Compiled {
     /// What the index says if it cannot read the object; some values may have been handed out before.
     pub(super) fn values(&self, object: &StoredObject, mut each: impl FnMut(&str)) -> Result<(), String> {
         match &self.reader {
-            Reader::Namespace => {
-                Some(object.namespace()).filter(|name| !name.is_empty()).into_iter().for_each(each)
-            }
+            Reader::Namespace if object.namespace().is_empty() => {}
+            Reader::Namespace => each(object.namespace()),
             Reader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
             Reader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
             Reader::Function(function) => {

@@ -40,11 +40,13 @@ pub struct StoreConfig {
     config: Config,
 }
 
+type HearTrouble = dyn Fn(&IndexTrouble) + Send + Sync;
+
 #[derive(Clone, Default)]
 struct Config {
     projection: Option<Projection>,
     type_meta: Option<TypeMeta>,
-    on_index_trouble: Option<Arc<dyn Fn(&IndexTrouble) + Send + Sync>>,
+    on_index_trouble: Option<Arc<HearTrouble>>,
 }
 
 /// One thing to write.
@@ -268,7 +270,7 @@ impl Store {
         let mut edits = Vec::with_capacity(set.deleted.len() + set.puts.len());
         edits.extend(set.deleted.iter().filter_map(|old| Some(Edit::Remove { old: self.known(old)? })));
         edits.extend(
-            set.puts.iter().map(|put| Edit::Put { old: self.known(put.new()), new: put.new().clone() }),
+            set.puts.iter().map(|put| Edit::Put { old: self.known(put.object()), new: put.object().clone() }),
         );
         let mark = Mark::Replaced {
             scope: set.scope,

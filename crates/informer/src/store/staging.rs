@@ -78,7 +78,7 @@ impl Staging {
                 }
             }
         };
-        self.places.insert(Staged { object: put.new().clone(), at: self.staged.len() }, |_| false);
+        self.places.insert(Staged { object: put.object().clone(), at: self.staged.len() }, |_| false);
         self.staged.push(Some(put));
         Ok(())
     }

@@ -71,7 +71,9 @@ impl<'de> Elements<'_, 'de> {
 #[inline]
 fn packable(scalar: Scalar) -> Option<WireType> {
     match scalar {
-        Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => Some(WireType::Varint),
+        Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => {
+            Some(WireType::Varint)
+        }
         Scalar::Float => Some(WireType::Fixed32),
         Scalar::Double => Some(WireType::Fixed64),
         Scalar::String | Scalar::Bytes | Scalar::Message(_) => None,

@@ -23,7 +23,7 @@
 //! | `Quantity` | a message around a string | the string; absent is `"0"` |
 //! | `IntOrString` | a selector and both | the number or the string |
 //! | `RawExtension`, `FieldsV1`, `JSON` | JSON text | that JSON, embedded; nothing is `null`. An object in protobuf (`k8s\0…`) is shown as its JSON if the table has its kind |
-//! | `Verbs`, `ExtraValue` | a message around strings | the array; an empty one is `null` |
+//! | `Verbs`, `ExtraValue` | a message around strings | the array; absent is `null` |
 //! | `JSONSchemaPropsOr…` | both alternatives | the one that is set |
 //! | bytes | bytes | base64 (raw to a target that asks serde for bytes) |
 //! | floats | IEEE 754 | a number; a whole one is an integer, as JSON text without a point would be |
@@ -134,10 +134,11 @@ impl<'de> Deserializer<'de> {
         Self { bytes, message, type_meta: None, context, object_bytes_max }
     }
 
-    /// Shows these as `apiVersion` and `kind`, before everything else.
+    /// Shows these as `apiVersion` and `kind`, before everything else; unless the kind has no such members
+    /// (`WatchEvent` has none).
     #[must_use]
     pub fn type_meta(mut self, api_version: &'de str, kind: &'de str) -> Self {
-        self.type_meta = Some(TypeMeta::new(api_version, kind));
+        self.type_meta = self.message.type_meta.then(|| TypeMeta::new(api_version, kind));
         self
     }
 

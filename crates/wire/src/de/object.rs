@@ -161,7 +161,7 @@ impl<'a, 'de> Fields<'a, 'de> {
                 let (cursor, number) = (&mut self.frame.cursor, field.number);
                 match field.ty.cardinality {
                     Cardinality::One => Content::of(self.context, scalar, raw),
-                    Cardinality::List => Content::List { cursor, number, scalar, first: raw },
+                    Cardinality::List => Content::List { cursor, number, scalar, first: Some(raw) },
                     Cardinality::Map => Content::Map { cursor, number, scalar, first: raw },
                 }
             }
@@ -175,7 +175,10 @@ impl<'a, 'de> Fields<'a, 'de> {
         let message = field.ty.message(self.context.schema);
         let slot = self.outer.iter_mut().find(|slot| slot.is_none());
         let (Some(message), Some(slot)) = (message, slot) else {
-            return Err(Error::Value(format!("field {} of {} cannot be inlined", field.number, self.frame.message.name)));
+            return Err(Error::Value(format!(
+                "field {} of {} cannot be inlined",
+                field.number, self.frame.message.name
+            )));
         };
         *slot = Some(std::mem::replace(&mut self.frame, Frame::open(message, raw)?));
         Ok(())
@@ -300,7 +303,7 @@ fn omitted_when_present(field: &'static Field, raw: &Raw<'_>, context: &Context)
         Scalar::Message(at) => {
             let message = context.schema.message_at(at);
             match message.shape {
-                Shape::StringList => Ok(field.omit_empty && shape::is_null(message, raw)),
+                Shape::StringList => Ok(field.omit_empty && shape::is_empty_list(raw)),
                 _ => Ok(field.omit_zero && !field.pointer && shape::is_zero(context, message, raw)?),
             }
         }

@@ -22,7 +22,7 @@ pub(super) enum Special<'de> {
     Json(&'de [u8]),
     Message(&'static Message, Raw<'de>),
     Root(&'static Message, Raw<'de>, TypeMeta<'de>),
-    List { cursor: Cursor<'de>, number: u32, scalar: Scalar, first: Raw<'de> },
+    List { cursor: Cursor<'de>, number: u32, scalar: Scalar, first: Option<Raw<'de>> },
 }
 
 /// What the first bytes of an object in protobuf are, where it stands for itself.
@@ -53,18 +53,21 @@ pub(super) fn resolve<'de>(
             Some(object) if object.starts_with(ENVELOPE) => envelope(context, &object[ENVELOPE.len()..]),
             Some(json) => Ok(Special::Json(json)),
         },
-        Shape::StringList => alternative(context, message, raw, 1, None),
-        Shape::SchemaOrBool => match alternative(context, message, raw, 0, Some(2))? {
+        Shape::StringList => {
+            let cursor = Cursor::open(raw, message)?;
+            Ok(Special::List { cursor, number: 1, scalar: Scalar::String, first: None })
+        }
+        Shape::SchemaOrBool => match alternative(context, message, raw, None, 2)? {
             Special::Null => Ok(Special::Bool(last_varint(raw, 1)? != 0)),
             schema => Ok(schema),
         },
-        Shape::SchemaOrArray | Shape::SchemaOrStrings => alternative(context, message, raw, 2, Some(1)),
+        Shape::SchemaOrArray | Shape::SchemaOrStrings => alternative(context, message, raw, Some(2), 1),
     }
 }
 
 /// Whether the message is `null` in JSON. What cannot be read is not, and gives its error when it is.
 pub(super) fn is_null(message: &Message, raw: &Raw<'_>) -> bool {
-    let has = |number| last_bytes(raw, number).is_ok_and(|found| found.is_none());
+    let lacks = |number| last_bytes(raw, number).is_ok_and(|found| found.is_none());
     match message.shape {
         Shape::Time => instant(raw, Precision::Seconds).is_ok_and(|instant| instant.is_none()),
         Shape::MicroTime => instant(raw, Precision::Micros).is_ok_and(|instant| instant.is_none()),
@@ -72,10 +75,19 @@ pub(super) fn is_null(message: &Message, raw: &Raw<'_>) -> bool {
             let json = json.unwrap_or_default().trim_ascii();
             json.is_empty() || json == b"null"
         }),
-        Shape::StringList => has(1),
-        Shape::SchemaOrArray | Shape::SchemaOrStrings => has(1) && has(2),
-        Shape::Object | Shape::Duration | Shape::Quantity | Shape::IntOrString | Shape::SchemaOrBool => false,
+        Shape::SchemaOrArray | Shape::SchemaOrStrings => lacks(1) && lacks(2),
+        Shape::Object
+        | Shape::Duration
+        | Shape::Quantity
+        | Shape::IntOrString
+        | Shape::StringList
+        | Shape::SchemaOrBool => false,
     }
+}
+
+/// Whether a list that is a message is empty, as `omitempty` asks.
+pub(super) fn is_empty_list(raw: &Raw<'_>) -> bool {
+    last_bytes(raw, 1).is_ok_and(|found| found.is_none())
 }
 
 /// Whether the message is the zero value of its Go type, as `omitzero` asks.
@@ -140,17 +152,17 @@ fn alternative<'de>(
     context: &Context,
     message: &'static Message,
     raw: &Raw<'de>,
-    list: u32,
-    single: Option<u32>,
+    list: Option<u32>,
+    single: u32,
 ) -> Result<Special<'de>> {
     let mut cursor = Cursor::open(raw, message)?;
     let mut found = Special::Null;
     while let Some((number, raw)) = cursor.next()? {
         let Some(field) = message.field(number) else { continue };
-        if number == list {
-            return Ok(Special::List { cursor, number, scalar: field.ty.scalar, first: raw });
+        if Some(number) == list {
+            return Ok(Special::List { cursor, number, scalar: field.ty.scalar, first: Some(raw) });
         }
-        if Some(number) == single
+        if number == single
             && let Some(message) = field.ty.message(context.schema)
         {
             found = Special::Message(message, raw);

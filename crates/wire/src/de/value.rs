@@ -38,7 +38,7 @@ pub(super) enum Content<'a, 'de> {
         cursor: &'a mut Cursor<'de>,
         number: u32,
         scalar: Scalar,
-        first: Raw<'de>,
+        first: Option<Raw<'de>>,
     },
     Map {
         cursor: &'a mut Cursor<'de>,
@@ -76,7 +76,12 @@ impl<'de> Content<'_, 'de> {
 // === impl Value ===
 
 impl<'de> Value<'_, 'de> {
-    fn special<V: Visitor<'de>>(self, message: &'static Message, raw: &Raw<'de>, visitor: V) -> Result<V::Value> {
+    fn special<V: Visitor<'de>>(
+        self,
+        message: &'static Message,
+        raw: &Raw<'de>,
+        visitor: V,
+    ) -> Result<V::Value> {
         let Self { context, depth, .. } = self;
         match shape::resolve(context, message, raw)? {
             Special::Null => visitor.visit_unit(),
@@ -85,14 +90,13 @@ impl<'de> Value<'_, 'de> {
             Special::Text(text) => visitor.visit_borrowed_str(text),
             Special::Time(text) => visitor.visit_str(text.as_str()),
             Special::Duration(text) => visitor.visit_str(text.as_str()),
-            Special::Json(json) => {
-                embedded(json, |deserializer| deserializer.deserialize_any(visitor))
-            }
+            Special::Json(json) => embedded(json, |deserializer| deserializer.deserialize_any(visitor)),
             Special::Message(message, raw) => {
                 Value { context, depth, content: Content::Message(message, raw) }.deserialize_any(visitor)
             }
             Special::Root(message, raw, type_meta) => {
-                Value { context, depth, content: Content::Root(message, raw, type_meta) }.deserialize_any(visitor)
+                Value { context, depth, content: Content::Root(message, raw, type_meta) }
+                    .deserialize_any(visitor)
             }
             Special::List { mut cursor, number, scalar, first } => {
                 let content = Content::List { cursor: &mut cursor, number, scalar, first };
@@ -119,10 +123,16 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
             }
             Content::Root(message, raw, type_meta) => {
                 let depth = context.enter(depth)?;
-                visitor.visit_map(Members::Fields(Fields::open(context, depth, message, &raw, Some(type_meta))?))
+                visitor.visit_map(Members::Fields(Fields::open(
+                    context,
+                    depth,
+                    message,
+                    &raw,
+                    Some(type_meta),
+                )?))
             }
             Content::List { cursor, number, scalar, first } => {
-                let (depth, first, packed) = (context.enter(depth)?, Some(first), Reader::new(&[]));
+                let (depth, packed) = (context.enter(depth)?, Reader::new(&[]));
                 visitor.visit_seq(Elements { context, depth, cursor, number, scalar, first, packed })
             }
             Content::Map { cursor, number, scalar, first } => {

@@ -135,7 +135,8 @@ fn days_in(year: i64, month: i64) -> i64 {
 fn digits(rest: &mut &[u8], count: usize) -> Option<i64> {
     let (head, tail) = rest.split_at_checked(count)?;
     *rest = tail;
-    head.iter().try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))
+    head.iter()
+        .try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))
 }
 
 fn literal(rest: &mut &[u8], any_of: &[u8]) -> Option<u8> {

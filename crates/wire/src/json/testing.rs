@@ -111,3 +111,31 @@ impl Writer {
         }
     }
 }
+
+/// The JSON answers of a real API server under `tests/captures`: name and body. The events of watches, or all the others.
+pub(crate) fn captures(watches: bool) -> Vec<(String, Vec<u8>)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures");
+    let mut captures = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "http") {
+            continue;
+        }
+        let is_json = std::fs::read_to_string(&path).unwrap().contains("Content-Type: application/json");
+        let body = std::fs::read(path.with_extension("body")).unwrap_or_default();
+        if is_json && body.starts_with(b"{") && body.starts_with(b"{\"type\":") == watches {
+            captures.push((path.file_stem().unwrap().to_string_lossy().into_owned(), body));
+        }
+    }
+    captures.sort();
+    assert!(captures.len() > 10, "the captures are missing");
+    captures
+}
+
+/// The body in pieces, cut at these places.
+pub(crate) fn split(body: &[u8], places: &[usize]) -> Vec<bytes::Bytes> {
+    let mut places: Vec<_> = places.iter().map(|place| place % (body.len() + 1)).collect();
+    places.extend([0, body.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| bytes::Bytes::copy_from_slice(&body[pair[0]..pair[1]])).collect()
+}
