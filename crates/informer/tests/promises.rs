@@ -53,8 +53,10 @@ async fn promise_1_converges_whatever_the_connection_goes_through() {
         .iter()
         .map(|object| format!("{object:?}"))
         .collect::<std::collections::BTreeSet<_>>();
-    let served =
-        source.objects().into_iter().map(|o| format!("{}@{}", Key::of(&o.head()), o.head().resource_version()));
+    let served = source
+        .objects()
+        .into_iter()
+        .map(|o| format!("{}@{}", Key::of(&o.head()), o.head().resource_version()));
     assert_eq!(stored, served.collect());
 }
 
