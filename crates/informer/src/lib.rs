@@ -16,8 +16,9 @@ pub use key::{InvalidKey, Key};
 pub use lister::{Lister, View};
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use shared::{
-    DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerState,
-    ListenerConfig, Object, ScopeStatus, StartError, Stopped, Subscription, SyncError, WaitError,
+    DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
+    InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, StartError, Stopped, Subscription,
+    SyncError, Unsynced, WaitError,
 };
 pub use store::{Index, Origin};
 pub use version::compare_resource_versions;

@@ -9,9 +9,11 @@ use kube_core::metadata::PartialObjectMeta;
 use kube_wire::schema::Schema;
 use kube_wire::{Projection, TypeMeta};
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 
-use super::core::{Core, Parts, Selection};
+use super::core::{Core, Owner, Parts, Selection};
 use super::decoder::{Decode, Decoder};
+use super::factory::InformerFactory;
 use super::{Informer, StartError};
 use crate::reflector::{ReflectorConfig, Trouble, WatchList};
 use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
@@ -23,22 +25,35 @@ pub struct InformerBuilder<K> {
     source: Source,
     decode: Decode<K>,
     settings: Settings,
+    factory: Option<InformerFactory>,
 }
 
-enum Source {
+pub(super) enum Source {
     Client { client: Client, resource: Resource, metadata_only: bool },
     Given(Vec<(Option<String>, Arc<dyn ListerWatcher>)>),
 }
 
+/// What makes two informers the same: whoever wants the same can share one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Wanted {
+    resource: Resource,
+    metadata_only: bool,
+    namespaces: Vec<String>,
+    labels: String,
+    fields: String,
+    projection: String,
+    encoding: EncodingPreference,
+}
+
 /// Everything that does not know the type.
-struct Settings {
+pub(super) struct Settings {
     namespaces: Vec<String>,
     labels: String,
     fields: String,
     drop_fields: Vec<String>,
     keep_fields: Option<Vec<String>>,
     encoding: EncodingPreference,
-    indexes: Vec<Index>,
+    pub(super) indexes: Vec<Index>,
     reflector: ReflectorConfig,
     resync: Option<Duration>,
     hot_values_max: usize,
@@ -54,18 +69,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         metadata_only: bool,
         decode: Decode<K>,
     ) -> Self {
-        Self {
-            source: Source::Client { client, resource, metadata_only },
-            decode,
-            settings: Settings::default(),
-        }
+        let source = Source::Client { client, resource, metadata_only };
+        Self { source, decode, settings: Settings::default(), factory: None }
     }
 
     pub(super) fn over_sources(
         sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>,
         decode: Decode<K>,
     ) -> Self {
-        Self { source: Source::Given(sources), decode, settings: Settings::default() }
+        Self { source: Source::Given(sources), decode, settings: Settings::default(), factory: None }
+    }
+
+    /// Shares what is started with all who ask this factory for the same.
+    pub(super) fn shared_by(mut self, factory: &InformerFactory) -> Self {
+        self.factory = Some(factory.clone());
+        self
     }
 
     /// Only these namespaces. Several become one informer: one watch each, one store. None named: all.
@@ -99,7 +117,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
             }
             given => given,
         };
-        InformerBuilder { source, decode: |raw| raw.decode(), settings: self.settings }
+        InformerBuilder { source, decode: |raw| raw.decode(), settings: self.settings, factory: self.factory }
     }
 
     /// With an index: see [`Lister::by_index`](crate::Lister::by_index).
@@ -187,16 +205,49 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// If a selector, a field's path or an index is wrong, or there is no runtime. Nothing was started then.
     pub fn start(self) -> Result<Informer<K>, StartError> {
         tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let (resync, wanted) = (self.settings.resync, self.settings.wanted(&self.source));
         let decoder = Decoder::new(self.decode, self.settings.hot_values_max);
-        let core = Core::start(self.settings.parts(self.source)?);
-        Ok(Informer::new(core, Arc::new(decoder)))
+        let (owner, decoder) = match (self.factory, wanted) {
+            (Some(factory), Some(wanted)) => factory.share(wanted, decoder, self.settings, self.source)?,
+            (factory, _) => {
+                let starts = factory.map_or_else(unlimited, |factory| factory.starts());
+                (self.settings.start(self.source, starts)?, Arc::new(decoder))
+            }
+        };
+        Ok(Informer::new(owner, decoder, resync))
     }
+}
+
+fn unlimited() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(Semaphore::MAX_PERMITS))
 }
 
 // === impl Settings ===
 
 impl Settings {
-    fn parts(self, source: Source) -> Result<Parts, StartError> {
+    /// Checks everything and starts.
+    pub(super) fn start(self, source: Source, starts: Arc<Semaphore>) -> Result<Arc<Owner>, StartError> {
+        Ok(Arc::new(Owner(Core::start(self.parts(source, starts)?))))
+    }
+
+    /// What is asked for, if it is asked for over a client.
+    fn wanted(&self, source: &Source) -> Option<Wanted> {
+        let Source::Client { resource, metadata_only, .. } = source else { return None };
+        let mut namespaces = self.namespaces.clone();
+        namespaces.sort();
+        Some(Wanted {
+            resource: resource.clone(),
+            metadata_only: *metadata_only,
+            namespaces,
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            // A projection that is none is told when it is checked.
+            projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
+            encoding: self.encoding,
+        })
+    }
+
+    fn parts(self, source: Source, starts: Arc<Semaphore>) -> Result<Parts, StartError> {
         let selection = Selection {
             labels: self.labels.parse()?,
             label_text: self.labels.clone(),
@@ -235,11 +286,12 @@ impl Settings {
         if let Some(type_meta) = sources[0].1.expected_type() {
             store = store.type_meta(type_meta);
         }
-        if !self.indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
-            store = store.index(Index::namespace());
+        let mut indexes = self.indexes;
+        if !indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
+            indexes.push(Index::namespace());
         }
-        let store = Store::new(self.indexes.into_iter().fold(store, StoreConfig::index))?;
-        Ok(Parts { sources, store, selection, reflector, resync: self.resync, wait_max: self.wait_max })
+        let store = Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?;
+        Ok(Parts { sources, store, selection, reflector, indexes, wait_max: self.wait_max, starts })
     }
 
     fn over_namespaces(&self, list_watch: &ListWatch) -> Vec<(Option<String>, Arc<dyn ListerWatcher>)> {

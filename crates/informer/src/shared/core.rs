@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{pending, select_all};
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,7 +18,7 @@ use super::{Stopped, SyncError, WaitError};
 use crate::queue::{Fifo, Scope};
 use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
 use crate::source::ListerWatcher;
-use crate::store::{Store, StoredObject};
+use crate::store::{Index, IndexError, Store, StoredObject};
 use crate::{FieldSelector, Key, LabelSelector};
 
 /// What a running informer consists of.
@@ -28,7 +29,8 @@ pub(crate) struct Core {
     pub(super) hub: Hub,
     scopes: Vec<Watched>,
     selection: Selection,
-    pub(super) resync: Option<Duration>,
+    /// As they were added.
+    indexes: Mutex<Vec<Index>>,
     wait_max: Duration,
     stop: CancellationToken,
     pub(super) tasks: TaskTracker,
@@ -52,8 +54,10 @@ pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) selection: Selection,
     pub(super) reflector: ReflectorConfig,
-    pub(super) resync: Option<Duration>,
+    pub(super) indexes: Vec<Index>,
     pub(super) wait_max: Duration,
+    /// How many reflectors may fetch their first full state at the same time.
+    pub(super) starts: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -118,15 +122,15 @@ impl Core {
             fifo,
             scopes,
             selection: parts.selection,
-            resync: parts.resync,
+            indexes: Mutex::new(parts.indexes),
             wait_max: parts.wait_max,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
         for reflector in reflectors {
-            let stop = core.stop.clone();
+            let (stop, starts) = (core.stop.clone(), parts.starts.clone());
             core.tasks.spawn(async move {
-                stop.run_until_cancelled(reflector.run()).await;
+                stop.run_until_cancelled(in_turn(reflector, starts)).await;
             });
         }
         core.tasks.spawn(core.clone().apply());
@@ -164,6 +168,31 @@ impl Core {
         self.fifo.close();
         self.hub.close();
         self.tasks.close();
+    }
+
+    /// Adds an index that there is not.
+    pub(super) fn add_index(&self, index: &Index) -> Result<(), IndexError> {
+        let mut indexes = self.indexes.lock();
+        self.store.add_index(index)?;
+        indexes.push(index.clone());
+        Ok(())
+    }
+
+    /// Adds those of the indexes that there are not; adds none if one of them is there and reads something else.
+    pub(super) fn ensure_indexes(&self, wanted: &[Index]) -> Result<(), IndexError> {
+        let mut indexes = self.indexes.lock();
+        let known = |index: &Index| indexes.iter().find(|known| known.name() == index.name());
+        if let Some(other) =
+            wanted.iter().find(|index| known(index).is_some_and(|known| !known.reads_as(index)))
+        {
+            return Err(IndexError::Duplicate(other.name().into()));
+        }
+        let missing = wanted.iter().filter(|index| known(index).is_none()).cloned().collect::<Vec<_>>();
+        for index in missing {
+            self.store.add_index(&index)?;
+            indexes.push(index);
+        }
+        Ok(())
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -274,6 +303,23 @@ impl Core {
         let limited = tokio::time::timeout(self.wait_max, future);
         let too_late = |_| WaitError::TimedOut { key: key.clone(), limit: self.wait_max };
         self.unless_stopped(limited).await?.map_err(too_late)
+    }
+}
+
+/// Reflects, after waiting for a turn to fetch the first full state. The turn ends with the first answer.
+async fn in_turn(reflector: Reflector<Fifo>, starts: Arc<Semaphore>) {
+    // It is never closed.
+    let Ok(turn) = starts.acquire_owned().await else { return };
+    let mut status = reflector.status();
+    let answered = async {
+        let _ = status.wait_for(|status| status.listed || status.last_error.is_some()).await;
+        drop(turn);
+        pending().await
+    };
+    tokio::select! {
+        biased;
+        () = reflector.run() => {}
+        () = answered => {}
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, Resource as KubeResource};
@@ -42,6 +43,8 @@ use crate::{Key, Lister};
 pub struct Informer<K> {
     owner: Arc<Owner>,
     decoder: Arc<Decoder<K>>,
+    /// Of listeners that do not say otherwise.
+    resync: Option<Duration>,
 }
 
 // === impl Informer: making one ===
@@ -93,8 +96,8 @@ impl Informer<DynamicObject> {
 // === impl Informer: using it ===
 
 impl<K: Send + Sync + 'static> Informer<K> {
-    pub(super) fn new(core: Arc<Core>, decoder: Arc<Decoder<K>>) -> Self {
-        Self { owner: Arc::new(Owner(core)), decoder }
+    pub(super) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>, resync: Option<Duration>) -> Self {
+        Self { owner, decoder, resync }
     }
 
     /// Waits until the first full state is in the store.
@@ -193,7 +196,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
     /// # Errors
     /// If an index of that name exists, its path is none, or what it reads is not kept.
     pub fn add_index(&self, index: &Index) -> Result<(), IndexError> {
-        self.core().store.add_index(index)
+        self.core().add_index(index)
     }
 
     /// How many objects did not fit the type when somebody looked.
@@ -220,7 +223,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
     }
 
     fn with_defaults(&self, mut config: ListenerConfig) -> ListenerConfig {
-        config.resync = config.resync.or(self.core().resync);
+        config.resync = config.resync.or(self.resync);
         config
     }
 
@@ -297,7 +300,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
 
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
-        Self { owner: self.owner.clone(), decoder: self.decoder.clone() }
+        Self { owner: self.owner.clone(), decoder: self.decoder.clone(), resync: self.resync }
     }
 }
 
