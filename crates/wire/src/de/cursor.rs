@@ -37,6 +37,8 @@ pub(super) struct Sorted<'de>(Vec<(u32, Raw<'de>)>);
 // === impl Raw ===
 
 impl<'de> Raw<'de> {
+    pub(super) const NOTHING: Self = Self::Varint(0);
+
     /// The zero value of a type: what a field that is absent stands for.
     pub(super) fn zero(scalar: Scalar) -> Self {
         match scalar {
@@ -120,32 +122,48 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// The value of the next field.
+    /// Puts the value of the next field where it is wanted; `false` at the end. (Handed out by return, it would be copied
+    /// on its way, which takes longer than reading it.)
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Raw<'de>> {
+    pub(super) fn next(&mut self, into: &mut Raw<'de>) -> bool {
         match self {
-            Self::Wire(rest) => {
-                let (raw, after) = checked::field(rest)?;
-                *rest = after;
-                Some(raw)
-            }
-            Self::Sorted(sorted) => sorted.0.pop().map(|(_, raw)| raw),
+            Self::Wire(rest) => match checked::field(rest, into) {
+                Some(after) => {
+                    *rest = after;
+                    true
+                }
+                None => false,
+            },
+            Self::Sorted(sorted) => match sorted.0.pop() {
+                Some((_, raw)) => {
+                    *into = raw;
+                    true
+                }
+                None => false,
+            },
         }
     }
 
-    /// The value of the next field if it has this number: the next element of a list.
+    /// The same, if the next field has this number: the next element of a list.
     #[inline]
-    pub(super) fn next_of(&mut self, wanted: u32) -> Option<Raw<'de>> {
-        if self.peek() == wanted { self.next() } else { None }
+    pub(super) fn next_of(&mut self, wanted: u32, into: &mut Raw<'de>) -> bool {
+        self.peek() == wanted && self.next(into)
+    }
+
+    /// Passes over the next field.
+    pub(super) fn skip(&mut self) {
+        self.next(&mut Raw::NOTHING);
     }
 
     /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
     pub(super) fn count(&self, wanted: u32) -> usize {
         match self {
             Self::Wire(rest) => {
-                let (mut ahead, mut count) = (Self::Wire(rest), 0);
-                while ahead.next_of(wanted).is_some() {
-                    count += 1;
+                let (mut rest, mut count) = (*rest, 0);
+                while let Some((number, after)) = checked::skip(rest)
+                    && number == wanted
+                {
+                    (rest, count) = (after, count + 1);
                 }
                 count
             }
@@ -154,7 +172,7 @@ impl<'de> Cursor<'de> {
     }
 }
 
-/// Reading what was looked over already: the end is the only thing that can come unexpectedly, and it does not.
+/// Reading without saying what is wrong, which is faster. What was looked over with [`skip`](checked::skip) is good.
 mod checked {
     use super::Raw;
 
@@ -172,43 +190,83 @@ mod checked {
         for (at, byte) in bytes.iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * at);
             if *byte < 0x80 {
-                return Some((value, &bytes[at + 1..]));
+                return (at < 9 || *byte < 2).then(|| (value, &bytes[at + 1..]));
             }
         }
         None
     }
 
+    /// Passes over a field, and gives its number and what follows it.
     #[inline]
-    pub(super) fn field(bytes: &[u8]) -> Option<(Raw<'_>, &[u8])> {
+    pub(super) fn skip(bytes: &[u8]) -> Option<(u32, &[u8])> {
+        let (tag, rest) = varint(bytes)?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number))?;
+        let rest = match tag & 7 {
+            2 => {
+                let (len, rest) = varint(rest)?;
+                rest.get(usize::try_from(len).ok()?..)?
+            }
+            0 => varint(rest)?.1,
+            1 => rest.get(8..)?,
+            5 => rest.get(4..)?,
+            _ => return None,
+        };
+        Some((number, rest))
+    }
+
+    /// Reads a field and gives what follows it.
+    #[inline(always)]
+    pub(super) fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
         let (tag, rest) = varint(bytes)?;
         match tag & 7 {
             2 => {
                 let (len, rest) = varint(rest)?;
                 let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-                Some((Raw::Bytes(value), rest))
+                *into = Raw::Bytes(value);
+                Some(rest)
             }
-            0 => varint(rest).map(|(value, rest)| (Raw::Varint(value), rest)),
+            0 => {
+                let (value, rest) = varint(rest)?;
+                *into = Raw::Varint(value);
+                Some(rest)
+            }
             1 => {
-                rest.split_first_chunk().map(|(value, rest)| (Raw::Fixed64(u64::from_le_bytes(*value)), rest))
+                let (value, rest) = rest.split_first_chunk()?;
+                *into = Raw::Fixed64(u64::from_le_bytes(*value));
+                Some(rest)
             }
             _ => {
-                rest.split_first_chunk().map(|(value, rest)| (Raw::Fixed32(u32::from_le_bytes(*value)), rest))
+                let (value, rest) = rest.split_first_chunk()?;
+                *into = Raw::Fixed32(u32::from_le_bytes(*value));
+                Some(rest)
             }
         }
     }
 }
 
 fn is_in_order(bytes: &[u8], message: &Message) -> Result<bool> {
-    let mut reader = Reader::new(bytes);
-    let mut last = 0;
-    while let Some(tag) = reader.tag()? {
-        if tag.number <= last && (tag.number < last || is_singular(message, last)) {
+    let (mut rest, mut last) = (bytes, 0);
+    while !rest.is_empty() {
+        let Some((number, after)) = checked::skip(rest) else { return Err(defect(bytes)) };
+        if number <= last && (number < last || is_singular(message, last)) {
             return Ok(false);
         }
-        last = tag.number;
-        reader.skip(tag.wire_type)?;
+        (rest, last) = (after, number);
     }
     Ok(true)
+}
+
+/// What is wrong with a message, said by the reader that says it everywhere else.
+#[cold]
+fn defect(bytes: &[u8]) -> Error {
+    let mut reader = Reader::new(bytes);
+    loop {
+        match reader.tag().and_then(|tag| tag.map(|tag| reader.skip(tag.wire_type)).transpose()) {
+            Ok(Some(())) => {}
+            Ok(None) => return mismatch("the message cannot be read"),
+            Err(error) => return error,
+        }
+    }
 }
 
 fn is_singular(message: &Message, number: u32) -> bool {

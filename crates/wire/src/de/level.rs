@@ -108,7 +108,7 @@ impl<'c, 'de> Level<'c, 'de> {
             value_depth: depth,
             type_meta,
             what: What::Null,
-            raw: Raw::Varint(0),
+            raw: Raw::NOTHING,
         })
     }
 
@@ -129,7 +129,7 @@ impl<'c, 'de> Level<'c, 'de> {
                     Some(at) => at,
                     None => {
                         unknown(message, number, self.context)?;
-                        self.frame.cursor.next();
+                        self.frame.cursor.skip();
                         continue;
                     }
                 },
@@ -141,7 +141,7 @@ impl<'c, 'de> Level<'c, 'de> {
                     self.absent(field);
                     return Ok(Some(field.name));
                 }
-            } else if let Some(raw) = self.frame.cursor.next() {
+            } else if self.frame.cursor.next(&mut self.raw) {
                 if found < usize::from(self.frame.next) {
                     // What is left of a list that nobody wanted to read to its end is passed over.
                     continue;
@@ -149,8 +149,9 @@ impl<'c, 'de> Level<'c, 'de> {
                 self.frame.next = found as u16 + 1;
                 let field = &message.fields[found];
                 if field.inline {
+                    let raw = self.take();
                     self.enter(field, &raw)?;
-                } else if self.present(field, raw)? {
+                } else if self.present(field)? {
                     return Ok(Some(field.name));
                 }
             } else if !self.leave() {
@@ -161,8 +162,8 @@ impl<'c, 'de> Level<'c, 'de> {
 
     /// The next element of the list or map that is being read; its value is then the next one.
     #[inline]
-    pub(super) fn next_of(&mut self, number: u32) -> Option<Raw<'de>> {
-        self.frame.cursor.next_of(number)
+    pub(super) fn next_of(&mut self, number: u32) -> bool {
+        self.frame.cursor.next_of(number, &mut self.raw)
     }
 
     /// How many elements come next.
@@ -172,13 +173,15 @@ impl<'c, 'de> Level<'c, 'de> {
 
     /// Passes over what comes before the fields with this number.
     pub(super) fn seek(&mut self, number: u32) {
-        while self.frame.cursor.peek() < number && self.frame.cursor.next().is_some() {}
+        while (1..number).contains(&self.frame.cursor.peek()) {
+            self.frame.cursor.skip();
+        }
     }
 
     /// Takes the next value away, to go into it.
     #[inline]
     pub(super) fn take(&mut self) -> Raw<'de> {
-        std::mem::replace(&mut self.raw, Raw::Varint(0))
+        std::mem::replace(&mut self.raw, Raw::NOTHING)
     }
 
     #[cold]
@@ -193,14 +196,15 @@ impl<'c, 'de> Level<'c, 'de> {
         (!self.context.kind.is_empty()).then_some(("kind", self.context.kind))
     }
 
-    /// Makes a field the next value, unless JSON does not show it.
+    /// Says what the next value is, unless JSON does not show it.
     #[inline]
-    fn present(&mut self, field: &'static Field, raw: Raw<'de>) -> Result<bool> {
+    fn present(&mut self, field: &'static Field) -> Result<bool> {
         let scalar = field.ty.scalar;
         self.what = match field.ty.cardinality {
             Cardinality::One => {
                 let what = What::single(self.context, scalar);
-                if (field.omit_empty || field.omit_zero) && is_omitted(field, what, &raw, self.context)? {
+                if (field.omit_empty || field.omit_zero) && is_omitted(field, what, &self.raw, self.context)?
+                {
                     return Ok(false);
                 }
                 what
@@ -208,7 +212,6 @@ impl<'c, 'de> Level<'c, 'de> {
             Cardinality::List => What::List(field.number, scalar),
             Cardinality::Map => What::Map(field.number, scalar),
         };
-        self.raw = raw;
         self.value_depth = self.depth;
         Ok(true)
     }

@@ -57,13 +57,10 @@ impl<'de> Elements<'_, '_, 'de> {
                 self.level.raw = Raw::read(&mut self.packed, wire_type)?;
                 break;
             }
-            if !self.started {
-                self.started = true;
-            } else if let Some(raw) = self.level.next_of(self.number) {
-                self.level.raw = raw;
-            } else {
+            if self.started && !self.level.next_of(self.number) {
                 return Ok(false);
             }
+            self.started = true;
             match &self.level.raw {
                 Raw::Bytes(packed) if packable(self.scalar).is_some() => self.packed = Reader::new(packed),
                 _ => break,

@@ -64,17 +64,12 @@ impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
 
 impl<'de> Entries<'_, '_, 'de> {
     fn next_key(&mut self) -> Result<Option<&'de str>> {
-        let entry = if self.started {
-            match self.level.next_of(self.number) {
-                Some(entry) => entry,
-                None => return Ok(None),
-            }
-        } else {
-            self.started = true;
-            self.level.take()
-        };
+        if self.started && !self.level.next_of(self.number) {
+            return Ok(None);
+        }
+        self.started = true;
         let (mut key, mut value) = ("", None);
-        let mut reader = Reader::new(entry.bytes()?);
+        let mut reader = Reader::new(self.level.raw.bytes()?);
         while let Some(tag) = reader.tag()? {
             match tag.number {
                 1 => key = reader.expect_string(tag)?,

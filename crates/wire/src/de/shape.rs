@@ -104,9 +104,12 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: &Ra
         _ => {}
     }
     let mut cursor = Cursor::open(raw, message)?;
+    let mut raw = Raw::NOTHING;
     loop {
         let number = cursor.peek();
-        let Some(raw) = cursor.next() else { break };
+        if !cursor.next(&mut raw) {
+            break;
+        }
         let Some(field) = message.field(number) else { continue };
         let zero = !field.pointer
             && match field.ty.message(context.schema) {
@@ -165,9 +168,12 @@ fn alternative<'de>(
 ) -> Result<Special<'de>> {
     let mut cursor = Cursor::open(raw, message)?;
     let mut found = Special::Null;
+    let mut raw = Raw::NOTHING;
     loop {
         let number = cursor.peek();
-        let Some(raw) = cursor.next() else { break };
+        if !cursor.next(&mut raw) {
+            break;
+        }
         let Some(field) = message.field(number) else { continue };
         if Some(number) == list {
             return Ok(Special::List { number, scalar: field.ty.scalar });
@@ -175,7 +181,7 @@ fn alternative<'de>(
         if number == single
             && let Some(message) = field.ty.message(context.schema)
         {
-            found = Special::Message(message, raw);
+            found = Special::Message(message, std::mem::replace(&mut raw, Raw::NOTHING));
         }
     }
     Ok(found)

@@ -28,7 +28,8 @@ pub struct Message {
     /// Server-side apply owns the message as a whole wherever it stands: as an element of a list or map too. For single
     /// fields [`Field::apply`] has the last word.
     pub atomic: bool,
-    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly dense from 1, which [`Message::field`] makes use of.
+    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly
+    /// dense from 1, which [`Message::field`] makes use of.
     pub fields: Box<[Field]>,
     /// The JSON names, sorted, each with the index of the field that leads to it: the field itself, or an inlined
     /// message that has it somewhere inside.
@@ -36,6 +37,8 @@ pub struct Message {
     /// Indexes into `fields` of those that JSON shows even when protobuf does not have them: see
     /// [`Field::shown_when_absent`]. Few, so that a reader need not go through all the others.
     pub(crate) shown_when_absent: Box<[u16]>,
+    /// How many fields stand where their numbers say: field `n` at index `n - 1`.
+    pub(crate) dense: u32,
 }
 
 /// One field of a [`Message`].
@@ -208,11 +211,11 @@ impl Message {
     /// Index into `fields` of the field with this protobuf number.
     #[inline]
     pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
-        let guess = (number as usize).wrapping_sub(1);
-        match self.fields.get(guess) {
-            Some(field) if field.number == number => Some(guess),
-            _ => self.fields.binary_search_by_key(&number, |field| field.number).ok(),
+        let guess = number.wrapping_sub(1);
+        if guess < self.dense {
+            return Some(guess as usize);
         }
+        self.fields.binary_search_by_key(&number, |field| field.number).ok()
     }
 
     /// The field with this JSON name, if it is one of the message's own (not of an inlined message).

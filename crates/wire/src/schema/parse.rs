@@ -52,7 +52,8 @@ impl Schema {
         let by_name = self.names(&fields);
         let shown = fields.iter().enumerate().filter(|(_, field)| field.shown_when_absent());
         let shown_when_absent = shown.map(|(at, _)| at as u16).collect();
-        Message { name: entry.name, shape, type_meta, atomic, fields, by_name, shown_when_absent }
+        let dense = (1..).zip(&fields).take_while(|(number, field)| *number == field.number).count() as u32;
+        Message { name: entry.name, shape, type_meta, atomic, fields, by_name, shown_when_absent, dense }
     }
 
     fn kind_in(&self, line: &'static str) -> Option<Kind> {
