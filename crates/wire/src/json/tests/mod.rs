@@ -1,5 +1,12 @@
 //! What the tests of this module share: arbitrary JSON, written with arbitrary white space, whole or damaged.
 
+mod copy;
+mod finder;
+mod lines;
+mod list;
+mod scan;
+mod string;
+
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::Value;
