@@ -1,10 +1,11 @@
 //! What the queue knows, as plain data behind one lock: which keys are queued, with a worker, or
-//! put off. No clock, no waker and no task: `now` is handed in (nanoseconds since the queue was
-//! made), so a run is a function of its calls and a model can be held against it.
+//! put off. No waker and no task, and the time is asked for only where it matters (reading the clock would take a
+//! third of a call), so a run is a function of its calls and a model can be held against it.
 
 use crate::{
+    due::{Due, DueHeap},
     error::AddError,
-    heap::{Heap, Node},
+    ready::{Rank, Ready},
     slots::{SlotId, Slots},
     stats::Stats,
 };
@@ -12,20 +13,22 @@ use crate::{
 /// The queue's state.
 ///
 /// Putting off and working are independent: a key may be put off while it is queued or with a
-/// worker. Becoming due is computed, not scheduled: every call that shows the queue or takes from
-/// it first moves over what is due ([`Core::promote`]).
+/// worker. Becoming due is computed, not scheduled: every call that adds, takes or shows keys first moves over
+/// what is due ([`Core::promote`]).
 pub(crate) struct Core<T> {
     /// Keys that are queued, with a worker, or both (to be queued again).
     held: Slots<T, Held>,
-    /// The keys in `held` that are not with a worker.
-    ready: Heap<Ready>,
+    /// The keys in `held` that are not with a worker, in the order in which they will be.
+    ready: Ready,
     /// Keys put off, with their priority.
-    delayed: Slots<T, i32>,
-    due: Heap<Due>,
+    delayed: Slots<T, i16>,
+    due: DueHeap,
     /// How many keys with a worker are to be queued again.
     again: usize,
     /// Counts what was ever queued or put off: first come, first served among equals.
     arrivals: u64,
+    /// Whether times matter. Until some key has a priority other than 0 they don't: the order is that of arrival.
+    timed: bool,
     closed: bool,
     limits: Limits,
     stats: Option<Box<Stats>>,
@@ -39,65 +42,57 @@ pub(crate) struct Limits {
     pub(crate) aging: u64,
 }
 
+impl Limits {
+    /// A day. More would not fit a [`Rank`], and is as good as for ever.
+    pub(crate) const AGING_MAX: u64 = 24 * 3600 * 1_000_000_000;
+}
+
 /// A key that was handed out, and what is needed to finish it.
 pub(crate) struct Taken<T> {
     pub(crate) key: T,
     pub(crate) slot: SlotId,
-    pub(crate) priority: i32,
+    pub(crate) priority: i16,
 }
 
-/// Invariant: `wanted` or `running_since` is set; the key is in `ready` iff it is not running.
+/// Invariant: it is wanted, running or both; and it is in `ready` iff it is not running.
 struct Held {
     wanted: Option<Wanted>,
-    running_since: Option<u64>,
+    running: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Wanted {
-    priority: i32,
     since: u64,
-}
-
-/// A queued key. The rank is static although waiting raises priority, because it raises everyone's
-/// at the same pace: who is ahead now stays ahead.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ready {
-    rank: i128,
     arrival: u64,
-    slot: SlotId,
-}
-
-/// A key put off. 16 bytes, because there may be millions; should `arrival` wrap around, two
-/// keys due at the same nanosecond may swap places.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    at: u64,
-    arrival: u32,
-    slot: SlotId,
+    priority: i16,
 }
 
 impl<T> Core<T> {
     pub(crate) fn new(limits: Limits, stats: Option<Box<Stats>>) -> Self {
-        let limits = Limits { capacity: limits.capacity.min(Slots::<T, Held>::MAX), ..limits };
+        let capacity = limits.capacity.min(Slots::<T, Held>::MAX);
+        let aging = limits.aging.min(Limits::AGING_MAX);
         Self {
             held: Slots::new(),
-            ready: Heap::new(),
+            ready: Ready::default(),
             delayed: Slots::new(),
-            due: Heap::new(),
+            due: DueHeap::new(),
             again: 0,
             arrivals: 0,
+            timed: stats.is_some(),
             closed: false,
-            limits,
+            limits: Limits { capacity, aging },
             stats,
         }
     }
 
     /// How many keys are queued.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.ready.len()
     }
 
     /// How many keys wait for a worker, those included that are with one and wanted again.
+    #[inline]
     pub(crate) fn depth(&self) -> usize {
         self.ready.len() + self.again
     }
@@ -107,11 +102,13 @@ impl<T> Core<T> {
     }
 
     /// Nothing will ever be handed out again.
+    #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.closed && self.depth() == 0
     }
 
     /// Shut down, and every key that was queued is done.
+    #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.closed && self.held.len() == 0
     }
@@ -122,8 +119,9 @@ impl<T> Core<T> {
     }
 
     /// When the first of the keys put off is due.
+    #[inline]
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.due.peek().map(|due| due.at)
+        self.due.first().map(|due| due.at)
     }
 
     #[cfg(feature = "metrics")]
@@ -140,17 +138,18 @@ impl<T> Core<T> {
         }
     }
 
-    /// Finishes a key that was handed out; it is queued again if it was added meanwhile.
-    pub(crate) fn done(&mut self, slot: SlotId, now: u64) {
-        let held = self.held.value_mut(slot);
-        let started = held.running_since.take();
-        if let (Some(stats), Some(started)) = (&mut self.stats, started) {
-            stats.finished(slot, started, now);
+    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then.
+    #[inline]
+    pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) {
+        if let Some(stats) = &mut self.stats {
+            stats.finished(slot, now());
         }
+        let held = self.held.value_mut(slot);
+        held.running = false;
         match held.wanted {
             Some(wanted) => {
                 self.again -= 1;
-                self.enqueue(slot, wanted);
+                self.ready.insert(self.rank(wanted), slot);
             }
             None => drop(self.held.remove(slot)),
         }
@@ -160,125 +159,134 @@ impl<T> Core<T> {
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.delayed = Slots::new();
-        self.due = Heap::new();
-    }
-
-    fn enqueue(&mut self, slot: SlotId, wanted: Wanted) {
-        let node = Ready { rank: self.rank(wanted), arrival: self.arrivals, slot };
-        self.arrivals += 1;
-        self.ready.push(node);
+        self.due = DueHeap::new();
     }
 
     /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
-    fn rank(&self, wanted: Wanted) -> i128 {
-        i128::from(wanted.since) - i128::from(wanted.priority) * i128::from(self.limits.aging)
+    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
+    #[inline]
+    fn rank(&self, wanted: Wanted) -> Rank {
+        let head_start = i64::from(wanted.priority) * self.limits.aging as i64;
+        ((wanted.since as i64).saturating_sub(head_start), wanted.arrival)
     }
 
+    #[inline]
     fn is_full(&self) -> bool {
         self.held.len() + self.delayed.len() >= self.limits.capacity
+    }
+
+    #[inline]
+    fn next_arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
     }
 }
 
 impl<T: Eq> Core<T> {
     /// Queues a key, or marks it to be queued again if it is with a worker.
-    pub(crate) fn add(&mut self, key: T, hash: u32, priority: i32, now: u64) -> Result<(), AddError<T>> {
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        key: T,
+        hash: u32,
+        priority: i16,
+        now: impl Fn() -> u64,
+    ) -> Result<(), AddError<T>> {
         if self.closed {
             return Err(AddError::ShutDown(key));
         }
+        self.promote(&now);
         let known = self.held.find(&key, hash);
         if known.is_none() && self.is_full() && self.delayed.find(&key, hash).is_none() {
             return Err(AddError::Full { item: key, limit: self.limits.capacity });
         }
-        self.want(key, hash, known, Wanted { priority, since: now });
+        self.timed |= priority != 0;
+        let since = if self.timed { now() } else { 0 };
+        self.want(key, hash, known, priority, since);
         Ok(())
     }
 
     /// Puts a key off until `at`. Of two times the earlier holds, of two priorities the higher.
-    pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i32, at: u64) -> Result<(), AddError<T>> {
+    pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i16, at: u64) -> Result<(), AddError<T>> {
         if self.closed {
             return Err(AddError::ShutDown(key));
         }
+        self.timed |= priority != 0;
         if let Some(slot) = self.delayed.find(&key, hash) {
             let known = self.delayed.value_mut(slot);
             *known = priority.max(*known);
-            let due = self.due.node(slot);
-            self.due.advance(Due { at: at.min(due.at), ..due });
+            self.due.hurry(slot, at);
             return Ok(());
         }
         if self.is_full() && self.held.find(&key, hash).is_none() {
             return Err(AddError::Full { item: key, limit: self.limits.capacity });
         }
         let slot = self.delayed.insert(key, hash, priority);
-        self.due.push(Due { at, arrival: self.arrivals as u32, slot });
-        self.arrivals += 1;
+        let arrival = self.next_arrival() as u32;
+        self.due.push(Due { at, arrival, slot });
         Ok(())
     }
 
     /// Queues every key whose time has come, each as of that time.
-    pub(crate) fn promote(&mut self, now: u64) {
-        while let Some(&Due { at, slot, .. }) = self.due.peek()
-            && at <= now
-        {
-            self.due.pop();
+    #[inline]
+    pub(crate) fn promote(&mut self, now: impl Fn() -> u64) {
+        if self.due.first().is_none() {
+            return;
+        }
+        let now = now();
+        while let Some(Due { at, slot, .. }) = self.due.pop_until(now) {
             let (key, hash, priority) = self.delayed.remove(slot);
             let known = self.held.find(&key, hash);
-            self.want(key, hash, known, Wanted { priority, since: at });
+            let since = if self.timed { at } else { 0 };
+            self.want(key, hash, known, priority, since);
         }
     }
 
     /// Hands out the key whose turn it is.
-    pub(crate) fn take(&mut self, now: u64) -> Option<Taken<T>>
+    #[inline]
+    pub(crate) fn take(&mut self, now: impl Fn() -> u64) -> Option<Taken<T>>
     where
         T: Clone,
     {
-        let slot = self.ready.peek()?.slot;
+        let slot = self.ready.first()?;
         let key = self.held.key(slot).clone(); // first, lest a panic in it lose the key
-        self.ready.pop();
+        self.ready.remove_first();
         let held = self.held.value_mut(slot);
-        held.running_since = Some(now);
-        let wanted = held.wanted.take().unwrap_or(Wanted { priority: 0, since: now }); // always set: it was in `ready`
+        held.running = true;
+        // Invariant: whatever is in `ready` is wanted.
+        let Wanted { since, priority, .. } = held.wanted.take()?;
         if let Some(stats) = &mut self.stats {
-            stats.taken(slot, wanted.since, now);
+            stats.taken(slot, since, now());
         }
-        Some(Taken { key, slot, priority: wanted.priority })
+        Some(Taken { key, slot, priority })
     }
 
-    fn want(&mut self, key: T, hash: u32, known: Option<SlotId>, new: Wanted) {
+    #[inline]
+    fn want(&mut self, key: T, hash: u32, known: Option<SlotId>, priority: i16, since: u64) {
+        let new = Wanted { since, arrival: self.next_arrival(), priority };
         let Some(slot) = known else {
-            let slot = self.held.insert(key, hash, Held { wanted: Some(new), running_since: None });
-            self.enqueue(slot, new);
+            let slot = self.held.insert(key, hash, Held { wanted: Some(new), running: false });
+            self.ready.insert(self.rank(new), slot);
             return self.count_add();
         };
         let held = self.held.value_mut(slot);
-        let running = held.running_since.is_some();
+        let running = held.running;
         let Some(old) = held.wanted else {
             held.wanted = Some(new);
             self.again += 1;
             return self.count_add();
         };
-        let both = Wanted { priority: old.priority.max(new.priority), since: old.since.min(new.since) };
+        let both = Wanted { since: old.since.min(since), priority: old.priority.max(priority), ..old };
         held.wanted = Some(both);
-        if !running {
-            let node = Ready { rank: self.rank(both), ..self.ready.node(slot) };
-            self.ready.advance(node);
+        if !running && self.rank(both) != self.rank(old) {
+            self.ready.advance(self.rank(old), self.rank(both));
         }
     }
 
+    #[inline]
     fn count_add(&mut self) {
         if let Some(stats) = &mut self.stats {
             stats.adds += 1;
         }
-    }
-}
-
-impl Node for Ready {
-    fn slot(&self) -> SlotId {
-        self.slot
-    }
-}
-
-impl Node for Due {
-    fn slot(&self) -> SlotId {
-        self.slot
     }
 }

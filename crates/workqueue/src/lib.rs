@@ -12,12 +12,13 @@ pub use work::Work;
 mod builder;
 mod clock;
 mod core;
+mod due;
 mod error;
-mod heap;
 mod limiter;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod queue;
+mod ready;
 mod shared;
 mod slots;
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only named queues count"))]

@@ -102,7 +102,7 @@ impl<T: Clone + Eq + Send> Source for Inner<T> {
     fn sample(&self, into: &mut Sample) {
         let now = self.clock.now();
         self.shared.with(|core| {
-            core.promote(now);
+            core.promote(|| now);
             let Some(stats) = core.stats() else { return };
             let (unfinished, longest) = stats.running_nanos(now);
             into.depth += core.depth() as u64;

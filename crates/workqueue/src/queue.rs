@@ -39,7 +39,7 @@ pub struct WorkQueue<T> {
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct AddOptions {
-    priority: i32,
+    priority: i16,
     after: Option<Duration>,
     rate_limited: bool,
 }
@@ -58,7 +58,7 @@ impl AddOptions {
     }
 
     /// Higher goes first; the default is 0. See [the crate's page](crate#priorities) for how waiting weighs in.
-    pub fn priority(mut self, priority: i32) -> Self {
+    pub fn priority(mut self, priority: i16) -> Self {
         self.priority = priority;
         self
     }
@@ -94,8 +94,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// [`AddError`] hands the key back if the queue is shut down, or full and the key is not in it.
     pub fn add(&self, key: T) -> Result<(), AddError<T>> {
         let hash = self.hash(&key);
-        let now = self.inner.clock.now();
-        self.inner.shared.with(|core| core.add(key, hash, 0, now))
+        self.inner.shared.with(|core| core.add(key, hash, 0, self.now()))
     }
 
     /// Queues a key when `delay` has passed. If it is put off already, the earlier time holds; if it is queued or
@@ -130,7 +129,6 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let limited = rate_limited.then(|| self.inner.limiter.lock().when(&key));
         let delay = [after, limited].into_iter().flatten().min();
         let hash = self.hash(&key);
-        let now = self.inner.clock.now();
         let at = delay.filter(|delay| !delay.is_zero()).map(|delay| self.inner.clock.after(delay));
         self.inner.shared.with(|core| {
             if delay.is_some() {
@@ -138,7 +136,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             }
             match at {
                 Some(at) => core.add_at(key, hash, priority, at),
-                None => core.add(key, hash, priority, now),
+                None => core.add(key, hash, priority, self.now()),
             }
         })
     }
@@ -171,7 +169,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let taken = poll_fn(|cx| {
             let budget = ready!(coop::poll_proceed(cx));
             loop {
-                match self.inner.shared.poll_get(&mut place.ticket, cx, self.inner.clock.now()) {
+                match self.inner.shared.poll_get(&mut place.ticket, cx, self.now()) {
                     Step::Stop(taken) => {
                         budget.made_progress();
                         return Poll::Ready(taken);
@@ -198,9 +196,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
 
     /// How many keys are queued: not those put off, nor those with a worker.
     pub fn len(&self) -> usize {
-        let now = self.inner.clock.now();
         self.inner.shared.with(|core| {
-            core.promote(now);
+            core.promote(self.now());
             core.len()
         })
     }
@@ -213,7 +210,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// Refuses new keys from now on and drops those put off. Workers go on until all that was queued is done;
     /// nobody waits for them here, and a [`shutdown_with_drain`](Self::shutdown_with_drain) that waits gives up.
     pub fn shutdown(&self) {
-        self.inner.shared.shutdown(self.inner.clock.now());
+        self.inner.shared.shutdown(self.now());
     }
 
     /// Like [`shutdown`](Self::shutdown), and then waits until the workers are done with all that was queued.
@@ -227,7 +224,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     ///
     /// Cancel safe: the queue stays shut down, and waiting can begin anew.
     pub async fn shutdown_with_drain(&self) -> Result<(), DrainAborted> {
-        let started = self.inner.shared.start_drain(self.inner.clock.now());
+        let started = self.inner.shared.start_drain(self.now());
         let mut place = Drainer { queue: &self.inner.shared, ticket: Ticket::default() };
         poll_fn(|cx| self.inner.shared.poll_drain(started, &mut place.ticket, cx))
             .await
@@ -237,6 +234,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// Whether the queue was shut down.
     pub fn is_shutting_down(&self) -> bool {
         self.inner.shared.with(|core| core.is_closed())
+    }
+
+    fn now(&self) -> impl Fn() -> u64 {
+        || self.inner.clock.now()
     }
 
     fn hash(&self, key: &T) -> u32 {

@@ -62,12 +62,13 @@ impl<T> Shared<T> {
     }
 
     /// Does something with the queue's state, and wakes whom that concerns.
+    #[inline]
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Core<T>) -> R) -> R {
         self.with_state(|state| act(&mut state.core))
     }
 
     /// Refuses new keys, and calls off all drains.
-    pub(crate) fn shutdown(&self, now: u64)
+    pub(crate) fn shutdown(&self, now: impl Fn() -> u64)
     where
         T: Eq,
     {
@@ -79,7 +80,7 @@ impl<T> Shared<T> {
     }
 
     /// Refuses new keys; the answer is for [`Shared::poll_drain`].
-    pub(crate) fn start_drain(&self, now: u64) -> u64
+    pub(crate) fn start_drain(&self, now: impl Fn() -> u64) -> u64
     where
         T: Eq,
     {
@@ -91,13 +92,14 @@ impl<T> Shared<T> {
     }
 
     /// Takes the next key, or a place in the line.
-    pub(crate) fn poll_get(&self, ticket: &mut Ticket, cx: &mut Context<'_>, now: u64) -> Step<T>
+    #[inline]
+    pub(crate) fn poll_get(&self, ticket: &mut Ticket, cx: &mut Context<'_>, now: impl Fn() -> u64) -> Step<T>
     where
         T: Clone + Eq,
     {
         self.with_state(|state| {
             state.leave(ticket);
-            state.core.promote(now);
+            state.core.promote(&now);
             if let Some(taken) = state.core.take(now) {
                 return Step::Stop(Some(taken));
             }
@@ -115,6 +117,7 @@ impl<T> Shared<T> {
     }
 
     /// Gives a getter's place back.
+    #[inline]
     pub(crate) fn leave(&self, ticket: &mut Ticket) {
         if ticket.0.is_some() {
             self.with_state(|state| state.leave(ticket));
@@ -150,13 +153,17 @@ impl<T> Shared<T> {
         }
     }
 
+    #[inline]
     fn with_state<R>(&self, act: impl FnOnce(&mut State<T>) -> R) -> R {
         let mut state = self.state.lock();
         let result = act(&mut state);
         let getter = state.next_getter();
         let drainer = state.next_drainer();
         drop(state);
-        for waker in [getter, drainer].into_iter().flatten() {
+        if let Some(waker) = getter {
+            waker.wake();
+        }
+        if let Some(waker) = drainer {
             waker.wake();
         }
         result
@@ -184,12 +191,14 @@ impl<T> State<T> {
     }
 
     /// When the first key put off is due, if no alarm is set for that time or an earlier one.
+    #[inline]
     fn unwatched(&self) -> Option<u64> {
         let due = self.core.next_due()?;
         self.watch.is_none_or(|(_, alarm)| due < alarm).then_some(due)
     }
 
     /// The getter that has to be woken now. One on its way will look after the clock, so that none is woken for it.
+    #[inline]
     fn next_getter(&mut self) -> Option<Waker> {
         if self.getters.is_empty() {
             return None;
@@ -206,6 +215,7 @@ impl<T> State<T> {
     }
 
     /// The drainer that has to be woken now.
+    #[inline]
     fn next_drainer(&mut self) -> Option<Waker> {
         let first = self.drainers.first_entry()?;
         let over = self.core.is_drained() || first.get().0 != self.aborts;

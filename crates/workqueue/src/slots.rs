@@ -30,10 +30,12 @@ impl<T, V> Slots<T, V> {
         Self { entries: Slab::new(), by_key: HashTable::new() }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
+    #[inline]
     pub(crate) fn find(&self, key: &T, hash: u32) -> Option<SlotId>
     where
         T: Eq,
@@ -46,6 +48,7 @@ impl<T, V> Slots<T, V> {
     }
 
     /// Adds an entry whose key is not there yet. There must be room: `len() < MAX`.
+    #[inline]
     pub(crate) fn insert(&mut self, key: T, hash: u32, value: V) -> SlotId {
         debug_assert!(self.len() < Self::MAX);
         let id = self.entries.insert(Entry { key, value, hash }) as SlotId;
@@ -55,6 +58,7 @@ impl<T, V> Slots<T, V> {
     }
 
     /// Removes an entry and hands its key, hash and value out.
+    #[inline]
     pub(crate) fn remove(&mut self, id: SlotId) -> (T, u32, V) {
         let Entry { key, value, hash } = self.entries.remove(id as usize);
         if let Ok(found) = self.by_key.find_entry(spread(hash), |&other| other == id) {
@@ -63,16 +67,19 @@ impl<T, V> Slots<T, V> {
         (key, hash, value)
     }
 
+    #[inline]
     pub(crate) fn key(&self, id: SlotId) -> &T {
         &self.entries[id as usize].key
     }
 
+    #[inline]
     pub(crate) fn value_mut(&mut self, id: SlotId) -> &mut V {
         &mut self.entries[id as usize].value
     }
 }
 
 /// The table looks at the lowest bits and at the seven highest, so 32 bits are spread over 64.
+#[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,7 +1,7 @@
 //! What the metrics count, kept as plain numbers under the queue's lock: no atomics, no second
 //! lock, and a scrape sees one moment. A queue without a name has none of it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::slots::SlotId;
 
@@ -12,8 +12,8 @@ pub(crate) struct Stats {
     pub(crate) retries: u64,
     pub(crate) queue_duration: Histogram,
     pub(crate) work_duration: Histogram,
-    /// Keys with a worker, by the time at which they were handed out.
-    running: BTreeSet<(u64, SlotId)>,
+    /// When the keys with a worker were handed out.
+    running: BTreeMap<SlotId, u64>,
 }
 
 /// Upper bounds 10 ns, 100 ns … 10 s, which are client-go's, and one bucket for what is slower.
@@ -26,18 +26,19 @@ pub(crate) struct Histogram {
 impl Stats {
     pub(crate) fn taken(&mut self, slot: SlotId, queued: u64, now: u64) {
         self.queue_duration.observe(now.saturating_sub(queued));
-        self.running.insert((now, slot));
+        self.running.insert(slot, now);
     }
 
-    pub(crate) fn finished(&mut self, slot: SlotId, started: u64, now: u64) {
-        self.work_duration.observe(now.saturating_sub(started));
-        self.running.remove(&(started, slot));
+    pub(crate) fn finished(&mut self, slot: SlotId, now: u64) {
+        if let Some(started) = self.running.remove(&slot) {
+            self.work_duration.observe(now.saturating_sub(started));
+        }
     }
 
     /// For how long those with a worker have been there: all together, and the longest.
     pub(crate) fn running_nanos(&self, now: u64) -> (u128, u64) {
-        let ages = || self.running.iter().map(|&(started, _)| now.saturating_sub(started));
-        (ages().map(u128::from).sum(), ages().next().unwrap_or(0))
+        let ages = || self.running.values().map(|&started| now.saturating_sub(started));
+        (ages().map(u128::from).sum(), ages().max().unwrap_or(0))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{core::Taken, queue::Inner, slots::SlotId};
 #[must_use = "dropping it says that the key is done"]
 pub struct Work<T> {
     key: T,
-    priority: i32,
+    priority: i16,
     slot: SlotId,
     queue: Arc<Inner<T>>,
 }
@@ -20,7 +20,7 @@ impl<T> Work<T> {
     }
 
     /// The priority with which the key was queued, for adding it again with the same.
-    pub fn priority(&self) -> i32 {
+    pub fn priority(&self) -> i16 {
         self.priority
     }
 
@@ -38,7 +38,7 @@ impl<T> Deref for Work<T> {
 
 impl<T> Drop for Work<T> {
     fn drop(&mut self) {
-        let now = self.queue.clock.now();
+        let now = || self.queue.clock.now();
         self.queue.shared.with(|core| core.done(self.slot, now));
     }
 }
