@@ -1,17 +1,27 @@
 //! Kubernetes objects as bytes.
 
 mod encoding;
+pub mod envelope;
 mod error;
+pub mod frame;
 pub mod head;
 mod json;
 mod limits;
+mod object;
+pub mod path;
 pub mod projection;
 pub mod proto;
 pub mod schema;
+mod status;
 mod type_meta;
 
 pub use encoding::Encoding;
 pub use error::{Error, Result};
+pub use frame::{ListDecoder, ListHead, WatchDecoder, WatchEvent};
 pub use head::{Head, Labels, OwnerReference, Owners};
 pub use limits::{Limit, Limits};
+pub use object::{ObjectReader, RawObject};
+pub use path::FieldPath;
+pub use projection::Projection;
+pub use status::{Status, StatusCause};
 pub use type_meta::TypeMeta;

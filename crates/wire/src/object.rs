@@ -3,8 +3,8 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 
+use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::head::{self, Head, Spans};
 use crate::json;
@@ -46,12 +46,7 @@ pub struct ObjectReader {
 impl RawObject {
     /// What is known of the object without decoding it.
     pub fn head(&self) -> Head<'_> {
-        Head {
-            bytes: &self.bytes,
-            encoding: self.encoding,
-            type_meta: &self.type_meta,
-            spans: &self.spans,
-        }
+        Head { bytes: &self.bytes, encoding: self.encoding, type_meta: &self.type_meta, spans: &self.spans }
     }
 
     /// The kept bytes: no envelope, no apiVersion, no kind.
@@ -77,5 +72,113 @@ impl fmt::Debug for RawObject {
             .field("encoding", &self.encoding)
             .field("bytes", &self.bytes.len())
             .finish()
+    }
+}
+
+// === impl ObjectReader ===
+
+impl ObjectReader {
+    /// A reader with this projection and these limits.
+    pub fn new(projection: Projection, limits: Limits) -> Self {
+        Self { projection, limits, expected: None, plan: None, last_type: None, scratch: Vec::new() }
+    }
+
+    /// With the type that objects have which carry none.
+    #[must_use]
+    pub fn expect(mut self, type_meta: TypeMeta) -> Self {
+        self.expected = Some(type_meta);
+        self
+    }
+
+    /// The limits the reader checks.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Reads an object from its text or message, without an envelope. Protobuf bytes carry no type, so `type_meta` says
+    /// it; JSON text carries its own, which goes before `type_meta` and the expected one.
+    ///
+    /// # Errors
+    /// If the bytes are malformed, exceed a limit, or nobody knows their type.
+    pub fn read(
+        &mut self,
+        body: &[u8],
+        encoding: Encoding,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<RawObject> {
+        self.check_size(body.len())?;
+        match encoding {
+            Encoding::Json => self.read_json(body, type_meta),
+            Encoding::Protobuf => self.read_protobuf(body, type_meta),
+        }
+    }
+
+    /// Reads an object in its envelope (`k8s\0`), as it stands in a protobuf watch event or answer.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
+        self.check_size(bytes.len())?;
+        let envelope = Envelope::open(bytes)?;
+        let type_meta = self.intern(envelope.api_version, envelope.kind);
+        self.read_protobuf(envelope.raw, Some(&type_meta))
+    }
+
+    fn read_json(&mut self, body: &[u8], type_meta: Option<&TypeMeta>) -> Result<RawObject> {
+        self.scratch.clear();
+        let copied = json::copy::copy(body, self.projection.root(), &self.limits, &mut self.scratch)?;
+        let rest = &body[copied.consumed..];
+        if let Some(at) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+            return Err(Error::malformed("JSON object", copied.consumed + at, "more text after its end"));
+        }
+        let type_meta = match (copied.api_version, copied.kind) {
+            (Some(api_version), Some(kind)) => self.intern(&api_version, &kind),
+            _ => self.type_or_expected(type_meta)?,
+        };
+        let spans = head::json::spans(&self.scratch, &self.limits)?;
+        Ok(self.finish(Encoding::Json, type_meta, spans))
+    }
+
+    fn read_protobuf(&mut self, body: &[u8], type_meta: Option<&TypeMeta>) -> Result<RawObject> {
+        let type_meta = self.type_or_expected(type_meta)?;
+        if self.plan.as_ref().is_none_or(|(compiled_for, _)| *compiled_for != type_meta) {
+            let message = Schema::builtin().kind(type_meta.api_version(), type_meta.kind());
+            self.plan = Some((type_meta.clone(), Plan::new(&self.projection, message)));
+        }
+        self.scratch.clear();
+        if let Some((_, plan)) = &self.plan {
+            plan.copy(body, &mut self.scratch)?;
+        }
+        let spans = head::proto::spans(&self.scratch, &self.limits)?;
+        Ok(self.finish(Encoding::Protobuf, type_meta, spans))
+    }
+
+    /// One exactly sized allocation an object: the scratch buffer has grown to the largest and is used again.
+    fn finish(&self, encoding: Encoding, type_meta: TypeMeta, spans: Spans) -> RawObject {
+        RawObject { bytes: Bytes::copy_from_slice(&self.scratch), encoding, type_meta, spans }
+    }
+
+    fn type_or_expected(&self, type_meta: Option<&TypeMeta>) -> Result<TypeMeta> {
+        type_meta.or(self.expected.as_ref()).cloned().ok_or(Error::malformed(
+            "object",
+            0,
+            "it carries no apiVersion and kind, and none was expected",
+        ))
+    }
+
+    pub(crate) fn intern(&mut self, api_version: &str, kind: &str) -> TypeMeta {
+        match &self.last_type {
+            Some(last) if last.api_version() == api_version && last.kind() == kind => last.clone(),
+            _ => self.last_type.insert(TypeMeta::new(api_version, kind)).clone(),
+        }
+    }
+
+    fn check_size(&self, found: usize) -> Result<()> {
+        // Spans are 32 bits wide.
+        let allowed = self.limits.object_bytes_max.min(u32::MAX as usize);
+        if found > allowed {
+            return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
+        }
+        Ok(())
     }
 }

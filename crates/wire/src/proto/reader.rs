@@ -71,17 +71,7 @@ impl<'a> Reader<'a> {
         }
         let at = self.at;
         let key = self.varint()?;
-        let wire_type = match key & 7 {
-            0 => WireType::Varint,
-            1 => WireType::Fixed64,
-            2 => WireType::Len,
-            5 => WireType::Fixed32,
-            _ => return Err(Error::malformed(WHAT, at, "unknown wire type")),
-        };
-        match u32::try_from(key >> 3) {
-            Ok(number) if number != 0 && number < 1 << 29 => Ok(Some(Tag { number, wire_type })),
-            _ => Err(Error::malformed(WHAT, at, "field number out of range")),
-        }
+        Tag::from_key(key).map(Some).map_err(|why| Error::malformed(WHAT, at, why))
     }
 
     /// A varint.
@@ -216,6 +206,26 @@ impl<'a> Reader<'a> {
         match tag.wire_type {
             WireType::Varint => self.varint(),
             _ => Err(Error::malformed(WHAT, self.at, "an integer was expected")),
+        }
+    }
+}
+
+// === impl Tag ===
+
+impl Tag {
+    /// Takes a tag's varint apart.
+    #[inline]
+    pub(crate) fn from_key(key: u64) -> Result<Self, &'static str> {
+        let wire_type = match key & 7 {
+            0 => WireType::Varint,
+            1 => WireType::Fixed64,
+            2 => WireType::Len,
+            5 => WireType::Fixed32,
+            _ => return Err("unknown wire type"),
+        };
+        match u32::try_from(key >> 3) {
+            Ok(number) if number != 0 && number < 1 << 29 => Ok(Self { number, wire_type }),
+            _ => Err("field number out of range"),
         }
     }
 }

@@ -1,0 +1,9 @@
+//! Between the reflector and the store: deltas, in order, bounded.
+//!
+//! A reflector writes to a [`Sink`]; two queues implement it. [`Fifo`] keeps strict order and is what informers use;
+//! [`DeltaFifo`] gathers deltas per key, as client-go's does, for consumers that want to see a key's history at once.
+//! Both push back: when a queue is full, its writer waits, and so does the socket behind it.
+
+mod sink;
+
+pub use sink::{Committed, Replace, Scope, Sink, SinkError};

@@ -1,0 +1,195 @@
+//! Finds the end of one JSON value in text that comes in pieces.
+//!
+//! The state between two pieces is small: which brackets are open, and whether the text broke off in a string or behind a
+//! backslash. Every skip in this crate is this one loop, so that what counts as a value is the same everywhere.
+
+use super::WHAT;
+use super::skip::{self, Class, Unended, class};
+use crate::error::{Error, Result};
+use crate::limits::Limit;
+
+/// The deepest nesting that can be asked for.
+pub(crate) const NESTING_CEILING: usize = 512;
+
+/// Looks for the end of one value.
+#[derive(Clone, Debug)]
+pub(crate) struct Finder {
+    place: Place,
+    depth: usize,
+    nesting_max: usize,
+    /// A bit for each open bracket: set for `{`.
+    braces: [u64; NESTING_CEILING / 64],
+    /// Bytes of earlier pieces.
+    seen: usize,
+}
+
+/// Where the last piece broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In front of the value.
+    Before,
+    /// Between tokens, brackets being open; or in a scalar there.
+    Inside,
+    /// In a string.
+    String,
+    /// In a string, right behind a backslash.
+    Escape,
+    /// In a number or literal that is the value itself.
+    Scalar,
+}
+
+// === impl Finder ===
+
+impl Finder {
+    /// Looks for the end of a value nested at most `nesting_max` deep (at most [`NESTING_CEILING`]).
+    #[inline]
+    pub(crate) fn new(nesting_max: usize) -> Self {
+        Self {
+            place: Place::Before,
+            depth: 0,
+            nesting_max: nesting_max.min(NESTING_CEILING),
+            braces: [0; NESTING_CEILING / 64],
+            seen: 0,
+        }
+    }
+
+    /// Takes the next piece. Gives the offset in it just past the value, once that ends. A number or literal that is the
+    /// whole value ends with the first byte that cannot belong to it, so it needs that byte, or [`is_scalar`](Self::is_scalar).
+    ///
+    /// # Errors
+    /// If brackets don't pair up, or are nested too deep. The finder is of no use afterwards.
+    #[inline]
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Option<usize>> {
+        self.scan(piece, |_, _| Ok(()))
+    }
+
+    /// As [`push`](Self::push), calling `on_space(start, end)` for each run of white space between the value's tokens
+    /// (twice in a row for one that is split between pieces).
+    #[inline]
+    pub(super) fn scan(
+        &mut self,
+        piece: &[u8],
+        mut on_space: impl FnMut(usize, usize) -> Result<()>,
+    ) -> Result<Option<usize>> {
+        let mut at = match self.place {
+            Place::Escape if piece.is_empty() => return Ok(None),
+            Place::Escape => 1,
+            _ => 0,
+        };
+        if matches!(self.place, Place::String | Place::Escape) {
+            match self.string(piece, at)? {
+                Some(end) if self.depth == 0 => return Ok(Some(end)),
+                Some(end) => at = end,
+                None => return Ok(None),
+            }
+        }
+        if self.place == Place::Before {
+            at = skip::space(piece, at);
+            if piece.get(at).is_some_and(|&byte| class(byte) == Class::Scalar) {
+                self.place = Place::Scalar;
+            }
+        }
+        if self.place == Place::Scalar {
+            let end = skip::scalar(piece, at);
+            if end < piece.len() {
+                return Ok(Some(end));
+            }
+            self.seen += piece.len();
+            return Ok(None);
+        }
+        while let Some(&byte) = piece.get(at) {
+            match class(byte) {
+                Class::Scalar => at += 1,
+                Class::Separator if self.depth > 0 => at += 1,
+                Class::Separator => return Err(self.malformed(at, "a value was expected")),
+                Class::Quote => match self.string(piece, at + 1)? {
+                    Some(end) if self.depth == 0 => return Ok(Some(end)),
+                    Some(end) => at = end,
+                    None => return Ok(None),
+                },
+                Class::Open => {
+                    self.open(byte)?;
+                    at += 1;
+                }
+                Class::Close => {
+                    self.close(byte, at)?;
+                    at += 1;
+                    if self.depth == 0 {
+                        return Ok(Some(at));
+                    }
+                }
+                Class::Space => {
+                    let end = skip::space(piece, at);
+                    on_space(at, end)?;
+                    at = end;
+                }
+            }
+        }
+        self.seen += piece.len();
+        Ok(None)
+    }
+
+    /// Whether the text so far is a number or literal, which is a whole value if the text ends here.
+    pub(crate) fn is_scalar(&self) -> bool {
+        self.place == Place::Scalar
+    }
+
+    /// Whether the value has not begun yet.
+    pub(crate) fn is_before(&self) -> bool {
+        self.place == Place::Before
+    }
+
+    /// The end of the string whose content goes on at `at`, or `None` if it doesn't end in this piece.
+    #[inline]
+    fn string(&mut self, piece: &[u8], at: usize) -> Result<Option<usize>> {
+        match skip::string(piece, at) {
+            Ok(end) => {
+                self.place = Place::Inside;
+                Ok(Some(end))
+            }
+            Err(unended) => {
+                self.place = match unended {
+                    Unended::String => Place::String,
+                    Unended::Escape => Place::Escape,
+                };
+                self.seen += piece.len();
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, byte: u8) -> Result<()> {
+        if self.depth == self.nesting_max {
+            let (limit, allowed) = (Limit::Nesting, self.nesting_max);
+            return Err(Error::Limit { limit, found: allowed + 1, allowed });
+        }
+        let (word, bit) = (self.depth / 64 % (NESTING_CEILING / 64), 1 << (self.depth % 64));
+        if byte == b'{' {
+            self.braces[word] |= bit;
+        } else {
+            self.braces[word] &= !bit;
+        }
+        self.depth += 1;
+        self.place = Place::Inside;
+        Ok(())
+    }
+
+    #[inline]
+    fn close(&mut self, byte: u8, at: usize) -> Result<()> {
+        let Some(depth) = self.depth.checked_sub(1) else {
+            return Err(self.malformed(at, "a value was expected"));
+        };
+        let brace = self.braces[depth / 64 % (NESTING_CEILING / 64)] >> (depth % 64) & 1 == 1;
+        if brace != (byte == b'}') {
+            return Err(self.malformed(at, "brackets don't pair up"));
+        }
+        self.depth = depth;
+        Ok(())
+    }
+
+    #[cold]
+    fn malformed(&self, at: usize, why: &'static str) -> Error {
+        Error::malformed(WHAT, self.seen + at, why)
+    }
+}
