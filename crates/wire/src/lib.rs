@@ -1,8 +1,10 @@
 //! Kubernetes objects as bytes.
 
+pub mod de;
 mod encoding;
 pub mod envelope;
 mod error;
+mod forms;
 pub mod frame;
 pub mod head;
 mod json;
@@ -14,6 +16,7 @@ pub mod proto;
 pub mod schema;
 mod status;
 mod type_meta;
+pub mod ser;
 
 pub use encoding::Encoding;
 pub use error::{Error, Result};
