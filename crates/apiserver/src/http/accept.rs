@@ -122,7 +122,11 @@ mod tests {
             (Some(table), BUILTIN, json),
             (Some("application/cbor"), BUILTIN, Err(NotAcceptable::MediaType)),
             (Some(pb), CUSTOM, Err(NotAcceptable::Form(Encoding::Protobuf))),
-            (Some("application/json;as=Table;v=v1;g=meta.k8s.io"), BUILTIN, Err(NotAcceptable::Form(Encoding::Json))),
+            (
+                Some("application/json;as=Table;v=v1;g=meta.k8s.io"),
+                BUILTIN,
+                Err(NotAcceptable::Form(Encoding::Json)),
+            ),
         ];
         for (accept, offer, expected) in cases {
             let found = Representation::negotiate(accept, offer).map(|r| (r.encoding, r.projection));

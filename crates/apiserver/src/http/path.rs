@@ -79,7 +79,10 @@ mod tests {
             ("/api/v1/namespaces/a/pods/b", ["", "v1", "a", "pods", "b", ""]),
             ("/api/v1/namespaces/a/pods/b/log", ["", "v1", "a", "pods", "b", "log"]),
             ("/apis/apps/v1/deployments", ["apps", "v1", "", "deployments", "", ""]),
-            ("/apis/apps/v1/namespaces/a/deployments/b/scale", ["apps", "v1", "a", "deployments", "b", "scale"]),
+            (
+                "/apis/apps/v1/namespaces/a/deployments/b/scale",
+                ["apps", "v1", "a", "deployments", "b", "scale"],
+            ),
             ("/apis/example.com/v1/things/x%2Fy", ["example.com", "v1", "", "things", "x/y", ""]),
         ];
         for (path, expected) in cases {
@@ -98,7 +101,9 @@ mod tests {
 
     #[test]
     fn other_paths_are_not_the_resource_api() {
-        for path in ["/", "/nope", "/api", "/api/v1", "/apis/apps/v1", "/api/v1/namespaces/a/pods/b/c/d", "api/v1/x"] {
+        for path in
+            ["/", "/nope", "/api", "/api/v1", "/apis/apps/v1", "/api/v1/namespaces/a/pods/b/c/d", "api/v1/x"]
+        {
             assert_eq!(ApiPath::parse(path), None, "{path}");
         }
     }

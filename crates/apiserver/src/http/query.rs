@@ -141,7 +141,8 @@ impl ListOptions {
             }
         }
         if self.send_initial_events.is_some() {
-            errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            errors
+                .push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
         errors
     }
@@ -155,13 +156,15 @@ impl ListOptions {
                 errors.push(FieldError::forbidden(field, detail));
             }
             if watch_list == WatchListMode::Off {
-                let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                let detail =
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
                 errors.push(FieldError::forbidden("sendInitialEvents", detail));
             }
         }
         if !matched.is_empty() {
             if self.send_initial_events.is_none() {
-                let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                let detail =
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(field, detail));
             }
             if self.version_match != Some(VersionMatch::NotOlderThan) {
@@ -182,7 +185,9 @@ pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, String> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+        format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        )
     })
 }
 
@@ -226,7 +231,9 @@ mod tests {
 
     #[test]
     fn flags_are_true_unless_they_say_otherwise() {
-        for (query, expected) in [("", false), ("a", true), ("a=true", true), ("a=1", true), ("a=0", false), ("a=false", false)] {
+        for (query, expected) in
+            [("", false), ("a", true), ("a=true", true), ("a=1", true), ("a=0", false), ("a=false", false)]
+        {
             assert_eq!(Query::parse(Some(query)).flag("a"), expected, "{query}");
         }
     }

@@ -62,7 +62,11 @@ fn is_zero(number: &u32) -> bool {
 
 impl FieldError {
     pub(crate) fn required(field: &str, detail: &str) -> Self {
-        Self { reason: "FieldValueRequired", field: field.to_owned(), text: format!("Required value: {detail}") }
+        Self {
+            reason: "FieldValueRequired",
+            field: field.to_owned(),
+            text: format!("Required value: {detail}"),
+        }
     }
 
     pub(crate) fn forbidden(field: &str, detail: &str) -> Self {
@@ -119,7 +123,8 @@ impl Status {
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::failure(404, "NotFound", format!("{} {name:?} not found", resource.qualified())).about(resource, name)
+        Self::failure(404, "NotFound", format!("{} {name:?} not found", resource.qualified()))
+            .about(resource, name)
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -134,12 +139,19 @@ impl Status {
 
     /// A stale resourceVersion.
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
     /// A PUT whose uid is another object's.
-    pub(crate) fn uid_conflict(resource: &Resource, key: &str, name: &str, wanted: &str, found: &str) -> Self {
+    pub(crate) fn uid_conflict(
+        resource: &Resource,
+        key: &str,
+        name: &str,
+        wanted: &str,
+        found: &str,
+    ) -> Self {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{}/{key}, ResourceVersion: 0, \
              AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
@@ -149,7 +161,13 @@ impl Status {
     }
 
     /// A deletion's precondition does not hold. Kind, not resource, stands in the details here.
-    pub(crate) fn precondition(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
+    pub(crate) fn precondition(
+        resource: &Resource,
+        name: &str,
+        what: &str,
+        wanted: &str,
+        found: &str,
+    ) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} {name:?}: the {what} in the precondition ({wanted}) does not match \
              the {what} in record ({found}). The object might have been {}",
@@ -177,7 +195,8 @@ impl Status {
     }
 
     pub(crate) fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut status = Self::forbidden(resource, name, &why);
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
@@ -206,8 +225,9 @@ impl Status {
     }
 
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
-        let message =
-            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
         Self::failure(415, "UnsupportedMediaType", message)
     }
 
@@ -270,7 +290,8 @@ impl Status {
     /// An update that must name the version it replaces, and does not. Resource, not kind, stands in the details.
     pub(crate) fn revision_required(resource: &Resource, name: &str) -> Self {
         let error = FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-        let message = format!("{} {name:?} is invalid: {}", resource.qualified(), joined(std::slice::from_ref(&error)));
+        let message =
+            format!("{} {name:?} is invalid: {}", resource.qualified(), joined(std::slice::from_ref(&error)));
         let mut status = Self::failure(422, "Invalid", message).about(resource, name);
         if let Some(details) = &mut status.details {
             details.causes = causes(&[error]);
@@ -290,8 +311,14 @@ impl Status {
     }
 
     /// An error of the server's own making, as faults ask for.
-    pub(crate) fn of(code: u16, reason: &'static str, message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        let details = (retry_after_seconds > 0).then(|| Details { retry_after_seconds, ..Details::default() });
+    pub(crate) fn of(
+        code: u16,
+        reason: &'static str,
+        message: impl Into<String>,
+        retry_after_seconds: u32,
+    ) -> Self {
+        let details =
+            (retry_after_seconds > 0).then(|| Details { retry_after_seconds, ..Details::default() });
         Self { details, ..Self::failure(code, reason, message) }
     }
 
@@ -308,6 +335,10 @@ impl Status {
     pub(crate) fn to_json(&self) -> Vec<u8> {
         // Strings and numbers always serialize.
         serde_json::to_vec(&Wire::from(self)).unwrap_or_default()
+    }
+
+    pub(crate) fn to_value(&self) -> serde_json::Value {
+        serde_json::to_value(Wire::from(self)).unwrap_or_default()
     }
 
     pub(crate) fn to_indented_json(&self) -> Vec<u8> {

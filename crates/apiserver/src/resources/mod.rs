@@ -9,6 +9,9 @@ mod builtin;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kube_wire::schema::Message;
+
+use crate::codec::Form;
 use crate::storage::{CollectionId, Storage};
 
 /// Whether objects live in namespaces.
@@ -40,6 +43,10 @@ pub(crate) struct Resource {
     /// Tells the versions of one collection apart.
     pub(crate) view: u8,
     pub(crate) flavour: Flavour,
+    /// How the collection stores its objects.
+    pub(crate) form: Form,
+    /// The message of the resource's own kind and version, if it has one: then it is served as protobuf too.
+    pub(crate) message: Option<&'static Message>,
 }
 
 /// How objects of the resource are treated.
@@ -129,6 +136,7 @@ impl Registry {
             let shares = (row.group == "events.k8s.io").then(|| registry.find("", "v1", "events")).flatten();
             let collection = shares.map_or_else(|| storage.open(), |events| events.collection);
             let events = row.group == "events.k8s.io";
+            let own = api_version(row.group, row.version);
             registry.add(Resource {
                 group: row.group.to_owned(),
                 version: row.version.to_owned(),
@@ -156,6 +164,8 @@ impl Registry {
                 collection,
                 view: u8::from(events),
                 flavour: if events { Flavour::Events } else { Flavour::Builtin },
+                form: Form::of(if events { "v1" } else { &own }, row.kind),
+                message: Form::of(&own, row.kind).message(),
             });
         }
         registry

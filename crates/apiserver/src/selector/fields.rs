@@ -86,7 +86,8 @@ impl FieldSelector {
         let selectable = selectable(resource);
         for term in &self.0 {
             let path = translate(resource, &term.path);
-            let known = path == NAME || path == NAMESPACE || selectable.is_some_and(|paths| paths.contains(&path));
+            let known =
+                path == NAME || path == NAMESPACE || selectable.is_some_and(|paths| paths.contains(&path));
             if known {
                 continue;
             }
@@ -117,7 +118,10 @@ pub(crate) fn selectable_fields(resource: &Resource, object: &Value, mut found: 
     for path in selectable(resource).unwrap_or_default() {
         match *path {
             "spec.hostNetwork" | "spec.unschedulable" => {
-                found(path, if at(object, path).and_then(Value::as_bool) == Some(true) { "true" } else { "false" });
+                found(
+                    path,
+                    if at(object, path).and_then(Value::as_bool) == Some(true) { "true" } else { "false" },
+                );
             }
             "status.podIPs" => {
                 let ips = at(object, path).and_then(Value::as_array).into_iter().flatten();
@@ -127,7 +131,8 @@ pub(crate) fn selectable_fields(resource: &Resource, object: &Value, mut found: 
             "status.successful" => found(path, &number(at(object, "status.succeeded"))),
             "status.replicas" => found(path, &number(at(object, path))),
             "source" => {
-                let source = at(object, "source.component").and_then(Value::as_str).filter(|text| !text.is_empty());
+                let source =
+                    at(object, "source.component").and_then(Value::as_str).filter(|text| !text.is_empty());
                 let reporting = at(object, "reportingComponent").and_then(Value::as_str);
                 found(path, source.or(reporting).unwrap_or_default());
             }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
+use super::signal::Signal;
 use super::{CollectionId, Cursor, Event, Stored, Window};
 
 /// See the module's text.
@@ -24,7 +23,7 @@ pub(super) struct Collection {
     /// The collection's revision, once it is fed from outside.
     pub(super) own_revision: Option<u64>,
     /// Tells watchers that there is something to read.
-    pub(super) signal: watch::Sender<u64>,
+    pub(super) signal: Arc<Signal>,
 }
 
 /// Keys by the uid of an owner they name.
@@ -47,7 +46,7 @@ impl Default for Collection {
             history_bytes: 0,
             compacted: 0,
             own_revision: None,
-            signal: watch::Sender::new(0),
+            signal: Arc::default(),
         }
     }
 }
@@ -74,17 +73,18 @@ impl Collection {
     /// A cursor whose first event is the first one after the revision.
     pub(super) fn cursor(&self, id: CollectionId, after: u64) -> Cursor {
         let at = self.history.partition_point(|event| event.revision <= after);
-        let mut signal = self.signal.subscribe();
-        signal.mark_unchanged();
-        Cursor { collection: id, next: self.first_sequence + at as u64, after, signal }
+        Cursor {
+            collection: id,
+            next: self.first_sequence + at as u64,
+            after,
+            listener: self.signal.listen(),
+        }
     }
 
     pub(super) fn record(&mut self, event: Event, window: &Window) {
-        let revision = event.revision;
         self.history_bytes += weight(&event);
         self.history.push_back(Arc::new(event));
         self.trim(window);
-        self.signal.send_replace(revision);
     }
 
     /// Moves the logical mark to `revision`, never back, then lets go of what nobody can need.
@@ -102,7 +102,8 @@ impl Collection {
     /// Enforces the window.
     pub(super) fn trim(&mut self, window: &Window) {
         let mut at = self.live_from();
-        while self.history.len() - at > window.history_events_max || self.history_bytes > window.history_bytes_max
+        while self.history.len() - at > window.history_events_max
+            || self.history_bytes > window.history_bytes_max
         {
             let Some(event) = self.history.get(at) else { break };
             self.history_bytes -= weight(event);
@@ -119,7 +120,6 @@ impl Collection {
         self.history_bytes = 0;
         self.compacted = revision;
         self.own_revision = self.own_revision.map(|_| revision);
-        self.signal.send_replace(revision);
     }
 
     /// The place of the first event after the mark.

@@ -4,6 +4,7 @@
 //! back to the oldest, and the page is read through it. So a page costs its own length and the events since.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::collection::Collection;
@@ -78,7 +79,10 @@ fn merged<'a>(
 ) -> impl Iterator<Item = &'a Arc<Stored>> {
     let from = if start > prefix { start } else { prefix };
     let mut present = collection.range(prefix, start).peekable();
-    let mut undone = overlay.range::<str, _>(from..).take_while(move |(key, _)| key.starts_with(prefix)).peekable();
+    let mut undone = overlay
+        .range::<str, _>((Bound::Included(from), Bound::<&str>::Unbounded))
+        .take_while(move |(key, _)| key.starts_with(prefix))
+        .peekable();
     std::iter::from_fn(move || {
         loop {
             let undone_first = match (present.peek(), undone.peek()) {

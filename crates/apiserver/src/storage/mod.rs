@@ -13,21 +13,23 @@ mod attributes;
 mod collection;
 mod event;
 mod list;
+mod signal;
 mod snapshot;
 mod token;
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 pub(crate) use attributes::Attributes;
 pub(crate) use collection::Owned;
 use collection::{Collection, Owners};
 pub(crate) use event::{Change, Event, FrameKey};
 pub(crate) use list::{ListQuery, Page};
+use signal::{Listener, Signal};
 pub(crate) use snapshot::Snapshot;
-pub(crate) use token::{ContinueToken, TokenError};
+pub(crate) use token::ContinueToken;
 
 /// A collection's place in the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,7 +90,9 @@ pub(crate) struct Lagged;
 #[non_exhaustive]
 pub enum FeedError {
     /// Revisions of one resource have to grow.
-    #[error("revision {given} does not exceed the resource's last one, {last}: feed events in the order of their revisions")]
+    #[error(
+        "revision {given} does not exceed the resource's last one, {last}: feed events in the order of their revisions"
+    )]
     OutOfOrder {
         /// The revision given.
         given: u64,
@@ -105,7 +109,7 @@ pub(crate) struct Cursor {
     next: u64,
     /// Events up to this revision are not delivered: a watch may start in the future.
     after: u64,
-    signal: watch::Receiver<u64>,
+    listener: Listener,
 }
 
 /// How much of the past is kept, a collection.
@@ -123,7 +127,13 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Storage {
     inner: RwLock<Inner>,
+    /// Given with every write, to whatever collection.
+    progress: Arc<Signal>,
 }
+
+/// Waits for the storage's revision, which writes to any collection move.
+#[derive(Debug)]
+pub(crate) struct Progress(Listener);
 
 #[derive(Debug)]
 struct Inner {
@@ -144,7 +154,7 @@ impl Default for Window {
 impl Storage {
     pub(crate) fn new(window: Window) -> Self {
         let inner = Inner { revision: 1, window, collections: Vec::new(), owners: Owners::default() };
-        Self { inner: RwLock::new(inner) }
+        Self { inner: RwLock::new(inner), progress: Arc::default() }
     }
 
     /// Adds an empty collection. Its past begins now.
@@ -160,6 +170,30 @@ impl Storage {
         self.inner.read().current(id)
     }
 
+    /// Listens for the revision to move.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress(self.progress.listen())
+    }
+
+    /// Ready once the collection has reached the revision.
+    pub(crate) fn poll_reached(
+        &self,
+        id: CollectionId,
+        revision: u64,
+        progress: &mut Progress,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        loop {
+            progress.0.acknowledge();
+            if self.revision(id) >= revision {
+                return Poll::Ready(());
+            }
+            if progress.0.poll_changed(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
     pub(crate) fn get(&self, id: CollectionId, key: &str) -> Option<Arc<Stored>> {
         self.inner.read().collection(id).objects.get(key).cloned()
     }
@@ -172,7 +206,10 @@ impl Storage {
     /// All objects whose key begins with `prefix`, and the revision of that moment.
     pub(crate) fn all(&self, id: CollectionId, prefix: &str) -> (Vec<Arc<Stored>>, u64) {
         let inner = self.inner.read();
-        (inner.collection(id).range(prefix, "").map(|(_, object)| object.clone()).collect(), inner.current(id))
+        (
+            inner.collection(id).range(prefix, "").map(|(_, object)| object.clone()).collect(),
+            inner.current(id),
+        )
     }
 
     /// A page of a list. See [`ListQuery`].
@@ -201,7 +238,12 @@ impl Storage {
         let revision = inner.revision + 1;
         let draft = encode(revision);
         inner.revision = revision;
-        Ok(inner.apply(id, key, write, revision, draft))
+        let stored = inner.apply(id, key, write, revision, draft);
+        let signal = inner.collection(id).signal.clone();
+        drop(inner);
+        signal.notify();
+        self.progress.notify();
+        Ok(stored)
     }
 
     /// Writes one object with a revision given from outside, whatever the key's state; deleting what is absent does
@@ -219,6 +261,10 @@ impl Storage {
         if write == Write::Put || inner.collection(id).objects.contains_key(key) {
             inner.apply(id, key, write, revision, draft);
         }
+        let signal = inner.collection(id).signal.clone();
+        drop(inner);
+        signal.notify();
+        self.progress.notify();
         Ok(())
     }
 
@@ -226,7 +272,10 @@ impl Storage {
     pub(crate) fn feed_bookmark(&self, id: CollectionId, revision: u64) -> Result<(), FeedError> {
         let mut inner = self.inner.write();
         inner.advance(id, revision)?;
-        inner.collection_mut(id).signal.send_replace(revision);
+        let signal = inner.collection(id).signal.clone();
+        drop(inner);
+        signal.notify();
+        self.progress.notify();
         Ok(())
     }
 
@@ -257,6 +306,7 @@ impl Storage {
         max: usize,
         events: &mut Vec<Arc<Event>>,
     ) -> Result<u64, Lagged> {
+        cursor.listener.acknowledge();
         let inner = self.inner.read();
         let collection = inner.collection(cursor.collection);
         let behind = collection.next_sequence() - cursor.next;
@@ -330,8 +380,14 @@ impl Storage {
             inner.owners = owners;
         }
         let revision = inner.revision;
+        let mut signals = Vec::with_capacity(inner.collections.len());
         for collection in &mut inner.collections {
             collection.forget(revision);
+            signals.push(collection.signal.clone());
+        }
+        drop(inner);
+        for signal in signals {
+            signal.notify();
         }
     }
 }
@@ -363,7 +419,14 @@ impl Inner {
         Ok(())
     }
 
-    fn apply(&mut self, id: CollectionId, key: &str, write: Write, revision: u64, draft: Draft) -> Arc<Stored> {
+    fn apply(
+        &mut self,
+        id: CollectionId,
+        key: &str,
+        write: Write,
+        revision: u64,
+        draft: Draft,
+    ) -> Arc<Stored> {
         let Self { collections, owners, window, .. } = self;
         let collection = &mut collections[id.0];
         let previous = collection.objects.get(key).cloned();
@@ -391,14 +454,9 @@ impl Inner {
 // === impl Cursor ===
 
 impl Cursor {
-    /// Waits until something happened that the last [`Storage::read`] has not seen; it may wake without cause.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn changed(&mut self) {
-        // The sender lives as long as the storage, which whoever waits here holds.
-        let _closed = self.signal.changed().await;
+    /// Ready once something happened that the last [`Storage::read`] may not have seen.
+    pub(crate) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.listener.poll_changed(context)
     }
 }
 

@@ -37,7 +37,10 @@ fn all(at: Option<u64>) -> ListQuery<'static> {
 fn one_counter_runs_over_all_collections() {
     let (storage, a) = storage(10, 10);
     let b = storage.open();
-    assert_eq!([put(&storage, a, "x", "1"), put(&storage, b, "x", "2"), put(&storage, a, "x", "3")], [2, 3, 4]);
+    assert_eq!(
+        [put(&storage, a, "x", "1"), put(&storage, b, "x", "2"), put(&storage, a, "x", "3")],
+        [2, 3, 4]
+    );
     assert_eq!((storage.revision(a), storage.revision(b)), (4, 4));
 }
 

@@ -2,7 +2,8 @@
 //! the key to go on from. A revision of −1 means "whatever is there now": what an expired token is exchanged for.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde::{Deserialize, Serialize};
 
 /// Where a list goes on.
@@ -36,6 +37,9 @@ struct WireOwned {
     start: String,
 }
 
+/// As lenient as Go's decoder.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
 const VERSION: &str = "meta.k8s.io/v1";
 const NO_REVISION: i64 = -1;
 /// Longer than any key: names have at most 253 characters, namespaces 63.
@@ -62,7 +66,7 @@ impl ContinueToken {
         let rv = self.revision.map_or(NO_REVISION, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
         let wire = Wire { v: VERSION, rv, start: &self.start };
         // A string and a number always serialize.
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
+        BASE64.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self, TokenError> {
@@ -70,13 +74,16 @@ impl ContinueToken {
             return Err(TokenError(format!("longer than {LENGTH_MAX} bytes")));
         }
         let bytes =
-            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| TokenError(error.to_string()))?;
-        let wire: WireOwned = serde_json::from_slice(&bytes).map_err(|error| TokenError(reason(&bytes, &error)))?;
+            BASE64.decode(text.trim_end_matches('=')).map_err(|error| TokenError(error.to_string()))?;
+        let wire: WireOwned =
+            serde_json::from_slice(&bytes).map_err(|error| TokenError(reason(&bytes, &error)))?;
         if wire.v != VERSION {
             return Err(TokenError(format!("server does not recognize this encoded version \"{}\"", wire.v)));
         }
         if wire.start.is_empty() || (wire.rv <= 0 && wire.rv != NO_REVISION) {
-            return Err(TokenError("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+            return Err(TokenError(
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned(),
+            ));
         }
         if wire.start.contains("..") {
             return Err(TokenError(format!("{:?}", wire.start)));
@@ -121,7 +128,8 @@ mod tests {
     #[test]
     fn garbage_is_refused_in_the_real_servers_words() {
         let error = ContinueToken::decode("garbage").unwrap_err();
-        let expected = "continue key is not valid: invalid character '\\u0081' looking for beginning of value";
+        let expected =
+            "continue key is not valid: invalid character '\\u0081' looking for beginning of value";
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -1,0 +1,69 @@
+//! The server's state, shared by everything that answers requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use crate::clock::{Chance, Clock};
+use crate::http::WatchListMode;
+use crate::resources::Registry;
+use crate::storage::{Storage, Window};
+
+/// What can be chosen about a server; the builder fills it.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) window: Window,
+    pub(crate) watch_list: WatchListMode,
+    /// Bytes of a request's body.
+    pub(crate) body_bytes_max: usize,
+    /// How long a list waits for a revision that is not there yet.
+    pub(crate) fresh_wait: Duration,
+    pub(crate) bookmark_interval: Duration,
+    /// The least time a watch without `timeoutSeconds` lasts; the most is twice that.
+    pub(crate) watch_timeout_min: Duration,
+    /// Collect the dependents of deleted objects and empty terminating namespaces, as the controllers of a cluster do.
+    pub(crate) garbage_collection: bool,
+    /// Remove terminating pods when their grace period is over, as a kubelet does.
+    pub(crate) pod_termination: bool,
+    pub(crate) token: Option<String>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) storage: Storage,
+    registry: RwLock<Arc<Registry>>,
+    pub(crate) clock: Clock,
+    pub(crate) chance: Chance,
+    pub(crate) options: Options,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            window: Window::default(),
+            watch_list: WatchListMode::On,
+            body_bytes_max: 3 << 20,
+            fresh_wait: Duration::from_secs(3),
+            bookmark_interval: Duration::from_secs(60),
+            watch_timeout_min: Duration::from_secs(30 * 60),
+            garbage_collection: true,
+            pod_termination: true,
+            token: None,
+        }
+    }
+}
+
+impl Api {
+    pub(crate) fn new(options: Options, clock: Clock, chance: Chance) -> Self {
+        let storage = Storage::new(options.window);
+        let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
+        Self { storage, registry, clock, chance, options }
+    }
+
+    /// The resources as they are now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().clone()
+    }
+}

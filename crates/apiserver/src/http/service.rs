@@ -1,0 +1,255 @@
+//! The service: one request in, one answer out.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
+use http_body::Body;
+use kube_wire::Encoding;
+
+use super::accept::{NotAcceptable, Offer, Representation};
+use super::body::ApiBody;
+use super::path::ApiPath;
+use super::query::{ListOptions, Query, parse_revision};
+use super::status::Status;
+use super::{list, read, respond};
+use crate::api::Api;
+use crate::objects::{DeleteOptions, Target, WriteOptions};
+use crate::resources::Resource;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The server as a tower service, without any socket: what [`Server`](crate::Server) serves, and what
+/// `kube::Client::new` takes.
+#[derive(Clone, Debug)]
+pub struct ApiService {
+    api: Arc<Api>,
+}
+
+/// A request without its body.
+struct Head {
+    method: Method,
+    path: String,
+    query: Query,
+    headers: HeaderMap,
+}
+
+// === impl ApiService ===
+
+impl ApiService {
+    pub(crate) fn new(api: Arc<Api>) -> Self {
+        Self { api }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ApiBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ApiBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let api = self.api.clone();
+        Box::pin(async move { Ok(serve(&api, request).await) })
+    }
+}
+
+async fn serve<B>(api: &Arc<Api>, request: Request<B>) -> Response<ApiBody>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = request.into_parts();
+    let head = Head {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query: Query::parse(parts.uri.query()),
+        headers: parts.headers,
+    };
+    if !authorized(api, &head) {
+        return respond::status(&Status::unauthorized(), Encoding::Json);
+    }
+    if let Some(path) = ApiPath::parse(&head.path) {
+        return resource(api, &head, path, body).await;
+    }
+    respond::no_such_path()
+}
+
+fn authorized(api: &Api, head: &Head) -> bool {
+    let Some(token) = &api.options.token else { return true };
+    head.header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer ")) == Some(token.as_str())
+}
+
+/// Serves the resource API.
+async fn resource<B>(api: &Arc<Api>, head: &Head, path: ApiPath, body: B) -> Response<ApiBody>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let registry = api.registry();
+    let Some(resource) = registry.find(&path.group, &path.version, &path.resource) else {
+        return respond::no_such_path();
+    };
+    let placed = path.namespace.is_empty() || resource.namespaced();
+    let subresource = path.subresource.is_empty() || resource.subresource(&path.subresource).is_some();
+    if !placed
+        || !subresource
+        || (resource.namespaced() && path.namespace.is_empty() && !path.name.is_empty())
+    {
+        return respond::no_such_path();
+    }
+    let offer = Offer { protobuf: resource.message.is_some(), projections: true };
+    let representation = match Representation::negotiate(head.header(ACCEPT), offer) {
+        Ok(representation) => representation,
+        Err(NotAcceptable::MediaType) => return respond::media_type_unknown(),
+        Err(NotAcceptable::Form(encoding)) => {
+            return respond::status(&Status::not_acceptable(ACCEPTED), encoding);
+        }
+    };
+    let target = Target {
+        resource: resource.clone(),
+        namespace: path.namespace,
+        name: path.name,
+        subresource: path.subresource,
+    };
+    let answer = match (&head.method, target.name.is_empty()) {
+        (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
+        (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
+        _ => write(api, head, &target, body, representation).await,
+    };
+    answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
+}
+
+async fn read_collection(
+    api: &Arc<Api>,
+    head: &Head,
+    target: &Target,
+    watch: bool,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status> {
+    let mut options = ListOptions::parse(&head.query, api.options.watch_list)?;
+    options.watch |= watch;
+    require(&target.resource, if options.watch { "watch" } else { "list" })?;
+    if options.watch {
+        return list::watch(api, target, &options, representation);
+    }
+    list::list(api, target, &options, representation).await
+}
+
+async fn read_object(
+    api: &Arc<Api>,
+    head: &Head,
+    target: &Target,
+    watch: bool,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status> {
+    require(&target.resource, "get")?;
+    if watch || head.query.flag("watch") {
+        let options = ListOptions::parse(&head.query, api.options.watch_list)?;
+        return list::watch(api, target, &options, representation);
+    }
+    if let Some(revision) =
+        parse_revision(&head.query.text("resourceVersion")).map_err(Status::bad_request)?
+    {
+        list::fresh(api, target, revision).await?;
+    }
+    let stored = api.get(target)?;
+    Ok(respond::object(200, &target.resource, &stored.bytes, representation))
+}
+
+async fn write<B>(
+    api: &Arc<Api>,
+    head: &Head,
+    target: &Target,
+    body: B,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let resource = &target.resource;
+    let content_type = head.header(CONTENT_TYPE);
+    let outcome = match (&head.method, target.name.is_empty()) {
+        (&Method::POST, true) => {
+            require(resource, "create")?;
+            let options = head.write_options("CreateOptions")?;
+            let bytes = read::body(body, api.options.body_bytes_max).await?;
+            let object = read::object(resource, content_type, &bytes)?;
+            api.create(target, object, &options)?
+        }
+        (&Method::PUT, false) => {
+            require(resource, "update")?;
+            let options = head.write_options("UpdateOptions")?;
+            let bytes = read::body(body, api.options.body_bytes_max).await?;
+            let object = read::object(resource, content_type, &bytes)?;
+            api.replace(target, &object, &options)?
+        }
+        (&Method::DELETE, false) => {
+            require(resource, "delete")?;
+            let bytes = read::body(body, api.options.body_bytes_max).await?;
+            let options = head.delete_options(content_type, &bytes)?;
+            api.delete(target, &options)?
+        }
+        _ => return Err(Status::method_not_allowed()),
+    };
+    Ok(respond::outcome(resource, outcome, representation))
+}
+
+fn require(resource: &Resource, verb: &str) -> Result<(), Status> {
+    if resource.has_verb(verb) { Ok(()) } else { Err(Status::method_not_allowed()) }
+}
+
+// === impl Head ===
+
+impl Head {
+    fn header(&self, name: http::HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        Ok(WriteOptions { dry_run: self.query.dry_run(kind)?, manager: self.manager() })
+    }
+
+    /// The field manager: the parameter, or the first word of the user agent.
+    fn manager(&self) -> String {
+        let named = self.query.text("fieldManager");
+        if !named.is_empty() {
+            return named;
+        }
+        let agent = self.header(USER_AGENT).unwrap_or_default();
+        agent.split('/').next().unwrap_or_default().chars().take(128).collect()
+    }
+
+    /// The options in the body, with what the query says in their place.
+    fn delete_options(&self, content_type: Option<&str>, bytes: &[u8]) -> Result<DeleteOptions, Status> {
+        let mut options = read::delete_options(content_type, bytes)?;
+        if let Some(seconds) = self.query.number("gracePeriodSeconds")? {
+            options.grace_period_seconds = Some(seconds);
+        }
+        if let Some(policy) = self.query.get("propagationPolicy") {
+            options.propagation_policy = Some(policy.to_owned());
+        }
+        if self.query.get("orphanDependents").is_some() {
+            options.orphan_dependents = Some(self.query.flag("orphanDependents"));
+        }
+        if self.query.dry_run("DeleteOptions")? {
+            options.dry_run = vec!["All".to_owned()];
+        }
+        Ok(options)
+    }
+}
