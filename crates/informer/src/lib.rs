@@ -2,7 +2,10 @@
 
 mod key;
 pub mod queue;
+pub mod reflector;
 pub mod source;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod version;
 
 pub use key::{InvalidKey, Key};

@@ -7,6 +7,9 @@ mod error;
 mod forms;
 pub mod frame;
 pub mod head;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod json;
 mod limits;
 mod object;

@@ -64,6 +64,11 @@ pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8], message: &'static 
     T::deserialize(Deserializer::new(bytes, message))
 }
 
+/// Whether a message is the zero value of its Go type, as `omitzero` asks.
+pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
+    shape::is_zero(&Deserializer::new(bytes, message).context, message, &Raw::Bytes(bytes))
+}
+
 /// A [`serde::Deserializer`] over the bytes of one message (without envelope).
 ///
 /// ```

@@ -15,7 +15,10 @@ pub(crate) const NESTING_CEILING: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
     place: Place,
+    /// Open brackets, those around the value counted.
     depth: usize,
+    /// Open brackets around the value.
+    outer: usize,
     nesting_max: usize,
     /// A bit for each open bracket: set for `{`.
     braces: [u64; NESTING_CEILING / 64],
@@ -44,9 +47,16 @@ impl Finder {
     /// Looks for the end of a value nested at most `nesting_max` deep (at most [`NESTING_CEILING`]).
     #[inline]
     pub(crate) fn new(nesting_max: usize) -> Self {
+        Self::nested(nesting_max, 0)
+    }
+
+    /// The same for a value that itself stands `outer` levels deep, which count.
+    #[inline]
+    pub(super) fn nested(nesting_max: usize, outer: usize) -> Self {
         Self {
             place: Place::Before,
-            depth: 0,
+            depth: outer,
+            outer,
             nesting_max: nesting_max.min(NESTING_CEILING),
             braces: [0; NESTING_CEILING / 64],
             seen: 0,
@@ -78,7 +88,7 @@ impl Finder {
         };
         if matches!(self.place, Place::String | Place::Escape) {
             match self.string(piece, at)? {
-                Some(end) if self.depth == 0 => return Ok(Some(end)),
+                Some(end) if self.depth == self.outer => return Ok(Some(end)),
                 Some(end) => at = end,
                 None => return Ok(None),
             }
@@ -100,10 +110,10 @@ impl Finder {
         while let Some(&byte) = piece.get(at) {
             match class(byte) {
                 Class::Scalar => at += 1,
-                Class::Separator if self.depth > 0 => at += 1,
+                Class::Separator if self.depth > self.outer => at += 1,
                 Class::Separator => return Err(self.malformed(at, "a value was expected")),
                 Class::Quote => match self.string(piece, at + 1)? {
-                    Some(end) if self.depth == 0 => return Ok(Some(end)),
+                    Some(end) if self.depth == self.outer => return Ok(Some(end)),
                     Some(end) => at = end,
                     None => return Ok(None),
                 },
@@ -114,7 +124,7 @@ impl Finder {
                 Class::Close => {
                     self.close(byte, at)?;
                     at += 1;
-                    if self.depth == 0 {
+                    if self.depth == self.outer {
                         return Ok(Some(at));
                     }
                 }
@@ -160,9 +170,9 @@ impl Finder {
 
     #[inline]
     fn open(&mut self, byte: u8) -> Result<()> {
-        if self.depth == self.nesting_max {
+        if self.depth >= self.nesting_max {
             let (limit, allowed) = (Limit::Nesting, self.nesting_max);
-            return Err(Error::Limit { limit, found: allowed + 1, allowed });
+            return Err(Error::Limit { limit, found: self.depth + 1, allowed });
         }
         let (word, bit) = (self.depth / 64 % (NESTING_CEILING / 64), 1 << (self.depth % 64));
         if byte == b'{' {
@@ -177,9 +187,10 @@ impl Finder {
 
     #[inline]
     fn close(&mut self, byte: u8, at: usize) -> Result<()> {
-        let Some(depth) = self.depth.checked_sub(1) else {
+        if self.depth == self.outer {
             return Err(self.malformed(at, "a value was expected"));
-        };
+        }
+        let depth = self.depth - 1;
         let brace = self.braces[depth / 64 % (NESTING_CEILING / 64)] >> (depth % 64) & 1 == 1;
         if brace != (byte == b'}') {
             return Err(self.malformed(at, "brackets don't pair up"));

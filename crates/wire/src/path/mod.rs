@@ -28,10 +28,20 @@
 //! # Ok::<(), kube_wire::Error>(())
 //! ```
 
+mod compile;
+mod json;
 mod parse;
+mod proto;
+mod reader;
+mod value;
+mod wire;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+pub use reader::{CompiledPath, PathReader};
+pub use value::{FieldValue, Fragment};
 
 /// The way to a field of an object. See the [module](self) for what can be written.
 ///
@@ -72,6 +82,17 @@ impl FieldPath {
 
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
+    }
+
+    /// apiVersion or kind of an object, if the path leads there: they do not stand in its bytes.
+    fn type_member<'a>(&self, api_version: &'a str, kind: &'a str) -> Option<FieldValue<'a>> {
+        let [Segment::Member(name)] = self.segments() else { return None };
+        let text = match &**name {
+            "apiVersion" => api_version,
+            "kind" => kind,
+            _ => return None,
+        };
+        Some(FieldValue::String(Cow::Borrowed(text)))
     }
 }
 

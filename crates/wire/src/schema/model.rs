@@ -11,6 +11,8 @@ pub struct Kind {
     pub kind: &'static str,
     /// The protobuf name of the message: see [`Schema::message`].
     pub message: &'static str,
+    /// Where that message stands.
+    pub(super) place: u16,
 }
 
 /// One protobuf message of a Kubernetes API.
@@ -116,15 +118,17 @@ pub enum Shape {
     Quantity,
     /// `intstr.IntOrString`: `{type = 1, intVal = 2, strVal = 3}`, a number or a string.
     IntOrString,
-    /// `runtime.RawExtension`, `metav1.FieldsV1`, apiextensions' `JSON`: `{raw = 1}` holding JSON text, embedded as it is.
+    /// `runtime.RawExtension`, `metav1.FieldsV1`, apiextensions' `JSON`: `{raw = 1}` holding JSON text, embedded as it is;
+    /// `null` when absent. In the `object` of a protobuf `WatchEvent` it is an object in its protobuf envelope instead.
     RawJson,
     /// A named list of strings (`metav1.Verbs`, `ExtraValue`): `{items = 1}`, an array of strings.
     StringList,
-    /// `JSONSchemaPropsOrBool`: `{allows = 1, schema = 2}`, a boolean or the schema.
+    /// `JSONSchemaPropsOrBool`: `{allows = 1, schema = 2}`, the schema if there is one (then Go sets `allows` too),
+    /// else the boolean.
     SchemaOrBool,
-    /// `JSONSchemaPropsOrArray`: `{schema = 1, jSONSchemas = 2}`, a schema or an array of them.
+    /// `JSONSchemaPropsOrArray`: `{schema = 1, jSONSchemas = 2}`, an array of schemas, or else one, or `null`.
     SchemaOrArray,
-    /// `JSONSchemaPropsOrStringArray`: `{schema = 1, property = 2}`, a schema or an array of strings.
+    /// `JSONSchemaPropsOrStringArray`: `{schema = 1, property = 2}`, an array of strings, or else a schema, or `null`.
     SchemaOrStrings,
 }
 
@@ -149,7 +153,10 @@ pub enum PatchStrategy {
     Merge,
 }
 
-/// A field's treatment by server-side apply.
+/// A field's treatment by server-side apply. A message of any JSON ([`Shape::RawJson`] and the `SchemaOr…` shapes) has
+/// both parts; unless it is atomic, what is below it goes by its JSON alone: objects granular, lists atomic.
+///
+/// An element of a list or map is atomic if its message is: [`Message::atomic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Apply {
     /// For lists: how elements are told apart. `None` where the field is no list.

@@ -27,11 +27,14 @@ impl Schema {
         let mut blocks = text.split("\n\n");
         let head = blocks.next().unwrap_or_default();
         let version = head.lines().next().and_then(|line| line.strip_prefix("kubernetes "));
-        Schema {
+        let mut schema = Schema {
             version: version.unwrap_or_else(|| broken(head)),
-            kinds: head.lines().skip(1).filter(|line| !line.starts_with('#')).map(kind).collect(),
+            kinds: Box::default(),
             messages: blocks.map(entry).collect(),
-        }
+        };
+        let kinds = head.lines().skip(1).filter(|line| !line.starts_with('#'));
+        schema.kinds = kinds.map(|line| schema.kind_in(line).unwrap_or_else(|| broken(line))).collect();
+        schema
     }
 
     pub(super) fn parse(&'static self, entry: &'static Entry) -> Message {
@@ -48,6 +51,12 @@ impl Schema {
         let fields: Box<[Field]> = entry.fields.lines().map(|line| self.field(entry.name, line)).collect();
         let by_name = self.names(&fields);
         Message { name: entry.name, shape, type_meta, atomic, fields, by_name }
+    }
+
+    fn kind_in(&self, line: &'static str) -> Option<Kind> {
+        let mut words = line.strip_prefix("kind ")?.split(' ');
+        let (api_version, kind, message) = (words.next()?, words.next()?, words.next()?);
+        Some(Kind { api_version, kind, message, place: self.place("", message)? })
     }
 
     fn field(&'static self, message: &'static str, line: &'static str) -> Field {
@@ -150,14 +159,6 @@ impl Schema {
         names.sort_unstable();
         names.into()
     }
-}
-
-fn kind(line: &'static str) -> Kind {
-    let mut words = line.split(' ').skip(1);
-    let (Some(api_version), Some(kind), Some(message)) = (words.next(), words.next(), words.next()) else {
-        broken(line)
-    };
-    Kind { api_version, kind, message }
 }
 
 fn entry(block: &'static str) -> Entry {
