@@ -6,45 +6,105 @@
 //! The table holds that for every kind built into Kubernetes. It is made by reflection over the Go types
 //! (`cargo xtask schema`), committed as text so that a new Kubernetes version shows as a diff, and parsed a message at a
 //! time when first asked for: a program that watches pods never pays for the other hundred and eighty kinds.
+//!
+//! ```
+//! use kube_wire::schema::Schema;
+//!
+//! let schema = Schema::builtin();
+//! let pod = schema.kind("v1", "Pod").expect("pods are built in");
+//! let spec = pod.field_named("spec").expect("pods have a spec").ty.message(schema).expect("which is a message");
+//! assert_eq!(spec.name, "k8s.io.api.core.v1.PodSpec");
+//! assert_eq!(spec.field(10).map(|field| field.name), Some("nodeName"));
+//! ```
 
 mod model;
+mod parse;
+
+use std::sync::{LazyLock, OnceLock};
 
 pub use model::{
-    Apply, Cardinality, Field, ListType, MapType, Message, Patch, PatchStrategy, Scalar, Shape, Type,
+    Apply, Cardinality, Field, Kind, ListType, MapType, Message, Patch, PatchStrategy, Scalar, Shape, Type,
 };
+
+static BUILTIN: LazyLock<Schema> =
+    LazyLock::new(|| Schema::index(include_str!("../../schema/kubernetes.txt")));
 
 /// The table of all built-in kinds.
 #[derive(Debug)]
 pub struct Schema {
-    _private: (),
+    version: &'static str,
+    /// Sorted by apiVersion, then kind.
+    kinds: Box<[Kind]>,
+    /// Sorted by name.
+    messages: Box<[Entry]>,
+}
+
+/// A message's lines in the table, and what they say once somebody has asked.
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    /// What follows the name on the first line.
+    traits: &'static str,
+    /// The lines of the fields.
+    fields: &'static str,
+    parsed: OnceLock<Message>,
 }
 
 impl Schema {
     /// The table that comes with this crate.
     pub fn builtin() -> &'static Schema {
-        todo!()
+        &BUILTIN
     }
 
     /// The Kubernetes version the table was made from, e.g. `1.36.3`.
     pub fn kubernetes_version(&self) -> &'static str {
-        todo!()
+        self.version
     }
 
-    /// The message of a kind: `schema.kind("apps/v1", "Deployment")`. Lists (`PodList`) are kinds too.
+    /// The message of a kind: `schema.kind("apps/v1", "Deployment")`. Lists (`PodList`) are kinds too, and so are
+    /// `DeleteOptions`, `WatchEvent` and their like, which exist under every apiVersion.
     pub fn kind(&'static self, api_version: &str, kind: &str) -> Option<&'static Message> {
-        let _ = (api_version, kind);
-        todo!()
+        let find =
+            |api_version| self.kinds.binary_search_by_key(&(api_version, kind), |k| (k.api_version, k.kind));
+        let at = find(api_version).or_else(|_| find(Kind::ANY_VERSION)).ok()?;
+        self.message(self.kinds[at].message)
+    }
+
+    /// All kinds, sorted by apiVersion and kind; those that exist under every apiVersion once, as [`Kind::ANY_VERSION`].
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = &Kind> {
+        self.kinds.iter()
     }
 
     /// A message by its protobuf name: `k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta`.
     pub fn message(&'static self, name: &str) -> Option<&'static Message> {
-        let _ = name;
-        todo!()
+        let at = self.messages.binary_search_by_key(&name, |entry| entry.name).ok()?;
+        Some(self.messages[at].parsed(self))
     }
 
     /// A message by its place, as [`Scalar::Message`] names it.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not a place in the table; those of a [`Scalar::Message`] read from it always are.
+    #[inline]
     pub fn message_at(&'static self, at: u16) -> &'static Message {
-        let _ = at;
-        todo!()
+        self.messages[usize::from(at)].parsed(self)
+    }
+
+    /// All messages, sorted by name. Going through them parses the whole table.
+    pub fn messages(&'static self) -> impl ExactSizeIterator<Item = &'static Message> {
+        self.messages.iter().map(move |entry| entry.parsed(self))
     }
 }
+
+// === impl Entry ===
+
+impl Entry {
+    #[inline]
+    fn parsed(&'static self, schema: &'static Schema) -> &'static Message {
+        self.parsed.get_or_init(|| schema.parse(self))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,17 @@
 
 use super::Schema;
 
+/// One kind: what an object calls itself, and the message that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Group and version, e.g. `apps/v1` or `v1`; [`Kind::ANY_VERSION`] for kinds that every group has.
+    pub api_version: &'static str,
+    /// The kind, e.g. `Deployment`.
+    pub kind: &'static str,
+    /// The protobuf name of the message: see [`Schema::message`].
+    pub message: &'static str,
+}
+
 /// One protobuf message of a Kubernetes API.
 #[derive(Debug)]
 pub struct Message {
@@ -9,10 +20,17 @@ pub struct Message {
     pub name: &'static str,
     /// How the message looks in JSON: an object of its fields, or one of the special forms.
     pub shape: Shape,
-    /// The fields, ascending by number. Numbers are mostly dense from 1, which [`Message::field`] makes use of.
+    /// The Go type embeds `TypeMeta`: its JSON begins with `kind` and `apiVersion` (left out when empty), which
+    /// protobuf does not carry, but for the outermost message in the envelope.
+    pub type_meta: bool,
+    /// Server-side apply owns the message as a whole wherever it stands: as an element of a list or map too. For single
+    /// fields [`Field::apply`] has the last word.
+    pub atomic: bool,
+    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly dense from 1, which [`Message::field`] makes use of.
     pub fields: Box<[Field]>,
-    /// Indexes into `fields`, sorted by JSON name; inlined messages have no name and are not in it.
-    pub(super) by_name: Box<[u16]>,
+    /// The JSON names, sorted, each with the index of the field that leads to it: the field itself, or an inlined
+    /// message that has it somewhere inside.
+    pub(super) by_name: Box<[(&'static str, u16)]>,
 }
 
 /// One field of a [`Message`].
@@ -161,6 +179,13 @@ pub enum MapType {
     Atomic,
 }
 
+// === impl Kind ===
+
+impl Kind {
+    /// In place of an apiVersion: the kind exists under every one (`DeleteOptions`, `WatchEvent`, …).
+    pub const ANY_VERSION: &'static str = "*";
+}
+
 // === impl Message ===
 
 impl Message {
@@ -179,8 +204,27 @@ impl Message {
 
     /// The field with this JSON name, if it is one of the message's own (not of an inlined message).
     pub fn field_named(&self, name: &str) -> Option<&Field> {
-        let at = self.by_name.binary_search_by_key(&name, |&at| self.fields[at as usize].name).ok()?;
-        self.fields.get(self.by_name[at] as usize)
+        self.field_towards(name).filter(|field| !field.inline)
+    }
+
+    /// The field to go through for this JSON name: the one so called, or, when [`Field::inline`] is set, an inlined
+    /// message that has it; there the same question is asked again, for inlined messages may inline others.
+    ///
+    /// ```
+    /// # use kube_wire::schema::Schema;
+    /// let schema = Schema::builtin();
+    /// let volume = schema.message("k8s.io.api.core.v1.Volume").expect("built in");
+    ///
+    /// assert_eq!(volume.field_towards("name").map(|field| field.number), Some(1));
+    /// // `emptyDir` stands beside `name` in JSON but inside field 2 in protobuf.
+    /// let through = volume.field_towards("emptyDir").expect("a kind of volume");
+    /// assert!(through.inline);
+    /// let source = through.ty.message(schema).expect("what is inlined is a message");
+    /// assert_eq!(source.field_towards("emptyDir").map(|field| field.number), Some(2));
+    /// ```
+    pub fn field_towards(&self, name: &str) -> Option<&Field> {
+        let at = self.by_name.binary_search_by_key(&name, |&(name, _)| name).ok()?;
+        self.fields.get(usize::from(self.by_name[at].1))
     }
 }
 
