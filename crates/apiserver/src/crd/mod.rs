@@ -1,0 +1,5 @@
+//! Custom resources.
+
+mod structural;
+
+pub use structural::{Constraints, JsonType, ListKind, Structural};
