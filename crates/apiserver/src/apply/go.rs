@@ -82,6 +82,9 @@ mod tests {
     #[test]
     fn values_print_as_go_prints_them() {
         assert_eq!(quote("a\"b\\\n\u{1}é"), "\"a\\\"b\\\\\\n\\x01é\"");
-        assert_eq!(plain(&json!({"b": ["x", 1, null], "a": {"c": true}})), "map[a:map[c:true] b:[x 1 <nil>]]");
+        assert_eq!(
+            plain(&json!({"b": ["x", 1, null], "a": {"c": true}})),
+            "map[a:map[c:true] b:[x 1 <nil>]]"
+        );
     }
 }

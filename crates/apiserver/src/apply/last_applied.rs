@@ -15,7 +15,8 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 /// The conflicts that are left when those about fields that kubectl applied itself are taken away.
 pub(crate) fn without_own(conflicts: Vec<Conflict>, live: &Value, write: &Write<'_>) -> Vec<Conflict> {
     let last = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(last) = last.filter(|last| last.get("apiVersion").and_then(Value::as_str) == Some(write.api_version))
+    let Some(last) =
+        last.filter(|last| last.get("apiVersion").and_then(Value::as_str) == Some(write.api_version))
     else {
         return conflicts;
     };

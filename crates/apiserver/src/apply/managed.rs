@@ -96,7 +96,8 @@ impl Managed {
                 Some(fields) => FieldSet::from_fields_v1(fields).map_err(|error| error.to_string())?,
                 None => FieldSet::default(),
             };
-            let mut manager = Manager::new(text("manager"), operation, text("apiVersion"), text("subresource"));
+            let mut manager =
+                Manager::new(text("manager"), operation, text("apiVersion"), text("subresource"));
             text("manager").clone_into(&mut manager.name);
             let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
             managed.0.insert(manager, Owned { fields, api_version: text("apiVersion").to_owned(), time });

@@ -61,7 +61,9 @@ impl Ledger<'_> {
         if !taken.is_empty() {
             let before = managed.0.get(&writer).map_or_else(FieldSet::default, |owned| owned.fields.clone());
             let fields = taken.union(&before);
-            managed.0.insert(writer, self.owned(fields, Some(self.now.to_owned())));
+            // A kube-apiserver keeps no times of scaling.
+            let time = Some(self.now.to_owned()).filter(|_| writer.subresource != "scale");
+            managed.0.insert(writer, self.owned(fields, time));
         }
         managed.cap();
     }

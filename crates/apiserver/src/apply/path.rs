@@ -74,8 +74,10 @@ impl PathElement {
             Self::Value(value) => format!("v:{value}"),
             Self::Index(at) => format!("i:{at}"),
             Self::Key(keys) => {
-                let keys: Vec<_> =
-                    keys.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
+                let keys: Vec<_> = keys
+                    .iter()
+                    .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
+                    .collect();
                 format!("k:{{{}}}", keys.join(","))
             }
         }
@@ -141,8 +143,9 @@ pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b),
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        (Value::Array(a), Value::Array(b)) => compare_all(a.iter().zip(b), |(a, b)| compare_values(a, b))
-            .then_with(|| a.len().cmp(&b.len())),
+        (Value::Array(a), Value::Array(b)) => {
+            compare_all(a.iter().zip(b), |(a, b)| compare_values(a, b)).then_with(|| a.len().cmp(&b.len()))
+        }
         (Value::Object(a), Value::Object(b)) => {
             let (a, b) = (sorted(a), sorted(b));
             compare_all(a.iter().zip(&b), |(a, b)| a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1)))

@@ -133,10 +133,7 @@ impl FieldSet {
     pub fn intersection(&self, other: &Self) -> Self {
         self.filter(|step, node| {
             let theirs = other.nodes.get(step)?;
-            Some(Node {
-                member: node.member && theirs.member,
-                below: node.below.intersection(&theirs.below),
-            })
+            Some(Node { member: node.member && theirs.member, below: node.below.intersection(&theirs.below) })
         })
     }
 
@@ -145,10 +142,7 @@ impl FieldSet {
     pub fn difference(&self, other: &Self) -> Self {
         self.filter(|step, node| {
             let Some(theirs) = other.nodes.get(step) else { return Some(node.clone()) };
-            Some(Node {
-                member: node.member && !theirs.member,
-                below: node.below.difference(&theirs.below),
-            })
+            Some(Node { member: node.member && !theirs.member, below: node.below.difference(&theirs.below) })
         })
     }
 

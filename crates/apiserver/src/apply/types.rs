@@ -4,7 +4,9 @@
 //! piece, and by what are the elements of a list told apart. For built-in kinds the answer is in the schema table, for
 //! custom resources in `x-kubernetes-list-type` and its like; where nobody says, the value itself decides.
 
-use kube_wire::schema::{Cardinality, Field, ListType, MapType, Message, PatchStrategy, Scalar, Schema, Shape};
+use kube_wire::schema::{
+    Cardinality, Field, ListType, MapType, Message, PatchStrategy, Scalar, Schema, Shape,
+};
 use serde_json::Value;
 
 use crate::crd::{JsonType, ListKind, Structural};
@@ -110,11 +112,9 @@ impl TypeView<'static> {
     fn message(message: &'static Message, atomic: bool) -> Self {
         Self(match message.shape {
             Shape::Object => Node::Message { message, atomic },
-            Shape::Time
-            | Shape::MicroTime
-            | Shape::Duration
-            | Shape::Quantity
-            | Shape::IntOrString => Node::Scalar(ScalarKind::Untyped),
+            Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity | Shape::IntOrString => {
+                Node::Scalar(ScalarKind::Untyped)
+            }
             Shape::RawJson
             | Shape::StringList
             | Shape::SchemaOrBool
@@ -221,7 +221,9 @@ impl<'a> TypeView<'a> {
             Node::Deduced | Node::Opaque => {
                 let atomic = matches!(self.0, Node::Opaque);
                 match value {
-                    None | Some(Value::Null | Value::Object(_)) => Atom::Map(MapView { atomic, node: self.0 }),
+                    None | Some(Value::Null | Value::Object(_)) => {
+                        Atom::Map(MapView { atomic, node: self.0 })
+                    }
                     Some(Value::Array(_)) => {
                         let element = TypeView(Node::Opaque);
                         Atom::List(ListView { elements: Elements::Atomic, element })

@@ -32,7 +32,9 @@ pub(crate) fn atoms<'a>(
             let (a, b) = (ty.atom(left), ty.atom(right));
             let alike = matches!(
                 (a, b),
-                (Atom::Scalar(_), Atom::Scalar(_)) | (Atom::List(_), Atom::List(_)) | (Atom::Map(_), Atom::Map(_))
+                (Atom::Scalar(_), Atom::Scalar(_))
+                    | (Atom::List(_), Atom::List(_))
+                    | (Atom::Map(_), Atom::Map(_))
             );
             (if alike { None } else { Some(a) }, b)
         }

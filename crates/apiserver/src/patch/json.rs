@@ -1,7 +1,8 @@
 //! JSON patch (RFC 6902): a list of operations on places in the document.
 //!
-//! As in the kube-apiserver, a negative index counts from the end of a list, a patch holds at most 10,000 operations,
-//! and what `copy` may add up to is bounded, because each copy can double the document.
+//! As in a kube-apiserver, which is more lenient than the RFC: a negative index counts from the end of a list, and to
+//! replace or copy an absent member of an object is no error. A patch holds at most 10,000 operations, and what `copy`
+//! may add up to is bounded, because each copy can double the document.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,7 +22,8 @@ pub enum Operation {
     Add {
         /// Where to.
         path: String,
-        /// What.
+        /// What; absent is `null`.
+        #[serde(default)]
         value: Value,
     },
     /// Removes what is there.
@@ -29,11 +31,12 @@ pub enum Operation {
         /// What place.
         path: String,
     },
-    /// Puts another value in the place of one that is there.
+    /// Puts another value in a place.
     Replace {
         /// What place.
         path: String,
-        /// The new value.
+        /// The new value; absent is `null`.
+        #[serde(default)]
         value: Value,
     },
     /// Removes a value in one place and adds it in another.
@@ -79,7 +82,7 @@ pub enum Operation {
 pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = patch else {
         return Err(PatchError::Malformed(format!(
-            "json: cannot unmarshal {} into Go value of type jsonpatch.Patch",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
             go_kind(patch)
         )));
     };
@@ -105,7 +108,12 @@ fn perform(document: &mut Value, operation: Operation, copied: &mut usize) -> Re
         Operation::Remove { path } => remove(document, &path).map(drop),
         Operation::Replace { path, value } => {
             check_depth(&path, &value)?;
-            *find_mut(document, &path)? = value;
+            match split(&path)? {
+                Some((parent, last)) if find(document, parent).is_some_and(Value::is_object) => {
+                    find_mut(document, parent)?[unescape(last)] = value;
+                }
+                _ => *find_mut(document, &path)? = value,
+            }
             Ok(())
         }
         Operation::Move { from, path } => {
@@ -116,7 +124,13 @@ fn perform(document: &mut Value, operation: Operation, copied: &mut usize) -> Re
             add(document, &path, value)
         }
         Operation::Copy { from, path } => {
-            let value = find(document, &from).ok_or_else(|| missing(&from))?.clone();
+            let value = match (find(document, &from), split(&from)?) {
+                (Some(value), _) => value.clone(),
+                (None, Some((parent, _))) if find(document, parent).is_some_and(Value::is_object) => {
+                    Value::Null
+                }
+                (None, _) => return Err(missing(&from)),
+            };
             *copied += size(&value);
             if *copied > COPIED_BYTES_MAX {
                 return Err(PatchError::DoesNotApply(format!(
@@ -222,12 +236,16 @@ fn index(token: &str, places: usize) -> Option<usize> {
 }
 
 fn missing(path: &str) -> PatchError {
-    PatchError::DoesNotApply(format!("there is nothing at {path:?}; read the object again and correct the path"))
+    PatchError::DoesNotApply(format!(
+        "there is nothing at {path:?}; read the object again and correct the path"
+    ))
 }
 
 fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
     if path.split('/').count() + depth(value) > DEPTH_MAX {
-        return Err(PatchError::DoesNotApply(format!("a value at {path:?} would nest deeper than {DEPTH_MAX}")));
+        return Err(PatchError::DoesNotApply(format!(
+            "a value at {path:?} would nest deeper than {DEPTH_MAX}"
+        )));
     }
     Ok(())
 }
@@ -278,37 +296,83 @@ mod tests {
     #[test]
     fn operations_do_what_the_rfc_says() {
         let cases = [
-            (json!({"foo": "bar"}), json!([{"op": "add", "path": "/baz", "value": "qux"}]),
-             json!({"foo": "bar", "baz": "qux"})),
-            (json!({"foo": ["bar", "baz"]}), json!([{"op": "add", "path": "/foo/1", "value": "qux"}]),
-             json!({"foo": ["bar", "qux", "baz"]})),
-            (json!({"foo": ["bar"]}), json!([{"op": "add", "path": "/foo/1", "value": "end"}]),
-             json!({"foo": ["bar", "end"]})),
-            (json!({"foo": ["bar"]}), json!([{"op": "add", "path": "/foo/-", "value": ["abc"]}]),
-             json!({"foo": ["bar", ["abc"]]})),
-            (json!({"foo": ["bar"]}), json!([{"op": "add", "path": "/foo/-1", "value": "end"}]),
-             json!({"foo": ["bar", "end"]})),
+            (
+                json!({"foo": "bar"}),
+                json!([{"op": "add", "path": "/baz", "value": "qux"}]),
+                json!({"foo": "bar", "baz": "qux"}),
+            ),
+            (
+                json!({"foo": ["bar", "baz"]}),
+                json!([{"op": "add", "path": "/foo/1", "value": "qux"}]),
+                json!({"foo": ["bar", "qux", "baz"]}),
+            ),
+            (
+                json!({"foo": ["bar"]}),
+                json!([{"op": "add", "path": "/foo/1", "value": "end"}]),
+                json!({"foo": ["bar", "end"]}),
+            ),
+            (
+                json!({"foo": ["bar"]}),
+                json!([{"op": "add", "path": "/foo/-", "value": ["abc"]}]),
+                json!({"foo": ["bar", ["abc"]]}),
+            ),
+            (
+                json!({"foo": ["bar"]}),
+                json!([{"op": "add", "path": "/foo/-1", "value": "end"}]),
+                json!({"foo": ["bar", "end"]}),
+            ),
             (json!({"foo": null}), json!([{"op": "add", "path": "/foo", "value": 1}]), json!({"foo": 1})),
-            (json!({"baz": "qux", "foo": "bar"}), json!([{"op": "remove", "path": "/baz"}]), json!({"foo": "bar"})),
+            (
+                json!({"baz": "qux", "foo": "bar"}),
+                json!([{"op": "remove", "path": "/baz"}]),
+                json!({"foo": "bar"}),
+            ),
             (json!({"foo": [1, 2, 3]}), json!([{"op": "remove", "path": "/foo/1"}]), json!({"foo": [1, 3]})),
             (json!({"foo": [1, 2, 3]}), json!([{"op": "remove", "path": "/foo/-1"}]), json!({"foo": [1, 2]})),
-            (json!({"baz": "qux"}), json!([{"op": "replace", "path": "/baz", "value": "boo"}]), json!({"baz": "boo"})),
-            (json!({"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}}),
-             json!([{"op": "move", "from": "/foo/waldo", "path": "/qux/thud"}]),
-             json!({"foo": {"bar": "baz"}, "qux": {"corge": "grault", "thud": "fred"}})),
-            (json!({"foo": ["all", "grass", "cows", "eat"]}),
-             json!([{"op": "move", "from": "/foo/1", "path": "/foo/3"}]),
-             json!({"foo": ["all", "cows", "eat", "grass"]})),
-            (json!({"a": {"b": 1}}), json!([{"op": "copy", "from": "/a", "path": "/c"}]),
-             json!({"a": {"b": 1}, "c": {"b": 1}})),
-            (json!({"/": 9, "~1": 10}), json!([{"op": "test", "path": "/~01", "value": 10},
+            (
+                json!({"baz": "qux"}),
+                json!([{"op": "replace", "path": "/baz", "value": "boo"}]),
+                json!({"baz": "boo"}),
+            ),
+            (
+                json!({"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}}),
+                json!([{"op": "move", "from": "/foo/waldo", "path": "/qux/thud"}]),
+                json!({"foo": {"bar": "baz"}, "qux": {"corge": "grault", "thud": "fred"}}),
+            ),
+            (
+                json!({"foo": ["all", "grass", "cows", "eat"]}),
+                json!([{"op": "move", "from": "/foo/1", "path": "/foo/3"}]),
+                json!({"foo": ["all", "cows", "eat", "grass"]}),
+            ),
+            (
+                json!({"a": {"b": 1}}),
+                json!([{"op": "copy", "from": "/a", "path": "/c"}]),
+                json!({"a": {"b": 1}, "c": {"b": 1}}),
+            ),
+            (
+                json!({"/": 9, "~1": 10}),
+                json!([{"op": "test", "path": "/~01", "value": 10},
                                                {"op": "test", "path": "/~1", "value": 9}]),
-             json!({"/": 9, "~1": 10})),
-            (json!({"a": 1}), json!([{"op": "test", "path": "/b", "value": null}, {"op": "test", "path": "/b"}]),
-             json!({"a": 1})),
+                json!({"/": 9, "~1": 10}),
+            ),
+            (
+                json!({"a": 1}),
+                json!([{"op": "test", "path": "/b", "value": null}, {"op": "test", "path": "/b"}]),
+                json!({"a": 1}),
+            ),
             (json!({"a": 1}), json!([{"op": "replace", "path": "", "value": {"b": 2}}]), json!({"b": 2})),
-            (json!({"a": 1}), json!([{"op": "add", "path": "/b", "value": null, "extra": true}]),
-             json!({"a": 1, "b": null})),
+            (
+                json!({"a": 1}),
+                json!([{"op": "add", "path": "/b", "value": null, "extra": true}]),
+                json!({"a": 1, "b": null}),
+            ),
+            (json!({"a": 1}), json!([{"op": "replace", "path": "/b", "value": 2}]), json!({"a": 1, "b": 2})),
+            (
+                json!({"a": 1}),
+                json!([{"op": "copy", "from": "/c", "path": "/b"}]),
+                json!({"a": 1, "b": null}),
+            ),
+            (json!({"a": 1}), json!([{"op": "add", "path": "/b"}]), json!({"a": 1, "b": null})),
             (json!({"a": 1}), json!([]), json!({"a": 1})),
         ];
         for (document, patch, expected) in cases {
@@ -325,14 +389,15 @@ mod tests {
             json!([{"op": "add", "path": "/list/x", "value": 1}]),
             json!([{"op": "add", "path": "a", "value": 1}]),
             json!([{"op": "add", "path": "/a/b", "value": 1}]),
-            json!([{"op": "add", "path": "/a"}]),
             json!([{"op": "remove", "path": "/none"}]),
             json!([{"op": "remove", "path": "/list/2"}]),
-            json!([{"op": "replace", "path": "/none", "value": 1}]),
+            json!([{"op": "replace", "path": "/none/x", "value": 1}]),
+            json!([{"op": "replace", "path": "/list/2", "value": 1}]),
             json!([{"op": "replace", "path": "/list/-", "value": 1}]),
             json!([{"op": "move", "from": "/none", "path": "/b"}]),
             json!([{"op": "move", "from": "/object", "path": "/object/in"}]),
-            json!([{"op": "copy", "from": "/none", "path": "/b"}]),
+            json!([{"op": "copy", "from": "/none/x", "path": "/b"}]),
+            json!([{"op": "copy", "from": "/list/2", "path": "/b"}]),
             json!([{"op": "shake", "path": "/a"}]),
             json!([{"path": "/a"}]),
             json!([7]),
@@ -347,7 +412,8 @@ mod tests {
 
     #[test]
     fn a_test_that_fails_is_told_apart() {
-        let error = patched(&json!({"data": {"m": "1"}}), json!([{"op": "test", "path": "/data/m", "value": "2"}]));
+        let error =
+            patched(&json!({"data": {"m": "1"}}), json!([{"op": "test", "path": "/data/m", "value": "2"}]));
         let error = error.expect_err("it has another value");
         assert_eq!(error, PatchError::TestFailed { path: "/data/m".to_owned() });
         assert_eq!(error.message(), "the server rejected our request due to an error in our request");
@@ -357,7 +423,8 @@ mod tests {
     fn a_body_that_is_no_list_is_malformed() {
         let error = patched(&json!({}), json!({"op": "test"})).expect_err("no list");
         assert_eq!(error.code(), 400);
-        assert_eq!(error.message(), "json: cannot unmarshal object into Go value of type jsonpatch.Patch");
+        let message = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+        assert_eq!(error.message(), message);
     }
 
     #[test]
@@ -369,7 +436,8 @@ mod tests {
 
     #[test]
     fn operations_cannot_nest_the_document_without_bound() {
-        let deeper: Vec<_> = (0..500).map(|n| json!({"op": "add", "path": "/a".repeat(n + 1), "value": {}})).collect();
+        let deeper: Vec<_> =
+            (0..500).map(|n| json!({"op": "add", "path": "/a".repeat(n + 1), "value": {}})).collect();
         let error = patched(&json!({}), Value::Array(deeper));
         assert!(matches!(error, Err(PatchError::DoesNotApply(_))), "{error:?}");
     }

@@ -47,7 +47,11 @@ pub fn strategic_merge_patch(
 
 type Object = Map<String, Value>;
 
-fn merge_objects(mut object: Object, mut patch: Object, types: TypeView<'static>) -> Result<Object, PatchError> {
+fn merge_objects(
+    mut object: Object,
+    mut patch: Object,
+    types: TypeView<'static>,
+) -> Result<Object, PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -245,7 +249,8 @@ fn clean(value: Value) -> Option<Value> {
 
 fn clean_members(members: Object) -> Object {
     let directive = |name: &str| {
-        name == RETAIN_KEYS || [SET_ORDER, DELETE_FROM_LIST].iter().any(|prefix| list_name(name, prefix).is_some())
+        name == RETAIN_KEYS
+            || [SET_ORDER, DELETE_FROM_LIST].iter().any(|prefix| list_name(name, prefix).is_some())
     };
     let kept = members.into_iter().filter(|(name, value)| !value.is_null() && !directive(name));
     kept.filter_map(|(name, value)| Some((name, clean(value)?))).collect()
