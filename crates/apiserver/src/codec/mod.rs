@@ -8,6 +8,7 @@ mod frame;
 mod list;
 mod metadata;
 mod show;
+mod unknown;
 
 use kube_wire::de::Deserializer;
 use kube_wire::schema::{Message, Schema};
@@ -17,7 +18,8 @@ use serde_json::{Map, Value};
 
 pub(crate) use frame::{bookmark, status_event, watch_event};
 pub(crate) use list::{ListBody, ListMeta};
-pub(crate) use show::{object, status};
+pub(crate) use show::{object, other, status};
+pub(crate) use unknown::unknown_fields;
 
 use crate::convert;
 use crate::resources::{Flavour, Resource};

@@ -36,6 +36,22 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Bytes {
     out.into()
 }
 
+/// A value of another kind than the resource's, such as a `Scale`.
+pub(crate) fn other(value: &serde_json::Value, encoding: Encoding) -> Bytes {
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let message = kube_wire::schema::Schema::builtin().kind(api_version, kind);
+    let raw = message.and_then(|message| kube_wire::ser::to_vec(value, message).ok());
+    match (encoding, raw) {
+        (Encoding::Protobuf, Some(raw)) => {
+            let mut out = Vec::new();
+            Envelope { api_version, kind, raw: &raw }.seal(&mut out);
+            out.into()
+        }
+        _ => format!("{value}\n").into(),
+    }
+}
+
 pub(super) fn write_status(status: &Status, encoding: Encoding, out: &mut Vec<u8>) {
     match encoding {
         Encoding::Json => out.extend_from_slice(&status.to_json()),

@@ -10,10 +10,11 @@ use super::accept::Representation;
 use super::body::ApiBody;
 use super::query::{ListOptions, VersionMatch, parse_revision};
 use super::respond;
+use super::service::Head;
 use super::status::Status;
 use crate::api::Api;
 use crate::codec::{ListBody, ListMeta};
-use crate::objects::Target;
+use crate::objects::{DeleteOptions, Target};
 use crate::selector::Selection;
 use crate::storage::{ContinueToken, ListQuery};
 use crate::watch::{Start, Watch, WatchRequest};
@@ -112,6 +113,34 @@ pub(super) fn watch(
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
     };
     Ok(respond::answer(200, content_type, ApiBody::watch(Watch::new(api.clone(), request))))
+}
+
+/// Deletes all objects that the request selects, and answers with the list of them as they were.
+pub(super) fn delete(
+    api: &Arc<Api>,
+    target: &Target,
+    head: &Head,
+    options: &DeleteOptions,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status> {
+    let resource = &target.resource;
+    let selection =
+        Selection::parse(resource, &head.query.text("labelSelector"), &head.query.text("fieldSelector"))?;
+    let (objects, revision) = api.storage.all(resource.collection, &target.prefix());
+    let objects: Vec<_> = objects.into_iter().filter(|object| selection.matches(object)).collect();
+    for object in &objects {
+        let (namespace, name) = resource.split_key(&object.key);
+        let target = Target { namespace: namespace.to_owned(), ..target.named(name) };
+        match api.delete(&target, options) {
+            Ok(_) => {}
+            // Somebody else was faster.
+            Err(status) if status.code == 404 => {}
+            Err(status) => return Err(status),
+        }
+    }
+    let meta = ListMeta { revision, ..ListMeta::default() };
+    let body = ListBody::new(resource.clone(), representation, meta, objects);
+    Ok(respond::answer(200, representation.encoding.media_type(), ApiBody::list(body)))
 }
 
 /// Waits until the collection has reached the revision; gives up after a while.

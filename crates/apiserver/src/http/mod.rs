@@ -3,6 +3,7 @@
 mod accept;
 mod body;
 mod list;
+mod meta;
 mod path;
 mod query;
 mod read;

@@ -10,8 +10,9 @@ use kube_wire::schema::Schema;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::status::Status;
-use crate::objects::DeleteOptions;
+use super::service::Head;
+use super::status::{FieldError, Status};
+use crate::objects::{DeleteOptions, Patch};
 use crate::resources::Resource;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -67,6 +68,64 @@ pub(super) fn object(resource: &Resource, content_type: Option<&str>, bytes: &[u
         return Err(Status::bad_request(message));
     }
     Ok(value)
+}
+
+/// An object of a subresource's kind, which is told by its own word.
+pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
+    match encoding(content_type)? {
+        Encoding::Json => json(what, bytes),
+        Encoding::Protobuf => protobuf(what, bytes).map(|(value, ..)| value),
+    }
+}
+
+/// A patch, by its media type.
+pub(super) fn patch(
+    resource: &Resource,
+    head: &Head,
+    content_type: Option<&str>,
+    bytes: &[u8],
+) -> Result<Patch, Status> {
+    let strategic = !resource.is_custom();
+    let media_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let force = head.query.flag("force");
+    let kind = match media_type {
+        "application/json-patch+json" => Patch::Json,
+        "application/merge-patch+json" => Patch::Merge,
+        "application/strategic-merge-patch+json" if strategic => Patch::Strategic,
+        "application/apply-patch+yaml" => {
+            if head.query.text("fieldManager").is_empty() {
+                let error = FieldError::required("fieldManager", "is required for apply patch");
+                return Err(Status::invalid_options("PatchOptions", &[error]));
+            }
+            let configuration = yaml(bytes)?;
+            return Ok(Patch::Apply { configuration, force });
+        }
+        _ => {
+            let strategic = if strategic { "application/strategic-merge-patch+json, " } else { "" };
+            let accepted = format!(
+                "application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
+            );
+            return Err(Status::unsupported_media_type(&accepted));
+        }
+    };
+    if head.query.get("force").is_some() {
+        let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+        return Err(Status::invalid_options("PatchOptions", &[error]));
+    }
+    let value = serde_json::from_slice(bytes).map_err(|error| {
+        Status::bad_request(format!("error decoding patch: {error}"))
+    })?;
+    Ok(kind(value))
+}
+
+/// YAML, of which JSON is a part.
+fn yaml(bytes: &[u8]) -> Result<Value, Status> {
+    let broken = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let value: Value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        Err(_) => serde_saphyr::from_slice(bytes).map_err(|error| broken(error.to_string()))?,
+    };
+    if value.is_object() { Ok(value) } else { Err(broken("not an object".to_owned())) }
 }
 
 /// The options in the body of a deletion, if it has one.

@@ -72,6 +72,10 @@ pub(crate) fn outcome(
     let mut response = match shown {
         Shown::Stored(stored) => object(code, resource, &stored.bytes, representation),
         Shown::Draft(draft) => object(code, resource, &draft.bytes, representation),
+        Shown::Other(value) => {
+            let body = ApiBody::whole(codec::other(&value, representation.encoding));
+            answer(code, representation.encoding.media_type(), body)
+        }
         Shown::Status(shown) => status(&shown, representation.encoding),
     };
     for warning in warnings {

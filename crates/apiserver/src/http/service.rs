@@ -16,11 +16,11 @@ use super::accept::{NotAcceptable, Offer, Representation};
 use super::body::ApiBody;
 use super::path::ApiPath;
 use super::query::{ListOptions, Query, parse_revision};
-use super::status::Status;
-use super::{list, read, respond};
+use super::status::{FieldError, Status};
+use super::{list, meta, read, respond};
 use crate::api::Api;
-use crate::objects::{DeleteOptions, Target, WriteOptions};
-use crate::resources::Resource;
+use crate::codec;
+use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -34,11 +34,11 @@ pub struct ApiService {
 }
 
 /// A request without its body.
-struct Head {
-    method: Method,
-    path: String,
-    query: Query,
-    headers: HeaderMap,
+pub(super) struct Head {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: Query,
+    pub(super) headers: HeaderMap,
 }
 
 // === impl ApiService ===
@@ -86,7 +86,7 @@ where
     if let Some(path) = ApiPath::parse(&head.path) {
         return resource(api, &head, path, body).await;
     }
-    respond::no_such_path()
+    meta::serve(api, &head).unwrap_or_else(respond::no_such_path)
 }
 
 fn authorized(api: &Api, head: &Head) -> bool {
@@ -143,7 +143,7 @@ async fn read_collection(
 ) -> Result<Response<ApiBody>, Status> {
     let mut options = ListOptions::parse(&head.query, api.options.watch_list)?;
     options.watch |= watch;
-    require(&target.resource, if options.watch { "watch" } else { "list" })?;
+    require(target, if options.watch { "watch" } else { "list" })?;
     if options.watch {
         return list::watch(api, target, &options, representation);
     }
@@ -157,7 +157,7 @@ async fn read_object(
     watch: bool,
     representation: Representation,
 ) -> Result<Response<ApiBody>, Status> {
-    require(&target.resource, "get")?;
+    require(target, "get")?;
     if watch || head.query.flag("watch") {
         let options = ListOptions::parse(&head.query, api.options.watch_list)?;
         return list::watch(api, target, &options, representation);
@@ -167,10 +167,18 @@ async fn read_object(
     {
         list::fresh(api, target, revision).await?;
     }
+    if target.subresource == "scale" {
+        let scale = codec::other(&api.scale(target)?, representation.encoding);
+        return Ok(respond::answer(200, representation.encoding.media_type(), ApiBody::whole(scale)));
+    }
     let stored = api.get(target)?;
+    if target.subresource == "log" {
+        return Ok(respond::text(200, ""));
+    }
     Ok(respond::object(200, &target.resource, &stored.bytes, representation))
 }
 
+/// Serves what changes something.
 async fn write<B>(
     api: &Arc<Api>,
     head: &Head,
@@ -183,46 +191,83 @@ where
     B::Error: Into<BoxError>,
 {
     let resource = &target.resource;
-    let content_type = head.header(CONTENT_TYPE);
-    let outcome = match (&head.method, target.name.is_empty()) {
-        (&Method::POST, true) => {
-            require(resource, "create")?;
-            let options = head.write_options("CreateOptions")?;
-            let bytes = read::body(body, api.options.body_bytes_max).await?;
-            let object = read::object(resource, content_type, &bytes)?;
-            api.create(target, object, &options)?
-        }
-        (&Method::PUT, false) => {
-            require(resource, "update")?;
-            let options = head.write_options("UpdateOptions")?;
-            let bytes = read::body(body, api.options.body_bytes_max).await?;
-            let object = read::object(resource, content_type, &bytes)?;
-            api.replace(target, &object, &options)?
-        }
-        (&Method::DELETE, false) => {
-            require(resource, "delete")?;
-            let bytes = read::body(body, api.options.body_bytes_max).await?;
-            let options = head.delete_options(content_type, &bytes)?;
-            api.delete(target, &options)?
-        }
+    let verb = match (&head.method, target.name.is_empty()) {
+        (&Method::POST, true) => "create",
+        (&Method::POST, false) if !target.subresource.is_empty() => "create",
+        (&Method::PUT, false) => "update",
+        (&Method::PATCH, false) => "patch",
+        (&Method::DELETE, false) => "delete",
+        (&Method::DELETE, true) => "deletecollection",
         _ => return Err(Status::method_not_allowed()),
+    };
+    require(target, verb)?;
+    let content_type = head.header(CONTENT_TYPE);
+    let bytes = read::body(body, api.options.body_bytes_max).await?;
+    let outcome = match (verb, target.subresource.as_str()) {
+        ("create", "") => {
+            let options = head.write_options("CreateOptions")?;
+            api.create(target, read::object(resource, content_type, &bytes)?, &options)?
+        }
+        ("create", action) => {
+            let options = head.write_options("CreateOptions")?;
+            let object = read::any_object(action, content_type, &bytes)?;
+            api.act(target, &object, &options)?
+        }
+        ("update", "scale") => {
+            let options = head.write_options("UpdateOptions")?;
+            let scale = read::any_object("Scale", content_type, &bytes)?;
+            api.set_scale(target, &options, &|_| Ok(scale.clone()))?
+        }
+        ("update", _) => {
+            let options = head.write_options("UpdateOptions")?;
+            api.replace(target, &read::object(resource, content_type, &bytes)?, &options)?
+        }
+        ("patch", part) => {
+            let options = head.write_options("PatchOptions")?;
+            let patch = read::patch(resource, head, content_type, &bytes)?;
+            if part == "scale" {
+                api.patch_scale(target, &patch, &options)?
+            } else {
+                api.patch(target, &patch, &options)?
+            }
+        }
+        ("delete", _) => api.delete(target, &head.delete_options(content_type, &bytes)?)?,
+        _ => {
+            let options = head.delete_options(content_type, &bytes)?;
+            return list::delete(api, target, head, &options, representation);
+        }
     };
     Ok(respond::outcome(resource, outcome, representation))
 }
 
-fn require(resource: &Resource, verb: &str) -> Result<(), Status> {
-    if resource.has_verb(verb) { Ok(()) } else { Err(Status::method_not_allowed()) }
+/// Whether the resource, or its part that the request is about, knows the verb.
+fn require(target: &Target, verb: &str) -> Result<(), Status> {
+    let known = match target.resource.subresource(&target.subresource) {
+        Some(subresource) => subresource.verbs.iter().any(|known| known == verb),
+        None => target.resource.has_verb(verb),
+    };
+    if known { Ok(()) } else { Err(Status::method_not_allowed()) }
 }
 
 // === impl Head ===
 
 impl Head {
-    fn header(&self, name: http::HeaderName) -> Option<&str> {
+    pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
-        Ok(WriteOptions { dry_run: self.query.dry_run(kind)?, manager: self.manager() })
+        let validation = match self.query.get("fieldValidation") {
+            None | Some("" | "Warn") => FieldValidation::Warn,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some("Strict") => FieldValidation::Strict,
+            Some(other) => {
+                let supported = "\"\", \"Ignore\", \"Warn\", \"Strict\"";
+                let error = FieldError::not_supported("fieldValidation", other, supported);
+                return Err(Status::invalid_options(kind, &[error]));
+            }
+        };
+        Ok(WriteOptions { dry_run: self.query.dry_run(kind)?, manager: self.manager(), validation })
     }
 
     /// The field manager: the parameter, or the first word of the user agent.

@@ -3,7 +3,7 @@
 //! The constructors are the errors of a kube-apiserver, with its codes, reasons, causes and wording, because clients
 //! decide by all of them (client-go even by the text of a message).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::resources::Resource;
 
@@ -35,7 +35,8 @@ pub(crate) struct Details {
     pub(crate) retry_after_seconds: u32,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct Cause {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
@@ -120,6 +121,11 @@ impl Status {
     pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Self {
         let status = Self { success: true, ..Self::failure(0, "", "") }.about(resource, name);
         Self { details: status.details.map(|details| Details { uid: uid.to_owned(), ..details }), ..status }
+    }
+
+    /// Done, and nothing to show for it.
+    pub(crate) fn success(code: u16) -> Self {
+        Self { success: true, ..Self::failure(code, "", "") }
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
@@ -305,6 +311,12 @@ impl Status {
         Self { details: Some(Details::default()), ..Self::failure(422, "Invalid", message) }
     }
 
+    /// Others own fields that an apply would change.
+    pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
+        let details = Details { causes, ..Details::default() };
+        Self { details: Some(details), ..Self::failure(409, "Conflict", message) }
+    }
+
     /// An error without a reason, as the storage layer of a kube-apiserver lets them through.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::failure(500, "", message)
@@ -324,7 +336,7 @@ impl Status {
 
     /// The HTTP status code.
     pub(crate) fn http_code(&self) -> u16 {
-        if self.success { 200 } else { self.code }
+        if self.code == 0 { 200 } else { self.code }
     }
 
     /// Seconds for the `Retry-After` header; 0 for none.

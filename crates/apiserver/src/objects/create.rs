@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, WriteOptions, defaults, misfit, names};
+use super::update::Recording;
+use super::{Outcome, Shown, Target, WriteOptions, actions, defaults, manage, misfit, names};
 use crate::api::Api;
 use crate::codec;
 use crate::http::Status;
@@ -21,13 +22,28 @@ impl Api {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
+        self.create_recorded(target, object, options, Recording::Due)
+    }
+
+    /// Creates an object whose managedFields may be in order already.
+    pub(super) fn create_recorded(
+        &self,
+        target: &Target,
+        object: Value,
+        options: &WriteOptions,
+        recording: Recording,
+    ) -> Result<Outcome, Status> {
         let resource = &target.resource;
+        if actions::is_review(resource) {
+            return Ok(actions::review(resource, object));
+        }
         let mut object = object;
         if !meta::text(&object, "resourceVersion").is_empty() {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
+        let warnings = manage::validate_fields(resource, &object, options)?;
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_TRIES } else { 1 };
         for _ in 0..tries {
@@ -38,10 +54,13 @@ impl Api {
                 let name = format!("{base}{}", self.chance.name_suffix());
                 set(&mut object, "name", Some(name.into()));
             }
-            self.prepare_create(resource, &mut object, options);
+            self.prepare_create(resource, &mut object);
             names::check(resource, &object)?;
+            if recording == Recording::Due {
+                self.record(target, None, &mut object, options);
+            }
             match self.insert(target, object, options)? {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(name) if generated => tracing::debug!(%name, "generated name is taken"),
                 Err(name) => return Err(Status::already_exists(resource, &name)),
             }
@@ -77,8 +96,8 @@ impl Api {
     }
 
     /// Fills in what the server gives a new object.
-    fn prepare_create(&self, resource: &Resource, object: &mut Value, _options: &WriteOptions) {
-        for absent in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+    fn prepare_create(&self, resource: &Resource, object: &mut Value) {
+        for absent in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             set(object, absent, None);
         }
         set(object, "uid", Some(self.chance.uid().into()));

@@ -3,11 +3,15 @@
 //! Everything here is synchronous. A write reads the object, makes the new value outside of any lock, and commits it for
 //! the revision it has read; if somebody was faster it begins again, or says so, if the client had named a revision.
 
+mod actions;
 mod create;
 mod defaults;
 mod delete;
+mod manage;
 pub(crate) mod meta;
 mod names;
+mod patch;
+mod scale;
 mod update;
 
 use std::sync::Arc;
@@ -21,6 +25,8 @@ use crate::resources::Resource;
 use crate::storage::{Draft, Stored};
 
 pub(crate) use delete::DeleteOptions;
+pub(crate) use manage::FieldValidation;
+pub(crate) use patch::Patch;
 
 /// What a request is about.
 #[derive(Clone, Debug)]
@@ -39,6 +45,7 @@ pub(crate) struct Target {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) manager: String,
+    pub(crate) validation: FieldValidation,
 }
 
 /// What a write has to show.
@@ -55,6 +62,8 @@ pub(crate) enum Shown {
     Stored(Arc<Stored>),
     /// What would have been stored.
     Draft(Draft),
+    /// An object of another kind than the resource's, such as a `Scale`.
+    Other(Value),
     Status(Status),
 }
 

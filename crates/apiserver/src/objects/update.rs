@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, WriteOptions, create, defaults, misfit, names};
+use super::{Outcome, Shown, Target, WriteOptions, create, defaults, manage, misfit, names};
 use crate::api::Api;
 use crate::codec;
 use crate::http::Status;
@@ -75,6 +75,13 @@ fn listed(table: &[(&str, &str)], resource: &Resource) -> bool {
     table.iter().any(|(group, plural)| resource.is(group, plural))
 }
 
+/// Whether a new value's managedFields are still to be brought in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recording {
+    Due,
+    Done,
+}
+
 /// What a request makes of the present object, if there is one.
 pub(crate) type Change<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + 'a;
 
@@ -106,7 +113,7 @@ impl Api {
         {
             return Err(Status::revision_required(&target.resource, &target.name));
         }
-        self.change(target, options, &|current| match current {
+        self.change(target, options, Recording::Due, &|current| match current {
             None if must_exist => Err(Status::not_found(&target.resource, &target.name)),
             _ => Ok(object.clone()),
         })
@@ -118,6 +125,7 @@ impl Api {
         &self,
         target: &Target,
         options: &WriteOptions,
+        recording: Recording,
         make: &Change<'_>,
     ) -> Result<Outcome, Status> {
         let resource = &target.resource;
@@ -125,16 +133,20 @@ impl Api {
         loop {
             let Some(stored) = self.storage.get(resource.collection, &key) else {
                 let object = make(None)?;
-                return self.create(target, object, options);
+                return self.create_recorded(target, object, options, recording);
             };
             let current = self.value(target, &stored);
             let object = make(Some(&current))?;
             check_identity(target, &key, &stored, &object)?;
+            let warnings = manage::validate_fields(resource, &object, options)?;
             let mut object = object;
-            self.prepare_update(target, &current, &mut object, options);
+            self.prepare_update(target, &current, &mut object);
+            if recording == Recording::Due {
+                self.record(target, Some(&current), &mut object, options);
+            }
             names::check(resource, &object)?;
             match self.store_update(target, &stored, &current, object, options)? {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => tracing::debug!(%key, "somebody else wrote in between: trying again"),
             }
         }
@@ -175,13 +187,13 @@ impl Api {
     }
 
     /// Keeps what a client cannot change, and counts the generation.
-    fn prepare_update(&self, target: &Target, current: &Value, object: &mut Value, _options: &WriteOptions) {
+    fn prepare_update(&self, target: &Target, current: &Value, object: &mut Value) {
         let resource = &target.resource;
         if target.subresource == "status" {
             let status = object.get("status").cloned();
-            let revision = meta::meta(object).get("resourceVersion").cloned();
+            let managed = meta::meta(object).get("managedFields").cloned();
             *object = current.clone();
-            set(object, "resourceVersion", revision);
+            set(object, "managedFields", managed);
             put_member(object, "status", status);
         } else if resource.has_status() {
             put_member(object, "status", current.get("status").cloned());

@@ -5,6 +5,9 @@
 //! that a request sees one state of it from beginning to end.
 
 mod builtin;
+pub(crate) mod discovery;
+pub(crate) mod openapi;
+pub(crate) mod version;
 
 use std::collections::HashMap;
 use std::sync::Arc;

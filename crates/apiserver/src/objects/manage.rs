@@ -1,0 +1,73 @@
+//! Keeping the books of every write: fields the kind does not know, and who owns which field.
+
+use serde_json::Value;
+
+use super::{Target, WriteOptions};
+use crate::api::Api;
+use crate::apply::{self, TypeView};
+use crate::codec::unknown_fields;
+use crate::http::Status;
+use crate::resources::Resource;
+
+/// What becomes of members that the kind has no field for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    /// Dropped, and told in a header.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+/// Finds members that the kind does not know. They are dropped when the object is encoded.
+pub(super) fn validate_fields(
+    resource: &Resource,
+    object: &Value,
+    options: &WriteOptions,
+) -> Result<Vec<String>, Status> {
+    if options.validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let Some(message) = resource.message else { return Ok(Vec::new()) };
+    let texts: Vec<String> =
+        unknown_fields(object, message).iter().map(|path| format!("unknown field {path:?}")).collect();
+    if texts.is_empty() || options.validation == FieldValidation::Warn {
+        return Ok(texts);
+    }
+    let Resource { kind, version, .. } = resource;
+    Err(Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
+        texts.join(", ")
+    )))
+}
+
+/// How the resource's objects merge.
+pub(super) fn types(resource: &Resource) -> TypeView<'_> {
+    TypeView::builtin(&resource.api_version, &resource.kind).unwrap_or_else(TypeView::deduced)
+}
+
+impl Api {
+    /// Notes who owns what after a write that is no apply.
+    pub(super) fn record(&self, target: &Target, old: Option<&Value>, new: &mut Value, options: &WriteOptions) {
+        self.with_write(target, options, |write| apply::record_update(old, new, write));
+    }
+
+    /// Calls `then` with the write as server-side apply wants it described.
+    pub(super) fn with_write<T>(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        then: impl FnOnce(&apply::Write<'_>) -> T,
+    ) -> T {
+        let now = self.clock.timestamp();
+        then(&apply::Write {
+            manager: if options.manager.is_empty() { "unknown" } else { &options.manager },
+            api_version: &target.resource.api_version,
+            subresource: &target.subresource,
+            has_status: target.resource.has_status(),
+            now: &now,
+            types: types(&target.resource),
+        })
+    }
+}
