@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use crate::clock::{Chance, Clock};
+use crate::faults::Faults;
 use crate::http::WatchListMode;
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
@@ -27,6 +28,8 @@ pub(crate) struct Options {
     /// Remove terminating pods when their grace period is over, as a kubelet does.
     pub(crate) pod_termination: bool,
     pub(crate) token: Option<String>,
+    /// Serve faults over HTTP, too.
+    pub(crate) admin: bool,
 }
 
 /// See the module's text.
@@ -37,6 +40,7 @@ pub(crate) struct Api {
     pub(crate) clock: Clock,
     pub(crate) chance: Chance,
     pub(crate) options: Options,
+    pub(crate) faults: Faults,
 }
 
 impl Default for Options {
@@ -51,6 +55,7 @@ impl Default for Options {
             garbage_collection: true,
             pod_termination: true,
             token: None,
+            admin: false,
         }
     }
 }
@@ -59,7 +64,8 @@ impl Api {
     pub(crate) fn new(options: Options, clock: Clock, chance: Chance) -> Self {
         let storage = Storage::new(options.window);
         let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
-        Self { storage, registry, clock, chance, options }
+        let faults = Faults::new(chance.seed());
+        Self { storage, registry, clock, chance, options, faults }
     }
 
     /// The resources as they are now.

@@ -86,6 +86,11 @@ impl Chance {
         (0..5).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
     }
 
+    /// A seed for something else that needs chance.
+    pub(crate) fn seed(&self) -> u64 {
+        self.0.lock().random()
+    }
+
     /// Uniform in `[0, 1)`.
     pub(crate) fn unit(&self) -> f64 {
         self.0.lock().random()

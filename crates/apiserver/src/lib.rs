@@ -6,6 +6,7 @@ mod clock;
 mod codec;
 mod convert;
 pub mod crd;
+mod faults;
 mod http;
 mod objects;
 pub mod patch;
@@ -16,5 +17,8 @@ mod storage;
 mod watch;
 
 pub use clock::Clock;
+pub use faults::{Action, Fault, FaultId, Faults, Match, RequestInfo, Schedule, Verb};
 pub use http::{ApiBody, ApiService, WatchListMode};
-pub use server::{Builder, Server, StartError};
+#[cfg(feature = "client")]
+pub use server::ClientError;
+pub use server::{Backup, Builder, Restart, Server, StartError};

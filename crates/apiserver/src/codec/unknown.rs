@@ -48,7 +48,8 @@ fn member_of(message: &'static Message, name: &str, member: &Value, path: String
 /// The field of that name, in the message or in one whose members appear among its own.
 fn find(message: &'static Message, name: &str) -> Option<&'static kube_wire::schema::Field> {
     let schema = Schema::builtin();
-    let inlined = || message.fields.iter().filter(|field| field.inline).filter_map(|field| field.ty.message(schema));
+    let inlined =
+        || message.fields.iter().filter(|field| field.inline).filter_map(|field| field.ty.message(schema));
     message.field_named(name).or_else(|| inlined().find_map(|message| find(message, name)))
 }
 
@@ -69,6 +70,9 @@ mod tests {
         });
         let message = Schema::builtin().kind("v1", "Pod").unwrap();
         let found = unknown_fields(&pod, message);
-        assert_eq!(found, ["metadata.odd", "nope", "spec.containers[1].wrong", "spec.volumes[0].emptyDir.bad"]);
+        assert_eq!(
+            found,
+            ["metadata.odd", "nope", "spec.containers[1].wrong", "spec.volumes[0].emptyDir.bad"]
+        );
     }
 }

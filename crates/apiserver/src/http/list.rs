@@ -14,6 +14,7 @@ use super::service::Head;
 use super::status::Status;
 use crate::api::Api;
 use crate::codec::{ListBody, ListMeta};
+use crate::faults::Fired;
 use crate::objects::{DeleteOptions, Target};
 use crate::selector::Selection;
 use crate::storage::{ContinueToken, ListQuery};
@@ -82,6 +83,7 @@ pub(super) fn watch(
     api: &Arc<Api>,
     target: &Target,
     options: &ListOptions,
+    faults: &Fired,
     representation: Representation,
 ) -> Result<Response<ApiBody>, Status> {
     let resource = &target.resource;
@@ -105,14 +107,20 @@ pub(super) fn watch(
         selection,
         representation,
         bookmarks: options.bookmarks,
+        skip_bookmarks: faults.skip_bookmarks,
+        skip_initial_events_end: faults.skip_initial_events_end,
         timeout: timeout.unwrap_or_else(|| min + min.mul_f64(api.chance.unit())),
         start,
     };
-    let content_type = match representation.encoding {
+    let content_type = watch_content_type(representation.encoding);
+    Ok(respond::answer(200, content_type, ApiBody::watch(Watch::new(api.clone(), request))))
+}
+
+pub(super) fn watch_content_type(encoding: Encoding) -> &'static str {
+    match encoding {
         Encoding::Json => "application/json",
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-    };
-    Ok(respond::answer(200, content_type, ApiBody::watch(Watch::new(api.clone(), request))))
+    }
 }
 
 /// Deletes all objects that the request selects, and answers with the list of them as they were.

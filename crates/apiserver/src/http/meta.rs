@@ -27,8 +27,12 @@ pub(super) fn serve(api: &Api, head: &Head) -> Option<Response<ApiBody>> {
     let document = match &parts[..] {
         ["healthz" | "livez" | "readyz", ..] => return Some(health(head, &parts)),
         ["version"] => return Some(respond::json(200, version::ANSWER)),
-        ["api"] if wants_aggregated(head) => return Some(aggregated(head, &discovery::aggregated(&registry, true))),
-        ["apis"] if wants_aggregated(head) => return Some(aggregated(head, &discovery::aggregated(&registry, false))),
+        ["api"] if wants_aggregated(head) => {
+            return Some(aggregated(head, &discovery::aggregated(&registry, true)));
+        }
+        ["apis"] if wants_aggregated(head) => {
+            return Some(aggregated(head, &discovery::aggregated(&registry, false)));
+        }
         ["api"] => Some(discovery::core_versions(head.header(HOST).unwrap_or_default())),
         ["apis"] => Some(discovery::groups(&registry)),
         ["apis", group] => discovery::group(&registry, group),

@@ -1,6 +1,7 @@
 //! HTTP: from requests to what they ask for, and from what was done to answers.
 
 mod accept;
+mod admin;
 mod body;
 mod list;
 mod meta;

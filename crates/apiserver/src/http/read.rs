@@ -112,9 +112,8 @@ pub(super) fn patch(
         let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
         return Err(Status::invalid_options("PatchOptions", &[error]));
     }
-    let value = serde_json::from_slice(bytes).map_err(|error| {
-        Status::bad_request(format!("error decoding patch: {error}"))
-    })?;
+    let value = serde_json::from_slice(bytes)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
     Ok(kind(value))
 }
 

@@ -1,13 +1,13 @@
 //! The service: one request in, one answer out.
 
-use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use kube_wire::Encoding;
@@ -17,9 +17,10 @@ use super::body::ApiBody;
 use super::path::ApiPath;
 use super::query::{ListOptions, Query, parse_revision};
 use super::status::{FieldError, Status};
-use super::{list, meta, read, respond};
+use super::{admin, list, meta, read, respond};
 use crate::api::Api;
 use crate::codec;
+use crate::faults::{Fired, Instead, RequestInfo, Verb};
 use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -39,6 +40,8 @@ pub(super) struct Head {
     pub(super) path: String,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
+    /// What goes wrong.
+    pub(super) faults: Fired,
 }
 
 // === impl ApiService ===
@@ -55,38 +58,86 @@ where
     B::Error: Into<BoxError>,
 {
     type Response = Response<ApiBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<ApiBody>, Infallible>> + Send>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ApiBody>, io::Error>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let api = self.api.clone();
-        Box::pin(async move { Ok(serve(&api, request).await) })
+        Box::pin(async move { serve(&api, request).await })
     }
 }
 
-async fn serve<B>(api: &Arc<Api>, request: Request<B>) -> Response<ApiBody>
+async fn serve<B>(api: &Arc<Api>, request: Request<B>) -> io::Result<Response<ApiBody>>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
-    let head = Head {
+    let mut head = Head {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         query: Query::parse(parts.uri.query()),
         headers: parts.headers,
+        faults: Fired::default(),
     };
+    if api.options.admin && head.path == admin::PATH {
+        return Ok(admin::serve(api, &head, body).await);
+    }
+    let path = ApiPath::parse(&head.path);
+    head.faults = api.faults.fire(&head.info(path.as_ref(), parts.uri.query()));
+    if !head.faults.delay.is_zero() {
+        tokio::time::sleep(head.faults.delay).await;
+    }
+    if let Some(instead) = head.faults.instead.take() {
+        return fault(&head, instead).await;
+    }
     if !authorized(api, &head) {
-        return respond::status(&Status::unauthorized(), Encoding::Json);
+        return Ok(respond::status(&Status::unauthorized(), Encoding::Json));
     }
-    if let Some(path) = ApiPath::parse(&head.path) {
-        return resource(api, &head, path, body).await;
-    }
-    meta::serve(api, &head).unwrap_or_else(respond::no_such_path)
+    let script = head.faults.script.take();
+    let response = match path {
+        Some(path) => resource(api, &head, path, body).await,
+        None => meta::serve(api, &head).unwrap_or_else(respond::no_such_path),
+    };
+    Ok(match script {
+        Some(script) => response.map(|body| body.with_faults(script, head.encoding())),
+        None => response,
+    })
+}
+
+/// What a fault answers in place of the server.
+async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
+    let encoding = head.encoding();
+    Ok(match instead {
+        Instead::Status(status) => respond::status(&status, encoding),
+        Instead::Expired if head.query.flag("watch") => {
+            let asked = head.query.text("resourceVersion").parse().unwrap_or(0);
+            let event = codec::status_event(&Status::expired_watch(asked, asked + 1), encoding);
+            respond::answer(200, list::watch_content_type(encoding), ApiBody::whole(event))
+        }
+        Instead::Expired => respond::status(&Status::expired_list(), encoding),
+        Instead::Overloaded { retry_after_seconds } => {
+            let mut response = respond::text(429, "Too many requests, please try again later.\n");
+            response.headers_mut().insert(RETRY_AFTER, retry_after_seconds.into());
+            response
+        }
+        Instead::Html { code } => {
+            let page =
+                "<html><head><title>Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n";
+            respond::answer(code, "text/html", ApiBody::whole(page))
+        }
+        Instead::Disconnect => {
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionReset,
+                "the connection was broken by a fault",
+            ));
+        }
+        Instead::Nothing => std::future::pending().await,
+    })
 }
 
 fn authorized(api: &Api, head: &Head) -> bool {
@@ -145,7 +196,7 @@ async fn read_collection(
     options.watch |= watch;
     require(target, if options.watch { "watch" } else { "list" })?;
     if options.watch {
-        return list::watch(api, target, &options, representation);
+        return list::watch(api, target, &options, &head.faults, representation);
     }
     list::list(api, target, &options, representation).await
 }
@@ -160,7 +211,7 @@ async fn read_object(
     require(target, "get")?;
     if watch || head.query.flag("watch") {
         let options = ListOptions::parse(&head.query, api.options.watch_list)?;
-        return list::watch(api, target, &options, representation);
+        return list::watch(api, target, &options, &head.faults, representation);
     }
     if let Some(revision) =
         parse_revision(&head.query.text("resourceVersion")).map_err(Status::bad_request)?
@@ -254,6 +305,37 @@ fn require(target: &Target, verb: &str) -> Result<(), Status> {
 impl Head {
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What faults match by.
+    fn info(&self, path: Option<&ApiPath>, query: Option<&str>) -> RequestInfo {
+        let mut info = RequestInfo {
+            path: query.map_or_else(|| self.path.clone(), |query| format!("{}?{query}", self.path)),
+            user_agent: self.header(USER_AGENT).unwrap_or_default().to_owned(),
+            ..RequestInfo::default()
+        };
+        let Some(path) = path else { return info };
+        let watch = path.watch || self.query.flag("watch");
+        info.verb = match self.method {
+            Method::GET if watch => Some(Verb::Watch),
+            Method::GET if path.name.is_empty() => Some(Verb::List),
+            Method::GET => Some(Verb::Get),
+            Method::POST => Some(Verb::Create),
+            Method::PUT => Some(Verb::Update),
+            Method::PATCH => Some(Verb::Patch),
+            Method::DELETE => Some(Verb::Delete),
+            _ => None,
+        };
+        info.resource.clone_from(&path.resource);
+        info.namespace.clone_from(&path.namespace);
+        info.name.clone_from(&path.name);
+        info
+    }
+
+    /// The encoding that errors are sent in when nothing else is known.
+    fn encoding(&self) -> Encoding {
+        let offer = Offer { protobuf: true, projections: true };
+        Representation::negotiate(self.header(ACCEPT), offer).map_or(Encoding::Json, |chosen| chosen.encoding)
     }
 
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {

@@ -3,6 +3,8 @@
 //! The constructors are the errors of a kube-apiserver, with its codes, reasons, causes and wording, because clients
 //! decide by all of them (client-go even by the text of a message).
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::resources::Resource;
@@ -12,7 +14,7 @@ use crate::resources::Resource;
 pub(crate) struct Status {
     pub(crate) success: bool,
     pub(crate) code: u16,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) details: Option<Details>,
     /// `metadata.continue`, which only an expired token's answer has.
@@ -99,7 +101,7 @@ impl Status {
         Self {
             success: false,
             code,
-            reason,
+            reason: Cow::Borrowed(reason),
             message: message.into(),
             details: None,
             continue_token: String::new(),
@@ -219,12 +221,6 @@ impl Status {
         Self { details: Some(Details::default()), ..Self::failure(405, "MethodNotAllowed", message) }
     }
 
-    /// The bare 404 for a resource that exists in no version asked for.
-    pub(crate) fn unknown_resource() -> Self {
-        let message = "the server could not find the requested resource";
-        Self { details: Some(Details::default()), ..Self::failure(404, "NotFound", message) }
-    }
-
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::failure(406, "NotAcceptable", message)
@@ -334,6 +330,11 @@ impl Status {
         Self { details, ..Self::failure(code, reason, message) }
     }
 
+    /// The same with a reason that is not known beforehand.
+    pub(crate) fn named(code: u16, reason: &str, message: &str, retry_after_seconds: u32) -> Self {
+        Self { reason: Cow::Owned(reason.to_owned()), ..Self::of(code, "", message, retry_after_seconds) }
+    }
+
     /// The HTTP status code.
     pub(crate) fn http_code(&self) -> u16 {
         if self.code == 0 { 200 } else { self.code }
@@ -407,7 +408,7 @@ impl<'a> From<&'a Status> for Wire<'a> {
             metadata: WireMeta { continue_token: &status.continue_token },
             status: if status.success { "Success" } else { "Failure" },
             message: &status.message,
-            reason: status.reason,
+            reason: &status.reason,
             details: status.details.as_ref(),
             code: status.code,
         }

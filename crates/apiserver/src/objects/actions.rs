@@ -11,7 +11,12 @@ use crate::resources::Resource;
 
 impl Api {
     /// POST to a subresource.
-    pub(crate) fn act(&self, target: &Target, body: &Value, options: &WriteOptions) -> Result<Outcome, Status> {
+    pub(crate) fn act(
+        &self,
+        target: &Target,
+        body: &Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, Status> {
         match (target.resource.plural.as_str(), target.subresource.as_str()) {
             ("pods", "binding") => self.bind(target, body, options),
             ("pods", "eviction") => self.evict(target, body),
@@ -48,7 +53,8 @@ impl Api {
     /// Deletes a pod with the options that the eviction names.
     fn evict(&self, target: &Target, eviction: &Value) -> Result<Outcome, Status> {
         let options = serde_json::from_value::<Option<DeleteOptions>>(eviction["deleteOptions"].clone());
-        let options = options.map_err(|error| Status::bad_request(format!("invalid deleteOptions: {error}")))?;
+        let options =
+            options.map_err(|error| Status::bad_request(format!("invalid deleteOptions: {error}")))?;
         self.delete(&target.named(&target.name), &options.unwrap_or_default())?;
         Ok(Outcome::created(Shown::Status(Status::success(201))))
     }

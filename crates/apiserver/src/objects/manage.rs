@@ -49,7 +49,13 @@ pub(super) fn types(resource: &Resource) -> TypeView<'_> {
 
 impl Api {
     /// Notes who owns what after a write that is no apply.
-    pub(super) fn record(&self, target: &Target, old: Option<&Value>, new: &mut Value, options: &WriteOptions) {
+    pub(super) fn record(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        new: &mut Value,
+        options: &WriteOptions,
+    ) {
         self.with_write(target, options, |write| apply::record_update(old, new, write));
     }
 

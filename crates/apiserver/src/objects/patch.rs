@@ -21,7 +21,12 @@ pub(crate) enum Patch {
 
 impl Api {
     /// Patches an object; an apply may also create it.
-    pub(crate) fn patch(&self, target: &Target, patch: &Patch, options: &WriteOptions) -> Result<Outcome, Status> {
+    pub(crate) fn patch(
+        &self,
+        target: &Target,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Outcome, Status> {
         let resource = &target.resource;
         match patch {
             Patch::Apply { configuration, force } => {
@@ -84,7 +89,8 @@ fn refused(error: &PatchError) -> Status {
 fn refused_apply(error: ApplyError) -> Status {
     match &error {
         ApplyError::Conflict(conflicts) => {
-            let causes = conflicts.iter().map(|conflict| serde_json::from_value(conflict.cause()).unwrap_or_default());
+            let causes =
+                conflicts.iter().map(|conflict| serde_json::from_value(conflict.cause()).unwrap_or_default());
             Status::apply_conflict(error.to_string(), causes.collect())
         }
         ApplyError::BadRequest(message) => Status::bad_request(message.clone()),

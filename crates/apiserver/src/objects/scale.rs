@@ -67,7 +67,12 @@ impl Api {
     }
 
     /// Patches the object's `Scale`.
-    pub(crate) fn patch_scale(&self, target: &Target, patch: &Patch, options: &WriteOptions) -> Result<Outcome, Status> {
+    pub(crate) fn patch_scale(
+        &self,
+        target: &Target,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Outcome, Status> {
         self.set_scale(target, options, &|scale| patched(target, scale, patch))
     }
 }
@@ -81,7 +86,8 @@ fn shown(resource: &Resource, object: &Value) -> Value {
         }
     }
     let number = |path: &[String]| find(object, path).and_then(Value::as_i64);
-    scale["spec"] = number(&paths.replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+    scale["spec"] =
+        number(&paths.replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
     scale["status"] = json!({"replicas": number(&paths.status_replicas).unwrap_or(0)});
     let selector = paths.selector.as_deref().and_then(|path| find(object, path)).map(selector_text);
     if let Some(selector) = selector.filter(|text| !text.is_empty()) {
@@ -92,7 +98,8 @@ fn shown(resource: &Resource, object: &Value) -> Value {
 
 fn paths(resource: &Resource) -> Paths {
     let path = |text: &str| text.split('.').map(str::to_owned).collect();
-    let selector = if resource.is("", "replicationcontrollers") { "spec.selector" } else { "spec.selector.matchLabels" };
+    let selector =
+        if resource.is("", "replicationcontrollers") { "spec.selector" } else { "spec.selector.matchLabels" };
     Paths {
         replicas: path("spec.replicas"),
         status_replicas: path("status.replicas"),
@@ -106,7 +113,10 @@ fn selector_text(selector: &Value) -> String {
         return text.to_owned();
     }
     let labels = selector.as_object().into_iter().flatten();
-    labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>().join(",")
+    labels
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn find<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {

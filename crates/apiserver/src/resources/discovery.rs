@@ -78,7 +78,8 @@ fn aggregated_group(registry: &Registry, group: &str) -> Value {
     let versions: Vec<Value> = versions(registry, group)
         .iter()
         .map(|version| {
-            let resources: Vec<Value> = of_version(registry, group, version).map(aggregated_resource).collect();
+            let resources: Vec<Value> =
+                of_version(registry, group, version).map(aggregated_resource).collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();
@@ -157,7 +158,10 @@ fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
 }
 
 fn of_version<'a>(registry: &'a Registry, group: &str, version: &str) -> impl Iterator<Item = &'a Resource> {
-    registry.iter().map(|resource| &**resource).filter(move |resource| resource.group == group && resource.version == version)
+    registry
+        .iter()
+        .map(|resource| &**resource)
+        .filter(move |resource| resource.group == group && resource.version == version)
 }
 
 /// Kubernetes' order of versions: `v2` before `v1` before `v1beta2` before `v1alpha1` before `other`.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Server;
+use super::connections::Connections;
 use super::listen;
 use super::tls::{Identity, TlsError};
 use crate::api::{Api, Options};
@@ -149,6 +150,12 @@ impl Builder {
         self
     }
 
+    /// Whether faults can be armed over HTTP, at `/faults`; the default is no.
+    pub fn admin_endpoint(mut self, on: bool) -> Self {
+        self.options.admin = on;
+        self
+    }
+
     /// Starts the server.
     ///
     /// # Errors
@@ -162,7 +169,8 @@ impl Builder {
         let api = Arc::new(Api::new(self.options, clock, chance));
         create_namespaces(&api);
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let mut server = Server { api, address: None, identity: None, tasks, stop };
+        let mut server =
+            Server { api, address: None, identity: None, tasks, stop, connections: Connections::default() };
         let Some(address) = self.socket else { return Ok(server) };
         let bind = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(bind)?;
@@ -178,8 +186,9 @@ impl Builder {
             tls: config.map(Into::into),
             tasks: server.tasks.clone(),
             stop: server.stop.clone(),
+            connections: server.connections.clone(),
         };
-        server.tasks.spawn(listen.run(listener));
+        server.tasks.spawn(listen.run(listener, bound));
         Ok(server)
     }
 }

@@ -5,6 +5,7 @@
 //! streams, as with kube-apiserver.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connections::Connections;
 use crate::http::ApiService;
 
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,6 +35,7 @@ pub(super) struct Listen {
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
+    pub(super) connections: Connections,
 }
 
 /// Spawns hyper's tasks where the server can join them.
@@ -43,18 +46,36 @@ struct Tracked {
 }
 
 impl Listen {
-    /// Accepts until the server stops.
-    pub(super) async fn run(self, listener: TcpListener) {
+    /// Accepts until the server stops. While the port is closed there is no listener at all, so that the system itself
+    /// refuses connections.
+    pub(super) async fn run(self, listener: TcpListener, address: SocketAddr) {
+        let mut listener = Some(listener);
+        let mut wanted = self.connections.wanted();
         loop {
+            let open = *wanted.borrow_and_update();
+            match (open, listener.is_some()) {
+                (false, true) => listener = None,
+                (true, false) => listener = bind(address).await,
+                _ => {}
+            }
+            self.connections.report(listener.is_some());
+            let accept = async {
+                match &listener {
+                    Some(listener) => listener.accept().await,
+                    None => std::future::pending().await,
+                }
+            };
             let accepted = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
-                accepted = listener.accept() => accepted,
+                () = self.stop.cancelled() => return self.connections.close_all(),
+                // The sender lives in `self`.
+                _ = wanted.changed() => continue,
+                accepted = accept => accepted,
             };
             match accepted {
                 Ok((socket, _)) => {
-                    let listen = self.clone();
-                    let stop = self.stop.clone();
+                    let listen = Self { stop: self.connections.token(), ..self.clone() };
+                    let stop = listen.stop.clone();
                     self.tasks.spawn(async move {
                         stop.run_until_cancelled_owned(listen.connection(socket)).await
                     });
@@ -95,6 +116,13 @@ impl Listen {
             tracing::debug!(%error, "connection ended");
         }
     }
+}
+
+async fn bind(address: SocketAddr) -> Option<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .inspect_err(|error| tracing::error!(%address, %error, "somebody else has taken the server's port"))
+        .ok()
 }
 
 impl<F> hyper::rt::Executor<F> for Tracked

@@ -3,6 +3,8 @@
 mod builder;
 #[cfg(feature = "client")]
 mod client;
+mod connections;
+mod control;
 mod kubeconfig;
 mod listen;
 mod tls;
@@ -14,6 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use builder::{Builder, StartError};
+#[cfg(feature = "client")]
+pub use client::ClientError;
+use connections::Connections;
+pub use control::{Backup, Restart};
 
 use crate::api::Api;
 use crate::http::ApiService;
@@ -27,6 +33,7 @@ pub struct Server {
     identity: Option<Identity>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    connections: Connections,
 }
 
 impl Server {

@@ -38,8 +38,12 @@ pub(crate) struct WatchRequest {
     pub(crate) selection: Selection,
     pub(crate) representation: Representation,
     pub(crate) bookmarks: bool,
+    /// A fault: none of the periodic ones.
+    pub(crate) skip_bookmarks: bool,
     pub(crate) timeout: Duration,
     pub(crate) start: Start,
+    /// A fault: no bookmark behind the initial events.
+    pub(crate) skip_initial_events_end: bool,
 }
 
 /// Where a watch begins.
@@ -197,7 +201,7 @@ impl Watch {
     fn go_live(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let Phase::Initial { cursor, revision, .. } = phase else { return };
-        if self.request.bookmarks {
+        if self.request.bookmarks && !self.request.skip_initial_events_end {
             let Self { request, ready, .. } = self;
             ready.push_back(codec::bookmark(&request.resource, revision, true, request.representation));
         }
@@ -240,7 +244,7 @@ impl Watch {
         self.bookmark_at = None;
         if let Phase::Fresh { until, .. } = self.phase {
             next = next.min(until);
-        } else if self.request.bookmarks {
+        } else if self.request.bookmarks && !self.request.skip_bookmarks {
             let last = self.deadline.checked_sub(BEFORE_DEADLINE).unwrap_or(self.deadline);
             let periodic = now + self.api.options.bookmark_interval;
             self.bookmark_at = Some(periodic.min(last)).filter(|at| *at > now);
