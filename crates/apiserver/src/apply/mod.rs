@@ -29,6 +29,7 @@ mod walk;
 pub use conflict::{ApplyError, Conflict};
 pub use managed::Operation;
 pub use normal::normalize;
+pub(crate) use path::same as same_value;
 pub use path::{BadPathElement, PathElement};
 use serde_json::{Value, json};
 pub use set::FieldSet;
