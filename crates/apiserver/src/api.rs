@@ -1,13 +1,16 @@
 //! The server's state, shared by everything that answers requests.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::{Chance, Clock};
+use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
+use crate::objects::{Effect, Graves};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -41,6 +44,9 @@ pub(crate) struct Api {
     pub(crate) chance: Chance,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
+    /// What writes left to do.
+    pub(crate) effects: Mutex<VecDeque<Effect>>,
+    pub(crate) graves: Graves,
 }
 
 impl Default for Options {
@@ -65,11 +71,18 @@ impl Api {
         let storage = Storage::new(options.window);
         let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
         let faults = Faults::new(chance.seed());
-        Self { storage, registry, clock, chance, options, faults }
+        let (effects, graves) = (Mutex::default(), Graves::default());
+        Self { storage, registry, clock, chance, options, faults, effects, graves }
     }
 
     /// The resources as they are now.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().clone()
+    }
+
+    /// Serves exactly these custom resources.
+    pub(crate) fn register(&self, definitions: &[Arc<Definition>]) {
+        let mut registry = self.registry.write();
+        *registry = Arc::new(registry.with_custom(definitions, &self.storage));
     }
 }

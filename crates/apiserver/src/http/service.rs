@@ -180,7 +180,11 @@ where
     let answer = match (&head.method, target.name.is_empty()) {
         (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
         (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
-        _ => write(api, head, &target, body, representation).await,
+        _ => {
+            let answer = write(api, head, &target, body, representation).await;
+            api.settle();
+            answer
+        }
     };
     answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
 }

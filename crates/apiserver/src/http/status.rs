@@ -289,6 +289,19 @@ impl Status {
         status
     }
 
+    /// An object, or a definition, that breaks the rules of custom resources.
+    pub(crate) fn invalid_values(resource: &Resource, name: &str, errors: &[crate::crd::FieldError]) -> Self {
+        let message =
+            format!("{} {name:?} is invalid: {}", resource.qualified_kind(), crate::crd::aggregate(errors));
+        let mut status = Self::failure(422, "Invalid", message).about(resource, name);
+        if let Some(details) = &mut status.details {
+            details.kind = resource.kind.clone();
+            let causes = errors.iter().map(|error| serde_json::from_value(error.cause()).unwrap_or_default());
+            details.causes = causes.collect();
+        }
+        status
+    }
+
     /// An update that must name the version it replaces, and does not. Resource, not kind, stands in the details.
     pub(crate) fn revision_required(resource: &Resource, name: &str) -> Self {
         let error = FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::meta::{self, set};
 use super::update::Recording;
-use super::{Outcome, Shown, Target, WriteOptions, actions, defaults, manage, misfit, names};
+use super::{Outcome, Shown, Target, WriteOptions, actions, defaults, definitions, manage, misfit, names};
 use crate::api::Api;
 use crate::codec;
 use crate::http::Status;
@@ -43,7 +43,7 @@ impl Api {
         }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
-        let warnings = manage::validate_fields(resource, &object, options)?;
+        let warnings = manage::validate_fields(resource, &mut object, options)?;
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_TRIES } else { 1 };
         for _ in 0..tries {
@@ -56,6 +56,10 @@ impl Api {
             }
             self.prepare_create(resource, &mut object);
             names::check(resource, &object)?;
+            if definitions::is_definition(resource) {
+                definitions::prepare(resource, &mut object, None)?;
+            }
+            manage::validate_values(target, &object, None)?;
             if recording == Recording::Due {
                 self.record(target, None, &mut object, options);
             }
@@ -90,7 +94,10 @@ impl Api {
                 codec::encode(resource, &object).unwrap_or(draft)
             });
         Ok(match committed {
-            Ok(stored) => Ok(Outcome::created(Shown::Stored(stored))),
+            Ok(stored) => {
+                self.after_put(target, &stored, &object, true);
+                Ok(Outcome::created(Shown::Stored(stored)))
+            }
             Err(Mismatch) => Err(name),
         })
     }

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::meta::{self, object_member};
+use crate::crd;
 use crate::resources::Resource;
 
 /// When defaults are filled in.
@@ -17,6 +18,9 @@ pub(super) enum Moment {
 
 /// Fills in the defaults of the object's kind.
 pub(super) fn fill(resource: &Resource, object: &mut Value, moment: Moment) {
+    if let Some(version) = resource.custom() {
+        return crd::set_defaults(object, &version.schema);
+    }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => namespace(object, moment),
         ("", "pods") => pod(object, moment),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target};
+use super::{Outcome, Shown, Target, definitions};
 use crate::api::Api;
 use crate::codec;
 use crate::http::Status;
@@ -65,7 +65,10 @@ impl Api {
     ) -> Result<Outcome, Mismatch> {
         let resource = &target.resource;
         let dry_run = !options.dry_run.is_empty();
-        let finalizers = finalizers_after(current, options);
+        let mut finalizers = finalizers_after(current, options);
+        if definitions::is_definition(resource) && !meta::is_deleting(current) {
+            finalizers.push(definitions::CLEANUP.to_owned());
+        }
         let grace = grace(resource, current, options);
         let is_namespace = resource.is("", "namespaces");
         if finalizers.is_empty() && grace == Some(0) && !is_namespace && !resource.is("", "pods") {
@@ -113,6 +116,9 @@ impl Api {
         if meta::is_deleting(current) && known.is_some_and(|known| known <= grace) {
             return object;
         }
+        if definitions::is_definition(resource) {
+            definitions::terminating(&mut object, &self.clock.timestamp());
+        }
         let later = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         set(&mut object, "deletionTimestamp", Some(self.clock.timestamp_in(later).into()));
         set(&mut object, "deletionGracePeriodSeconds", Some(grace.into()));
@@ -126,10 +132,17 @@ impl Api {
     fn put(&self, target: &Target, stored: &Stored, mut object: Value) -> Result<Arc<Stored>, Mismatch> {
         let expect = Expect::Revision(stored.revision);
         let resource = &target.resource;
-        self.storage.commit(resource.collection, &stored.key, expect, Write::Put, |revision| {
-            meta::set_revision(&mut object, revision);
-            encoded(resource, &object)
-        })
+        let stored =
+            self.storage.commit(resource.collection, &stored.key, expect, Write::Put, |revision| {
+                meta::set_revision(&mut object, revision);
+                encoded(resource, &object)
+            })?;
+        self.after_put(target, &stored, &object, false);
+        let grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+        if grace > 0 && resource.is("", "pods") && self.options.pod_termination {
+            self.graves.add(target.clone(), stored.attributes.uid(), Duration::from_secs(grace));
+        }
+        Ok(stored)
     }
 
     /// Takes an object away, for the revision it was read at. `object` is the state it goes with.
@@ -145,10 +158,13 @@ impl Api {
     ) -> Result<Arc<Stored>, Mismatch> {
         let expect = Expect::Revision(stored.revision);
         let resource = &target.resource;
-        self.storage.commit(resource.collection, &stored.key, expect, Write::Delete, |revision| {
-            meta::set_revision(&mut object, revision);
-            encoded(resource, &object)
-        })
+        let last =
+            self.storage.commit(resource.collection, &stored.key, expect, Write::Delete, |revision| {
+                meta::set_revision(&mut object, revision);
+                encoded(resource, &object)
+            })?;
+        self.after_remove(resource, &last);
+        Ok(last)
     }
 }
 

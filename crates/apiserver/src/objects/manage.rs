@@ -6,6 +6,7 @@ use super::{Target, WriteOptions};
 use crate::api::Api;
 use crate::apply::{self, TypeView};
 use crate::codec::unknown_fields;
+use crate::crd;
 use crate::http::Status;
 use crate::resources::Resource;
 
@@ -20,30 +21,53 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// Finds members that the kind does not know. They are dropped when the object is encoded.
+/// Takes away the members that the kind does not know, and says which they were. (Those of built-in kinds go when the
+/// object is encoded.)
 pub(super) fn validate_fields(
     resource: &Resource,
-    object: &Value,
+    object: &mut Value,
     options: &WriteOptions,
 ) -> Result<Vec<String>, Status> {
-    if options.validation == FieldValidation::Ignore {
-        return Ok(Vec::new());
+    let unknown = match (resource.custom(), resource.message) {
+        (Some(version), _) => crd::prune(object, &version.schema),
+        (None, Some(message)) if options.validation != FieldValidation::Ignore => {
+            unknown_fields(object, message)
+        }
+        _ => Vec::new(),
+    };
+    let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    match options.validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(texts),
+        FieldValidation::Strict if texts.is_empty() => Ok(texts),
+        FieldValidation::Strict => {
+            let Resource { kind, version, .. } = resource;
+            Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
+                texts.join(", ")
+            )))
+        }
     }
-    let Some(message) = resource.message else { return Ok(Vec::new()) };
-    let texts: Vec<String> =
-        unknown_fields(object, message).iter().map(|path| format!("unknown field {path:?}")).collect();
-    if texts.is_empty() || options.validation == FieldValidation::Warn {
-        return Ok(texts);
+}
+
+/// Checks a custom resource against its schema.
+pub(super) fn validate_values(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+    let Some(version) = target.resource.custom() else { return Ok(()) };
+    let errors = match target.subresource.as_str() {
+        "status" => version.validate_status(object, old),
+        _ => version.validate(object, old),
+    };
+    if errors.is_empty() {
+        return Ok(());
     }
-    let Resource { kind, version, .. } = resource;
-    Err(Status::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
-        texts.join(", ")
-    )))
+    Err(Status::invalid_values(&target.resource, super::meta::name(object), &errors))
 }
 
 /// How the resource's objects merge.
 pub(super) fn types(resource: &Resource) -> TypeView<'_> {
+    if let Some(version) = resource.custom() {
+        return version.types();
+    }
     TypeView::builtin(&resource.api_version, &resource.kind).unwrap_or_else(TypeView::deduced)
 }
 

@@ -6,10 +6,14 @@
 mod actions;
 mod create;
 mod defaults;
+mod definitions;
 mod delete;
+mod gc;
+mod graves;
 mod manage;
 pub(crate) mod meta;
 mod names;
+mod namespaces;
 mod patch;
 mod scale;
 mod update;
@@ -25,6 +29,8 @@ use crate::resources::Resource;
 use crate::storage::{Draft, Stored};
 
 pub(crate) use delete::DeleteOptions;
+pub(crate) use gc::Effect;
+pub(crate) use graves::Graves;
 pub(crate) use manage::FieldValidation;
 pub(crate) use patch::Patch;
 

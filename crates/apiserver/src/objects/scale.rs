@@ -97,7 +97,14 @@ fn shown(resource: &Resource, object: &Value) -> Value {
 }
 
 fn paths(resource: &Resource) -> Paths {
-    let path = |text: &str| text.split('.').map(str::to_owned).collect();
+    let path = |text: &str| text.trim_start_matches('.').split('.').map(str::to_owned).collect();
+    if let Some(scale) = resource.custom().and_then(|version| version.scale.as_ref()) {
+        return Paths {
+            replicas: path(&scale.spec_replicas_path),
+            status_replicas: path(&scale.status_replicas_path),
+            selector: scale.label_selector_path.as_deref().map(path),
+        };
+    }
     let selector =
         if resource.is("", "replicationcontrollers") { "spec.selector" } else { "spec.selector.matchLabels" };
     Paths {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, WriteOptions, create, defaults, manage, misfit, names};
+use super::{Outcome, Shown, Target, WriteOptions, create, defaults, definitions, manage, misfit, names};
 use crate::api::Api;
 use crate::codec;
 use crate::http::Status;
@@ -138,9 +138,13 @@ impl Api {
             let current = self.value(target, &stored);
             let object = make(Some(&current))?;
             check_identity(target, &key, &stored, &object)?;
-            let warnings = manage::validate_fields(resource, &object, options)?;
             let mut object = object;
+            let warnings = manage::validate_fields(resource, &mut object, options)?;
             self.prepare_update(target, &current, &mut object);
+            if definitions::is_definition(resource) && target.subresource.is_empty() {
+                definitions::prepare(resource, &mut object, Some(&current))?;
+            }
+            manage::validate_values(target, &object, Some(&current))?;
             if recording == Recording::Due {
                 self.record(target, Some(&current), &mut object, options);
             }
@@ -167,9 +171,9 @@ impl Api {
             return Ok(Ok(Outcome::ok(Shown::Stored(stored.clone()))));
         }
         // The last finalizer of an object that is being deleted is gone: so is the object.
+        let held = |object: &Value| meta::has_finalizers(object) || has_spec_finalizers(resource, object);
         let waits_for_grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
-        let gone = meta::is_deleting(current) && !meta::has_finalizers(&object) && !waits_for_grace;
-        let gone = gone && meta::has_finalizers(current) && !has_spec_finalizers(resource, &object);
+        let gone = meta::is_deleting(current) && held(current) && !held(&object) && !waits_for_grace;
         if options.dry_run {
             return Ok(Ok(Outcome::ok(Shown::Draft(draft))));
         }
@@ -183,20 +187,41 @@ impl Api {
                 meta::set_revision(&mut object, revision);
                 codec::encode(resource, &object).unwrap_or(draft)
             });
-        Ok(committed.map(|stored| Outcome::ok(Shown::Stored(stored))))
+        Ok(committed.map(|stored| {
+            if target.subresource.is_empty() {
+                self.after_put(target, &stored, &object, false);
+            }
+            Outcome::ok(Shown::Stored(stored))
+        }))
     }
 
     /// Keeps what a client cannot change, and counts the generation.
     fn prepare_update(&self, target: &Target, current: &Value, object: &mut Value) {
         let resource = &target.resource;
-        if target.subresource == "status" {
-            let status = object.get("status").cloned();
+        let kept = |object: &mut Value| {
             let managed = meta::meta(object).get("managedFields").cloned();
             *object = current.clone();
             set(object, "managedFields", managed);
-            put_member(object, "status", status);
-        } else if resource.has_status() {
-            put_member(object, "status", current.get("status").cloned());
+        };
+        match target.subresource.as_str() {
+            "status" | "approval" => {
+                let status = object.get("status").cloned();
+                kept(object);
+                put_member(object, "status", status);
+            }
+            "finalize" => {
+                let finalizers = object["spec"]["finalizers"].clone();
+                kept(object);
+                object["spec"]["finalizers"] = finalizers;
+            }
+            _ => {
+                if resource.has_status() {
+                    put_member(object, "status", current.get("status").cloned());
+                }
+                if resource.is("", "namespaces") {
+                    object["spec"] = current["spec"].clone();
+                }
+            }
         }
         for field in SYSTEM_FIELDS {
             set(object, field, meta::meta(current).get(*field).cloned());

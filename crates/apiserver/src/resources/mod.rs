@@ -5,6 +5,7 @@
 //! that a request sees one state of it from beginning to end.
 
 mod builtin;
+mod custom;
 pub(crate) mod discovery;
 pub(crate) mod openapi;
 pub(crate) mod version;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use kube_wire::schema::Message;
 
 use crate::codec::Form;
+use crate::crd::{Definition, Version};
 use crate::storage::{CollectionId, Storage};
 
 /// Whether objects live in namespaces.
@@ -59,6 +61,12 @@ pub(crate) enum Flavour {
     Builtin,
     /// `events.k8s.io/v1`: core events under other field names.
     Events,
+    /// As a definition says.
+    Custom {
+        definition: Arc<Definition>,
+        /// The version's place in it.
+        at: usize,
+    },
 }
 
 /// A subresource, such as `status`.
@@ -71,10 +79,12 @@ pub(crate) struct Subresource {
 }
 
 /// All resources.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     resources: Vec<Arc<Resource>>,
     by_path: HashMap<(String, String, String), usize>,
+    /// Collections of custom resources, by group and plural name; they outlive their definitions.
+    collections: HashMap<(String, String), CollectionId>,
 }
 
 // === impl Resource ===
@@ -100,8 +110,14 @@ impl Resource {
     }
 
     pub(crate) fn is_custom(&self) -> bool {
-        match self.flavour {
-            Flavour::Builtin | Flavour::Events => false,
+        matches!(self.flavour, Flavour::Custom { .. })
+    }
+
+    /// The definition's version, for custom resources.
+    pub(crate) fn custom(&self) -> Option<&Version> {
+        match &self.flavour {
+            Flavour::Custom { definition, at } => definition.versions.get(*at),
+            Flavour::Builtin | Flavour::Events => None,
         }
     }
 
@@ -140,7 +156,7 @@ impl Registry {
             let collection = shares.map_or_else(|| storage.open(), |events| events.collection);
             let events = row.group == "events.k8s.io";
             let own = api_version(row.group, row.version);
-            registry.add(Resource {
+            registry.add(Arc::new(Resource {
                 group: row.group.to_owned(),
                 version: row.version.to_owned(),
                 api_version: api_version(row.group, row.version),
@@ -169,7 +185,23 @@ impl Registry {
                 flavour: if events { Flavour::Events } else { Flavour::Builtin },
                 form: Form::of(if events { "v1" } else { &own }, row.kind),
                 message: Form::of(&own, row.kind).message(),
-            });
+            }));
+        }
+        registry
+    }
+
+    /// The built-in resources and exactly these custom ones.
+    pub(crate) fn with_custom(&self, definitions: &[Arc<Definition>], storage: &Storage) -> Self {
+        let mut registry = Self { collections: self.collections.clone(), ..Self::default() };
+        for resource in self.resources.iter().filter(|resource| !resource.is_custom()) {
+            registry.add(resource.clone());
+        }
+        for definition in definitions {
+            let name = (definition.group.clone(), definition.names.plural.clone());
+            let collection = *registry.collections.entry(name).or_insert_with(|| storage.open());
+            for resource in custom::resources(definition, collection) {
+                registry.add(Arc::new(resource));
+            }
         }
         registry
     }
@@ -194,14 +226,10 @@ impl Registry {
         self.resources.iter()
     }
 
-    pub(crate) fn has_group_version(&self, group: &str, version: &str) -> bool {
-        self.resources.iter().any(|resource| resource.group == group && resource.version == version)
-    }
-
-    fn add(&mut self, resource: Resource) {
+    fn add(&mut self, resource: Arc<Resource>) {
         let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
         self.by_path.insert(path, self.resources.len());
-        self.resources.push(Arc::new(resource));
+        self.resources.push(resource);
     }
 }
 

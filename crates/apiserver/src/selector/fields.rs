@@ -84,6 +84,8 @@ impl FieldSelector {
     /// Whether the resource lets one select by these fields.
     pub(crate) fn check(&self, resource: &Resource) -> Result<(), String> {
         let selectable = selectable(resource);
+        let custom =
+            resource.custom().map(|version| version.selectable_fields.as_slice()).unwrap_or_default();
         for term in &self.0 {
             let path = translate(resource, &term.path);
             let known =
@@ -115,6 +117,11 @@ impl FieldSelector {
 
 /// Calls `found` for each selectable field of the object.
 pub(crate) fn selectable_fields(resource: &Resource, object: &Value, mut found: impl FnMut(&str, &str)) {
+    if let Some(version) = resource.custom() {
+        for path in &version.selectable_fields {
+            found(path, &version.selectable_value(object, path).unwrap_or_default());
+        }
+    }
     for path in selectable(resource).unwrap_or_default() {
         match *path {
             "spec.hostNetwork" | "spec.unschedulable" => {

@@ -53,6 +53,7 @@ impl Server {
             Restart::HistoryLost => self.api.storage.restart(None),
             Restart::FromBackup(backup) => self.api.storage.restart(Some(&backup.0)),
         }
+        self.api.serve_definitions();
         self.connections.close_all();
     }
 

@@ -198,9 +198,9 @@ impl Storage {
         self.inner.read().collection(id).objects.get(key).cloned()
     }
 
-    /// Number of objects.
-    pub(crate) fn len(&self, id: CollectionId) -> usize {
-        self.inner.read().collection(id).objects.len()
+    /// Whether no key begins with `prefix`.
+    pub(crate) fn is_empty(&self, id: CollectionId, prefix: &str) -> bool {
+        self.inner.read().collection(id).range(prefix, "").next().is_none()
     }
 
     /// All objects whose key begins with `prefix`, and the revision of that moment.
