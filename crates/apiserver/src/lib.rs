@@ -21,4 +21,4 @@ pub use faults::{Action, Fault, FaultId, Faults, Match, RequestInfo, Schedule, V
 pub use http::{ApiBody, ApiService, WatchListMode};
 #[cfg(feature = "client")]
 pub use server::ClientError;
-pub use server::{Backup, Builder, Restart, Server, StartError};
+pub use server::{Backup, Builder, Feed, FeedError, Restart, Server, StartError};

@@ -45,9 +45,13 @@ fn object_members(message: &'static Message, members: &mut Map<String, Value>) {
                     members.remove(field.name);
                 }
             }
+            // Schemas hold schemas: what a nil pointer would point to must not be looked at.
+            None if field.pointer => {
+                members.remove(field.name);
+            }
             None => {
                 let zero = zero(field);
-                if field.pointer || left_out(field, &zero) {
+                if left_out(field, &zero) {
                     members.remove(field.name);
                 } else {
                     members.insert(field.name.to_owned(), zero);

@@ -63,6 +63,7 @@ impl Api {
             if recording == Recording::Due {
                 self.record(target, None, &mut object, options);
             }
+            defaults::admit(resource, &mut object, defaults::Moment::Create);
             match self.insert(target, object, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(name) if generated => tracing::debug!(%name, "generated name is taken"),

@@ -43,6 +43,22 @@ pub(super) fn fill(resource: &Resource, object: &mut Value, moment: Moment) {
     }
 }
 
+/// Fills in what the server adds on its own account, which belongs to no field manager.
+pub(super) fn admit(resource: &Resource, object: &mut Value, moment: Moment) {
+    if moment == Moment::Update {
+        return;
+    }
+    if resource.is("", "namespaces") {
+        object_member(object, "spec").insert("finalizers".to_owned(), json!(["kubernetes"]));
+    }
+    if resource.is("", "pods") {
+        let spec = object_member(object, "spec");
+        default(spec, "priority", json!(0));
+        default(spec, "preemptionPolicy", json!("PreemptLowerPriority"));
+        tolerate_node_trouble(spec);
+    }
+}
+
 fn default(object: &mut Map<String, Value>, name: &str, value: Value) {
     let entry = object.entry(name).or_insert(Value::Null);
     if entry.is_null() {
@@ -63,30 +79,28 @@ fn namespace(object: &mut Value, moment: Moment) {
         labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
     }
     if moment == Moment::Create {
-        object_member(object, "spec").insert("finalizers".to_owned(), json!(["kubernetes"]));
         object["status"] = json!({"phase": "Active"});
     }
 }
 
 fn pod(object: &mut Value, moment: Moment) {
     pod_spec(object_member(object, "spec"));
-    let spec = object_member(object, "spec");
-    default(spec, "priority", json!(0));
-    default(spec, "preemptionPolicy", json!("PreemptLowerPriority"));
     if moment == Moment::Create {
-        let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
-        if let Some(tolerations) = tolerations.as_array_mut() {
-            for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-                if !tolerations.iter().any(|toleration| toleration["key"] == key) {
-                    let effect = "NoExecute";
-                    tolerations.push(
-                        json!({"key": key, "operator": "Exists", "effect": effect, "tolerationSeconds": 300}),
-                    );
-                }
-            }
-        }
         let class = quality_of_service(object);
         object["status"] = json!({"phase": "Pending", "qosClass": class});
+    }
+}
+
+/// A pod stays five minutes on a node that is in trouble, unless it says otherwise.
+fn tolerate_node_trouble(spec: &mut Map<String, Value>) {
+    let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let Some(tolerations) = tolerations.as_array_mut() else { return };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        if !tolerations.iter().any(|toleration| toleration["key"] == key) {
+            let toleration =
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+            tolerations.push(toleration);
+        }
     }
 }
 

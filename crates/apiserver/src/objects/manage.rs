@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Target, WriteOptions};
 use crate::api::Api;
 use crate::apply::{self, TypeView};
-use crate::codec::unknown_fields;
+use crate::codec::{self, unknown_fields};
 use crate::crd;
 use crate::http::Status;
 use crate::resources::Resource;
@@ -21,8 +21,7 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// Takes away the members that the kind does not know, and says which they were. (Those of built-in kinds go when the
-/// object is encoded.)
+/// Takes away the members that the kind does not know, and says which they were.
 pub(super) fn validate_fields(
     resource: &Resource,
     object: &mut Value,
@@ -30,11 +29,14 @@ pub(super) fn validate_fields(
 ) -> Result<Vec<String>, Status> {
     let unknown = match (resource.custom(), resource.message) {
         (Some(version), _) => crd::prune(object, &version.schema),
-        (None, Some(message)) if options.validation != FieldValidation::Ignore => {
-            unknown_fields(object, message)
-        }
-        _ => Vec::new(),
+        (None, Some(message)) => unknown_fields(object, message),
+        (None, None) => Vec::new(),
     };
+    if !unknown.is_empty() && !resource.is_custom() {
+        // Encoding leaves them out.
+        let bytes = codec::encode_bytes(resource, object).map_err(|error| super::misfit(resource, &error))?;
+        *object = codec::decode(resource, &bytes);
+    }
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match options.validation {
         FieldValidation::Ignore => Ok(Vec::new()),

@@ -88,8 +88,10 @@ impl FieldSelector {
             resource.custom().map(|version| version.selectable_fields.as_slice()).unwrap_or_default();
         for term in &self.0 {
             let path = translate(resource, &term.path);
-            let known =
-                path == NAME || path == NAMESPACE || selectable.is_some_and(|paths| paths.contains(&path));
+            let known = path == NAME
+                || path == NAMESPACE
+                || selectable.is_some_and(|paths| paths.contains(&path))
+                || custom.iter().any(|field| field == path);
             if known {
                 continue;
             }

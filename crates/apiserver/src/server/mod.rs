@@ -5,6 +5,7 @@ mod builder;
 mod client;
 mod connections;
 mod control;
+mod feed;
 mod kubeconfig;
 mod listen;
 mod tls;
@@ -20,6 +21,7 @@ pub use builder::{Builder, StartError};
 pub use client::ClientError;
 use connections::Connections;
 pub use control::{Backup, Restart};
+pub use feed::{Feed, FeedError};
 
 use crate::api::Api;
 use crate::http::ApiService;

@@ -85,20 +85,11 @@ pub(crate) struct Compacted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
-/// Why a feed with given revisions was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FeedError {
-    /// Revisions of one resource have to grow.
-    #[error(
-        "revision {given} does not exceed the resource's last one, {last}: feed events in the order of their revisions"
-    )]
-    OutOfOrder {
-        /// The revision given.
-        given: u64,
-        /// The resource's last revision.
-        last: u64,
-    },
+/// A revision given from outside is not newer than the collection's last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfOrder {
+    pub(crate) given: u64,
+    pub(crate) last: u64,
 }
 
 /// A place in a collection's stream of events.
@@ -255,7 +246,7 @@ impl Storage {
         write: Write,
         revision: u64,
         draft: Draft,
-    ) -> Result<(), FeedError> {
+    ) -> Result<(), OutOfOrder> {
         let mut inner = self.inner.write();
         inner.advance(id, revision)?;
         if write == Write::Put || inner.collection(id).objects.contains_key(key) {
@@ -269,7 +260,7 @@ impl Storage {
     }
 
     /// Moves a fed collection's revision on without an event, as a bookmark does.
-    pub(crate) fn feed_bookmark(&self, id: CollectionId, revision: u64) -> Result<(), FeedError> {
+    pub(crate) fn feed_bookmark(&self, id: CollectionId, revision: u64) -> Result<(), OutOfOrder> {
         let mut inner = self.inner.write();
         inner.advance(id, revision)?;
         let signal = inner.collection(id).signal.clone();
@@ -408,11 +399,11 @@ impl Inner {
         self.collection(id).own_revision.unwrap_or(self.revision)
     }
 
-    fn advance(&mut self, id: CollectionId, revision: u64) -> Result<(), FeedError> {
+    fn advance(&mut self, id: CollectionId, revision: u64) -> Result<(), OutOfOrder> {
         let collection = self.collection_mut(id);
         let last = collection.own_revision.unwrap_or(collection.compacted);
         if revision <= last {
-            return Err(FeedError::OutOfOrder { given: revision, last });
+            return Err(OutOfOrder { given: revision, last });
         }
         collection.own_revision = Some(revision);
         self.revision = self.revision.max(revision);

@@ -142,7 +142,7 @@ fn a_fed_collection_has_its_own_revision() {
     put(&storage, other, "y", "1");
     assert_eq!((storage.revision(fed), storage.revision(other)), (100, 101));
     let refused = storage.feed(fed, "x", Write::Put, 100, draft("2"));
-    assert_eq!(refused, Err(FeedError::OutOfOrder { given: 100, last: 100 }));
+    assert_eq!(refused, Err(OutOfOrder { given: 100, last: 100 }));
     storage.feed_bookmark(fed, 150).unwrap();
     assert_eq!(storage.revision(fed), 150);
 }

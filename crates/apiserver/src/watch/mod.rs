@@ -24,8 +24,8 @@ use crate::resources::Resource;
 use crate::selector::Selection;
 use crate::storage::{Cursor, Progress, Stored};
 
-/// Bookmarks are sent this long before the deadline.
-const BEFORE_DEADLINE: Duration = Duration::from_secs(2);
+/// Bookmarks are sent this long before the deadline, whatever the interval is.
+const BEFORE_DEADLINE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(1)];
 
 /// Events read from the history at a time.
 const BATCH: usize = 64;
@@ -72,8 +72,8 @@ pub(crate) struct Watch {
     bookmark_at: Option<Instant>,
     /// A bookmark is to be sent once everything before it is.
     bookmark_due: bool,
-    /// The revision that the last bookmark (or the start) told of.
-    told: u64,
+    /// Where the client began: it needs no bookmark to know that.
+    started_at: u64,
 }
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Watch {
         let deadline = now + request.timeout;
         let (storage, id) = (&api.storage, request.resource.collection);
         let mut ready = VecDeque::new();
-        let (phase, told) = match request.start {
+        let (phase, started_at) = match request.start {
             Start::After(revision) => match storage.watch(id, revision) {
                 Ok(cursor) => (Phase::Live { cursor, revision }, revision),
                 Err(compacted) => {
@@ -134,7 +134,7 @@ impl Watch {
             deadline,
             bookmark_at: None,
             bookmark_due: false,
-            told,
+            started_at,
         };
         watch.schedule(now);
         watch
@@ -165,7 +165,7 @@ impl Watch {
             Phase::Fresh { revision, progress, .. } => {
                 ready!(storage.poll_reached(id, *revision, progress, context));
                 let (objects, cursor, revision) = storage.watch_with_state(id, &self.request.prefix);
-                self.told = revision;
+                self.started_at = revision;
                 self.phase = Phase::Initial { objects: objects.into_iter(), revision, cursor };
                 self.schedule(Instant::now());
             }
@@ -227,12 +227,11 @@ impl Watch {
         self.schedule(now);
     }
 
-    /// Tells how far the client has come, unless it knows.
+    /// Tells how far the client has come, unless that is where it began.
     fn bookmark(&mut self) {
         self.bookmark_due = false;
         let Phase::Live { revision, .. } = self.phase else { return };
-        if revision > self.told {
-            self.told = revision;
+        if revision > self.started_at {
             let request = &self.request;
             self.ready.push_back(codec::bookmark(&request.resource, revision, false, request.representation));
         }
@@ -245,9 +244,9 @@ impl Watch {
         if let Phase::Fresh { until, .. } = self.phase {
             next = next.min(until);
         } else if self.request.bookmarks && !self.request.skip_bookmarks {
-            let last = self.deadline.checked_sub(BEFORE_DEADLINE).unwrap_or(self.deadline);
+            let before = BEFORE_DEADLINE.iter().filter_map(|time| self.deadline.checked_sub(*time));
             let periodic = now + self.api.options.bookmark_interval;
-            self.bookmark_at = Some(periodic.min(last)).filter(|at| *at > now);
+            self.bookmark_at = before.chain([periodic]).filter(|at| *at > now).min();
             next = self.bookmark_at.map_or(next, |at| next.min(at));
         }
         self.timer.as_mut().reset(next);
