@@ -35,7 +35,8 @@ const AHEAD: u64 = 256;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let number = |default: u64| arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(default);
     match arguments.first().map(String::as_str) {
         Some("serve") => serve(number(0)).await,
@@ -142,7 +143,8 @@ async fn watches(count: usize) {
     let mut writer = process.connect().await;
     let path = "/api/v1/namespaces/default/configmaps";
     let object = |n: u64| {
-        json!({"metadata": {"name": "c"}, "data": {"n": n.to_string(), "padding": "x".repeat(640)}}).to_string()
+        json!({"metadata": {"name": "c"}, "data": {"n": n.to_string(), "padding": "x".repeat(640)}})
+            .to_string()
     };
     let created = writer.send_request(process.request("POST", path, object(0))).await.unwrap();
     assert_eq!(created.status(), 201);
@@ -207,7 +209,11 @@ async fn watches(count: usize) {
 async fn pods(count: u64) {
     let began = Instant::now();
     let process = Process::start(count);
-    println!("{count} pods fed in {:.1} s, resident {:.2} GB", began.elapsed().as_secs_f64(), process.resident_bytes() / 1e9);
+    println!(
+        "{count} pods fed in {:.1} s, resident {:.2} GB",
+        began.elapsed().as_secs_f64(),
+        process.resident_bytes() / 1e9
+    );
     let mut sender = process.connect().await;
     let (began, cpu) = (Instant::now(), process.cpu());
     let (mut token, mut pages, mut bytes) = (String::new(), 0, 0);
@@ -235,14 +241,19 @@ async fn start() {
     let began = Instant::now();
     let server = Server::builder().start().await.unwrap();
     let socket = tokio::net::TcpStream::connect(server.address().unwrap()).await.unwrap();
-    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
     tokio::spawn(connection);
     let uri = format!("http://{}/api/v1/namespaces", server.address().unwrap());
     let request = Request::get(uri).body(Full::<Bytes>::default()).unwrap();
     assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     let elapsed = began.elapsed();
     server.shutdown().await;
-    println!("start to first answer {:.1} ms; empty server {:.1} MB", elapsed.as_secs_f64() * 1e3, Process::start(0).resident_bytes() / 1e6);
+    println!(
+        "start to first answer {:.1} ms; empty server {:.1} MB",
+        elapsed.as_secs_f64() * 1e3,
+        Process::start(0).resident_bytes() / 1e6
+    );
 }
 
 /// A pod of about 2.4 KB in protobuf, different from all others.
@@ -266,7 +277,8 @@ fn pod(n: u64) -> serde_json::Value {
             "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
         })
     };
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let uid = |salt: u64| {
         let x = (u128::from(n) + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834 * u128::from(salt);
         format!("{:08x}-0000-4000-8000-{:012x}", x >> 96, x & 0xffff_ffff_ffff)

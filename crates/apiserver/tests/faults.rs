@@ -30,7 +30,9 @@ async fn with_objects(count: usize) -> Session {
 /// The events of a watch, and how it ended.
 async fn watch(session: &Session, path: &str) -> (Vec<String>, &'static str) {
     let request = http::Request::get(path).body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
-    let Ok(response) = session.server.service().oneshot(request).await else { return (Vec::new(), "refused") };
+    let Ok(response) = session.server.service().oneshot(request).await else {
+        return (Vec::new(), "refused");
+    };
     let mut body = response.into_body().into_data_stream();
     let mut text = Vec::new();
     let end = loop {
@@ -46,7 +48,11 @@ async fn watch(session: &Session, path: &str) -> (Vec<String>, &'static str) {
         let event: Value = serde_json::from_str(line).unwrap_or_else(|_| json!({"type": "HALF"}));
         let object = &event["object"];
         let ends = object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true";
-        let what = object["metadata"]["name"].as_str().or(object["reason"].as_str()).unwrap_or(if ends { "initial-events-end" } else { "" });
+        let what = object["metadata"]["name"].as_str().or(object["reason"].as_str()).unwrap_or(if ends {
+            "initial-events-end"
+        } else {
+            ""
+        });
         format!("{} {what}", event["type"].as_str().unwrap()).trim_end().to_owned()
     });
     (events.collect(), end)
@@ -55,7 +61,12 @@ async fn watch(session: &Session, path: &str) -> (Vec<String>, &'static str) {
 #[tokio::test(start_paused = true)]
 async fn streams_break_stall_repeat_and_lie_as_told() {
     let on_watch = || Match::verb(Verb::Watch).resource("configmaps");
-    let error = Action::ErrorAfterEvents { events: 1, code: 500, reason: "InternalError".into(), message: "x".into() };
+    let error = Action::ErrorAfterEvents {
+        events: 1,
+        code: 500,
+        reason: "InternalError".into(),
+        message: "x".into(),
+    };
     let (zero, one, end) = ("ADDED cm-0", "ADDED cm-1", "BOOKMARK initial-events-end");
     let cases = [
         (Action::CutAfterEvents(1), vec![zero], "broken"),
@@ -72,7 +83,11 @@ async fn streams_break_stall_repeat_and_lie_as_told() {
     for (action, events, end) in cases {
         let session = with_objects(2).await;
         session.server.faults().arm(Fault::new(action.clone()).on(on_watch()).once());
-        assert_eq!(watch(&session, WATCH).await, (events.iter().map(|e| (*e).to_owned()).collect(), end), "{action:?}");
+        assert_eq!(
+            watch(&session, WATCH).await,
+            (events.iter().map(|e| (*e).to_owned()).collect(), end),
+            "{action:?}"
+        );
         let (_, healthy) = watch(&session, WATCH).await;
         assert_eq!(healthy, "end", "after {action:?}");
     }
@@ -96,7 +111,10 @@ async fn answers_are_replaced_as_told() {
     faults.arm(Fault::new(unavailable).once());
     let answer = session.request("GET", CONFIG_MAPS, &[], Vec::new()).await;
     let status: Value = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!((answer.code, &status["reason"], &status["details"]["retryAfterSeconds"]), (503, &json!("ServiceUnavailable"), &json!(2)));
+    assert_eq!(
+        (answer.code, &status["reason"], &status["details"]["retryAfterSeconds"]),
+        (503, &json!("ServiceUnavailable"), &json!(2))
+    );
 
     faults.arm(Fault::new(Action::Html { code: 200 }).once());
     let answer = session.request("GET", CONFIG_MAPS, &[], Vec::new()).await;
@@ -151,7 +169,10 @@ async fn a_restart_loses_history_or_goes_back_to_a_backup() {
 
     session.server.restart(&Restart::FromBackup(backup));
     let list = session.json("GET", CONFIG_MAPS, json!(null)).await;
-    assert_eq!((list["metadata"]["resourceVersion"].as_str(), list["items"].as_array().unwrap().len()), (Some(&*revision), 1));
+    assert_eq!(
+        (list["metadata"]["resourceVersion"].as_str(), list["items"].as_array().unwrap().len()),
+        (Some(&*revision), 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]

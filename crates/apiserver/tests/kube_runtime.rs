@@ -94,19 +94,21 @@ async fn a_controller_reconciles_owners_and_what_they_own() {
     let (done, mut reconciled) = tokio::sync::mpsc::unbounded_channel();
 
     // Each deployment owns a config map of its name, made by server-side apply.
-    let reconcile = |object: Arc<Deployment>, context: Arc<(Api<ConfigMap>, tokio::sync::mpsc::UnboundedSender<String>)>| async move {
-        let name = object.metadata.name.clone().unwrap();
-        let owned = serde_json::json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": object.metadata.uid, "controller": true,
-            }]},
-            "data": {"replicas": object.spec.as_ref().unwrap().replicas.unwrap().to_string()},
-        });
-        context.0.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(owned)).await?;
-        context.1.send(name).ok();
-        Ok::<_, kube_client::Error>(Next::await_change())
-    };
+    let reconcile =
+        |object: Arc<Deployment>,
+         context: Arc<(Api<ConfigMap>, tokio::sync::mpsc::UnboundedSender<String>)>| async move {
+            let name = object.metadata.name.clone().unwrap();
+            let owned = serde_json::json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": object.metadata.uid, "controller": true,
+                }]},
+                "data": {"replicas": object.spec.as_ref().unwrap().replicas.unwrap().to_string()},
+            });
+            context.0.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(owned)).await?;
+            context.1.send(name).ok();
+            Ok::<_, kube_client::Error>(Next::await_change())
+        };
     let controller = Controller::new(deployments.clone(), watcher::Config::default())
         .owns(maps.clone(), watcher::Config::default())
         .run(reconcile, |_, _, _| Next::requeue(Duration::from_millis(10)), Arc::new((maps.clone(), done)));
