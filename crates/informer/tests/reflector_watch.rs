@@ -174,9 +174,24 @@ async fn other_errors_in_the_stream_list_anew() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
-    source.send_error(status(403, "Forbidden"));
+    source.send_error(status(500, "StoreReadError"));
     rig.source.requests_made(3).await;
     assert_eq!(rig.requests()[2], r#"list rv="100""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_corrupt_object_that_was_deleted_unsafely_is_gone_after_the_list_that_follows() {
+    let source = pods();
+    ["kept", "corrupt"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    // The server cannot send the deletion of what it cannot read: it ends the watch with an error instead.
+    tokio::time::advance(Duration::from_secs(2)).await;
+    source.fail_next_watch(status(500, "StoreReadError"));
+    source.close_watches();
+    source.delete("web/corrupt");
+    rig.logged("replace 103 [web/kept]").await;
+    assert_eq!(rig.sink.objects.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,7 +50,7 @@ async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
 
     // A watch that ends makes room for another.
     drop(watches);
-    pods.watch(WatchOptions::default()).await.unwrap();
+    let _watch = pods.watch(WatchOptions::default()).await.unwrap();
     assert_eq!(server.connections(), 250_usize.div_ceil(WATCHES_PER_CONNECTION) + 2);
 }
 

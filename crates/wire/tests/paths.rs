@@ -409,6 +409,35 @@ fn an_object_in_protobuf_inside_of_a_raw_extension_is_looked_into() {
     assert_eq!(values("items[0]"), std::slice::from_ref(&*POD));
 }
 
+#[test]
+fn protobuf_that_go_does_not_write_is_read_or_refused() {
+    let pod = Schema::builtin().kind("v1", "Pod");
+    let values = |path: &str, bytes: &[u8]| -> Result<Vec<Value>, Error> {
+        let path = path.parse::<FieldPath>().unwrap().compile(pod).unwrap();
+        Ok(decoded(&path.values(bytes, Encoding::Protobuf)?))
+    };
+    // spec { securityContext = 14 { supplementalGroups = 4: packed 1, 300 and unpacked 2 } }
+    let packed = b"\x12\x09\x72\x07\x22\x03\x01\xac\x02\x20\x02";
+    assert_eq!(
+        values("spec.securityContext.supplementalGroups[*]", packed),
+        Ok(vec![json!(1), json!(300), json!(2)])
+    );
+    assert_eq!(values("spec.securityContext.supplementalGroups[1]", packed), Ok(vec![json!(300)]));
+    // metadata { name = 1: "a", then "b" }
+    assert_eq!(values("metadata.name", b"\x0a\x06\x0a\x01a\x0a\x01b"), Ok(vec![json!("b")]));
+    // labels = 11 { "k": "a" }, then { "k": "b" }, then an entry with neither key nor value
+    let labels = b"\x0a\x12\x5a\x06\x0a\x01k\x12\x01a\x5a\x06\x0a\x01k\x12\x01b\x5a\x00";
+    assert_eq!(values("metadata.labels.k", labels), Ok(vec![json!("b")]));
+    assert_eq!(values("metadata.labels['']", labels), Ok(vec![json!("")]));
+    assert_eq!(values("metadata.labels", labels), Ok(vec![json!({"": "", "k": "b"})]));
+    // metadata in two parts
+    let error = values("metadata.name", b"\x0a\x03\x0a\x01a\x0a\x00").unwrap_err().to_string();
+    assert!(error.contains("a message in several parts"), "{error}");
+    // spec is a number; a name is not UTF-8
+    assert!(values("spec.nodeName", b"\x10\x01").is_err());
+    assert!(values("metadata.name", b"\x0a\x03\x0a\x01\xff").is_err());
+}
+
 static VECTORS: LazyLock<Vec<Vector>> = LazyLock::new(|| {
     let small = |vector: &Vector| vector.json.len() < 20_000;
     support::vectors().into_iter().flatten().filter(small).collect()

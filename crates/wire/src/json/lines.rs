@@ -30,6 +30,9 @@ pub(crate) struct Lines {
     pieces: Pieces,
     place: Place,
     event_bytes_max: usize,
+    /// The line's end as it was last looked for: its offset in the body (or the chunk's end), and whether it is one.
+    /// Many values in one line must not make that line be searched over and over.
+    line_end: (usize, bool),
     /// The error that ended the watch.
     lost: Option<Error>,
 }
@@ -58,7 +61,13 @@ pub(crate) struct EventText<'a> {
 impl Lines {
     pub(crate) fn new(limits: &Limits) -> Self {
         let event_bytes_max = limits.object_bytes_max.saturating_add(FRAME_BYTES_MAX);
-        Self { pieces: Pieces::default(), place: Place::Between, event_bytes_max, lost: None }
+        Self {
+            pieces: Pieces::default(),
+            place: Place::Between,
+            event_bytes_max,
+            line_end: (0, false),
+            lost: None,
+        }
     }
 
     /// Adds a chunk of the body. Take all events that are there before adding the next.
@@ -108,38 +117,52 @@ impl Lines {
                     Some(piece) => return parts(self.pieces.text(piece)).map(|parts| Some((piece, parts))),
                 },
                 Place::PassLine => {
-                    let rest = self.pieces.rest();
-                    let (end, len) = (memchr(b'\n', rest), rest.len());
-                    self.pieces.advance(end.map_or(len, |newline| newline + 1));
-                    if end.is_none() {
+                    let (len, is_line) = self.line_end();
+                    self.pieces.advance(len + usize::from(is_line));
+                    if is_line {
+                        self.place = Place::Between;
+                    } else if self.pieces.rest().is_empty() {
                         return Ok(None);
                     }
-                    self.place = Place::Between;
                 }
             }
         }
         Ok(None)
     }
 
+    /// The length of the rest of the line or chunk, and whether it is the line's.
+    fn line_end(&mut self) -> (usize, bool) {
+        let position = self.pieces.position();
+        let (end, is_line) = self.line_end;
+        if position > end || (position == end && !is_line) {
+            let rest = self.pieces.rest();
+            self.line_end = match memchr(b'\n', rest) {
+                Some(len) => (position + len, true),
+                None => (position + rest.len(), false),
+            };
+        }
+        (self.line_end.0 - position, self.line_end.1)
+    }
+
     /// The event that is exactly the next line, if there is such a one.
     fn line(&mut self) -> Option<(Piece, Parts)> {
-        let rest = self.pieces.rest();
-        let len = memchr(b'\n', rest).filter(|&len| len <= self.event_bytes_max)?;
-        let parts = parts(&rest[..len]).ok()?;
+        let (len, is_line) = self.line_end();
+        if !is_line || len > self.event_bytes_max {
+            return None;
+        }
+        let parts = parts(&self.pieces.rest()[..len]).ok()?;
         Some((self.pieces.take(len), parts))
     }
 
     /// Follows an event to the end of the line or chunk, or over the end of the line. Gives it if it ends there.
     fn event(&mut self, spans_lines: bool) -> Result<Option<Piece>> {
-        let rest = self.pieces.rest();
-        let (len, spans_lines) = match memchr(b'\n', rest) {
-            Some(0) if self.pieces.is_in_string() => {
+        let (len, spans_lines) = match self.line_end() {
+            (0, true) if self.pieces.is_in_string() => {
                 let why = "a line ends within a string";
                 return Err(self.unsound(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
             }
-            Some(0) => (1, true),
-            Some(len) => (len, spans_lines),
-            None => (rest.len(), spans_lines),
+            (0, true) => (1, true),
+            (len, _) => (len, spans_lines),
         };
         let outcome = self.pieces.value_within(len, self.event_bytes_max);
         match outcome {

@@ -168,7 +168,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If it goes beyond the message.
-    #[inline]
+    // Called it costs more than what it does: a tenth of every walk.
+    #[inline(always)]
     pub fn skip(&mut self, wire_type: WireType) -> Result<()> {
         match wire_type {
             WireType::Varint => self.varint().map(drop),

@@ -68,6 +68,14 @@ fn an_event_needs_no_line_end() {
 }
 
 #[test]
+fn many_values_in_one_line_take_linear_time() {
+    // 40 GB would be looked at if each value looked for the line's end again.
+    let event = r#"{"type":"A","object":1}"#;
+    let (events, end) = read(vec![Bytes::from(event.repeat(60_000))], &Limits::DEFAULT);
+    assert!(events.len() == 60_000 && events.iter().all(Result::is_ok) && end.is_ok());
+}
+
+#[test]
 fn a_line_that_is_no_event_is_an_error_for_itself_alone() {
     let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
     for (bad, why) in [
@@ -199,5 +207,16 @@ proptest! {
     ) {
         let limits = Limits::DEFAULT.object_bytes_max(max);
         prop_assert_eq!(read(split(&text, &places), &limits), read(split(&text, &[]), &limits));
+    }
+
+    #[test]
+    fn chunks_pushed_ahead_of_reading_change_nothing(text in any_lines(), places in vec(any::<usize>(), 0..8)) {
+        let mut lines = Lines::new(&Limits::DEFAULT);
+        split(&text, &places).into_iter().for_each(|chunk| lines.push(chunk));
+        let mut events = Vec::new();
+        while let Some(event) = lines.next() {
+            events.push(event.map(|event| (event.event_type.into_owned(), event.object.to_vec())));
+        }
+        prop_assert_eq!((events, lines.finish()), read_whole(&text));
     }
 }
