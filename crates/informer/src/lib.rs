@@ -2,6 +2,8 @@
 
 mod key;
 mod lister;
+#[cfg(feature = "metrics")]
+mod metrics;
 pub mod queue;
 pub mod reflector;
 mod selector;
@@ -14,6 +16,8 @@ mod version;
 
 pub use key::{InvalidKey, Key};
 pub use lister::{Lister, View};
+#[cfg(feature = "metrics")]
+pub use metrics::InformerMetrics;
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use shared::{
     DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
