@@ -19,6 +19,9 @@ pub struct ReflectorConfig {
     pub watch_list_quiet_max: Duration,
     /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
     pub watch_timeout_min: Duration,
+    /// How long a resumed watch may be silent until the server is asked whether it knows the resourceVersion at all: one
+    /// restored from a backup may not, and answers such a watch with silence. Default: 30 s.
+    pub resume_check_after: Duration,
     /// How long internal errors in a watch are answered by watching on at once. Default: not at all.
     pub internal_error_retry_max: Duration,
     /// How often everything is delivered again. Default: never.
@@ -69,6 +72,7 @@ impl Default for ReflectorConfig {
             watch_list: WatchList::default(),
             watch_list_quiet_max: Duration::from_secs(30),
             watch_timeout_min: Self::WATCH_TIMEOUT_MIN,
+            resume_check_after: Duration::from_secs(30),
             internal_error_retry_max: Duration::ZERO,
             resync_period: None,
             should_resync: None,
