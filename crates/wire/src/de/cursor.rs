@@ -197,7 +197,7 @@ mod checked {
     }
 
     /// Passes over a field, and gives its number and what follows it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn skip(bytes: &[u8]) -> Option<(u32, &[u8])> {
         let (tag, rest) = varint(bytes)?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number))?;
