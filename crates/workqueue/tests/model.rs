@@ -252,8 +252,11 @@ impl StateMachineTest for QueueTest {
     type Reference = Model;
 
     fn init_test(_: &Model) -> Self {
-        let runtime =
-            runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
         let context = runtime.enter();
         let queue = WorkQueue::builder().capacity(CAPACITY).aging(ms(AGING_MS as u64)).build();
         drop(context);
@@ -275,7 +278,7 @@ impl StateMachineTest for QueueTest {
                 test.getters.push(Polled::woken(Box::pin(async move { queue.get().await })));
             }
             Call::DropGetter => drop(test.getters.remove(0)),
-            Call::Done(key) => test.working.remove(&key).unwrap().done(),
+            Call::Done(key) => test.working.remove(&key).expect("a precondition").done(),
             Call::Shutdown => test.queue.shutdown(),
             Call::Drain => {
                 let queue = test.queue.clone();

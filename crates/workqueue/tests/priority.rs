@@ -15,7 +15,7 @@ fn at(priority: i16) -> AddOptions {
 async fn order<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Vec<T> {
     let mut keys = Vec::new();
     while !queue.is_empty() {
-        keys.push(queue.get().await.unwrap().clone());
+        keys.push(queue.get().await.expect("it is not empty").clone());
     }
     keys
 }
