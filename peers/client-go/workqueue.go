@@ -17,6 +17,8 @@ const (
 	few  = 100_000
 )
 
+func init() { subcommands["workqueue"] = benchWorkqueue }
+
 func benchWorkqueue() {
 	keys := make([]string, many)
 	for number := range keys {

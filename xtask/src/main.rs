@@ -1,3 +1,50 @@
-//! The repository's chores: `cargo xtask <chore>`.
+//! The repository's chores: `cargo xtask <chore>`. One module a chore; plain standard library, so that it starts at once.
 
-fn main() {}
+mod conformance;
+mod go;
+mod schema;
+mod vectors;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+chores:
+  schema            make the schema table of kube-wire again, from the Kubernetes version in xtask/schema/go.mod (needs Go)
+  schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
+  vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
+  conformance       test against a real kube-apiserver, built here; --help says more (needs Go)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["schema"] => schema::write(),
+        ["schema", "--check"] => schema::check(),
+        ["vectors"] => vectors::write(None),
+        ["vectors", dir] => vectors::write(Some(dir)),
+        ["conformance", ref rest @ ..] => conformance::run(rest),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(said) => {
+            say(&said);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            complain(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a chore says what it did")]
+fn say(what: &str) {
+    println!("{what}");
+}
+
+#[expect(clippy::print_stderr, reason = "a chore says what went wrong")]
+fn complain(why: &str) {
+    eprintln!("{why}");
+}

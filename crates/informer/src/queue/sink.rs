@@ -1,0 +1,115 @@
+//! What a reflector writes to.
+
+use std::future::Future;
+
+use kube_wire::RawObject;
+
+use crate::Key;
+
+/// Names one of the reflectors that write to a sink.
+///
+/// An informer over several namespaces is several reflectors with one sink. Everything that is true of a stream is true
+/// of one scope only: its resourceVersion, whether it is synced, its epoch, what a replace replaces. One shared
+/// resourceVersion would lose events, and an unscoped replace would delete the neighbours' objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Scope(pub u16);
+
+/// A queue or store that takes what a reflector learns. Every call names its scope.
+///
+/// Calls wait while the sink is full: that is how back-pressure reaches the socket.
+pub trait Sink: Send + Sync + 'static {
+    /// The transaction that [`begin_replace`](Sink::begin_replace) opens.
+    type Replace: Replace;
+
+    /// An object is new.
+    ///
+    /// # Errors
+    /// If the sink refuses the object, or is closed.
+    fn add(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// An object has changed.
+    ///
+    /// # Errors
+    /// If the sink refuses the object, or is closed.
+    fn update(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// An object is gone; `object` is its last state.
+    ///
+    /// # Errors
+    /// If the sink refuses the object, or is closed.
+    fn delete(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// Nothing changed in this scope up to `resource_version`.
+    ///
+    /// # Errors
+    /// If the sink is closed.
+    fn bookmark(
+        &self,
+        scope: Scope,
+        resource_version: &str,
+    ) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// Deliver everything that is stored in this scope once more, as `Sync`.
+    ///
+    /// # Errors
+    /// If the sink is closed.
+    fn resync(&self, scope: Scope) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// Begins to replace everything in this scope. What is put is not seen by anybody until it is committed; dropping
+    /// the transaction leaves everything as it was.
+    ///
+    /// # Errors
+    /// If the sink is closed.
+    fn begin_replace(&self, scope: Scope) -> impl Future<Output = Result<Self::Replace, SinkError>> + Send;
+}
+
+/// A new state of one scope, as it is being received.
+pub trait Replace: Send {
+    /// An object of the new state. Of several with one key the last counts.
+    ///
+    /// # Errors
+    /// If the sink refuses the object.
+    fn put(&mut self, object: RawObject) -> Result<(), SinkError>;
+
+    /// An object put before is not part of the new state after all (it was deleted while the state was streamed).
+    fn remove(&mut self, key: &Key);
+
+    /// The state is complete, as of `resource_version`: it takes effect as a whole.
+    ///
+    /// # Errors
+    /// If the sink is closed.
+    fn commit(self, resource_version: &str) -> impl Future<Output = Result<Committed, SinkError>> + Send;
+}
+
+/// What a committed replace amounted to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The server has gone back in time (an etcd restored from a backup): a list or an object is older than what was
+    /// seen before. What follows is a new epoch, in which resourceVersions begin anew.
+    pub new_epoch: bool,
+}
+
+/// Why a sink did not take something.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The object cannot be stored.
+    #[error("object `{key}` was not stored: {why}")]
+    Rejected {
+        /// The object's key, as far as it has one.
+        key: String,
+        /// Why.
+        why: String,
+    },
+    /// Nobody reads the queue any more.
+    #[error("the queue is closed")]
+    Closed,
+}
+
+impl Committed {
+    /// An ordinary replace, or one that begins a new epoch.
+    pub fn new(new_epoch: bool) -> Self {
+        Self { new_epoch }
+    }
+}

@@ -1,0 +1,106 @@
+//! How a reflector goes about it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{BackoffConfig, Trouble};
+
+/// Settings of a [`Reflector`](super::Reflector). The defaults are what a well-behaved client does.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ReflectorConfig {
+    /// Size of a list's pages. Default: 500 where pages help, otherwise none, so that the server's cache can answer.
+    pub page_size: Option<u32>,
+    /// Whether the initial state is streamed.
+    pub watch_list: WatchList,
+    /// How long a watch-list may be silent before its initial state is complete. Default: 30 s.
+    pub watch_list_quiet_max: Duration,
+    /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
+    pub watch_timeout_min: Duration,
+    /// How long internal errors in a watch are answered by watching on at once. Default: not at all.
+    pub internal_error_retry_max: Duration,
+    /// How often everything is delivered again. Default: never.
+    pub resync_period: Option<Duration>,
+    /// Asked each time before that; `None` for always.
+    pub should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    /// How long to wait after trouble.
+    pub backoff: BackoffConfig,
+    /// Hears of every trouble, and what is done about it.
+    pub on_error: Option<Arc<dyn Fn(&Trouble) + Send + Sync>>,
+    /// What was learned about the server; shared by all reflectors that talk to it.
+    pub server: Arc<ServerMemory>,
+    /// Seed of the random choices (jitter); `None` for one of the system's.
+    pub seed: Option<u64>,
+}
+
+/// Whether the initial state comes as a stream of events (watch-list) or as a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchList {
+    /// As a stream, unless that was found not to work on this server.
+    #[default]
+    Auto,
+    /// As a stream; a list stands in for one cycle when it does not work.
+    On,
+    /// As a list.
+    Off,
+}
+
+/// What was learned about a server.
+#[derive(Debug, Default)]
+pub struct ServerMemory {
+    watch_list_broken: AtomicBool,
+}
+
+// === impl ReflectorConfig ===
+
+impl ReflectorConfig {
+    /// The shortest time a watch is asked to last.
+    pub const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(300);
+    /// The size of pages where none was set and pages help.
+    pub const PAGE_SIZE: u32 = 500;
+}
+
+impl Default for ReflectorConfig {
+    fn default() -> Self {
+        Self {
+            page_size: None,
+            watch_list: WatchList::default(),
+            watch_list_quiet_max: Duration::from_secs(30),
+            watch_timeout_min: Self::WATCH_TIMEOUT_MIN,
+            internal_error_retry_max: Duration::ZERO,
+            resync_period: None,
+            should_resync: None,
+            backoff: BackoffConfig::default(),
+            on_error: None,
+            server: Arc::default(),
+            seed: None,
+        }
+    }
+}
+
+impl fmt::Debug for ReflectorConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorConfig")
+            .field("page_size", &self.page_size)
+            .field("watch_list", &self.watch_list)
+            .field("watch_timeout_min", &self.watch_timeout_min)
+            .field("resync_period", &self.resync_period)
+            .field("backoff", &self.backoff)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl ServerMemory ===
+
+impl ServerMemory {
+    /// Whether watch-lists were found not to end on this server.
+    pub fn is_watch_list_broken(&self) -> bool {
+        self.watch_list_broken.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn watch_list_is_broken(&self) {
+        self.watch_list_broken.store(true, Ordering::Relaxed);
+    }
+}

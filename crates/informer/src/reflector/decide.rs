@@ -1,0 +1,153 @@
+//! The one table of what is done about an error.
+//!
+//! Whether a reflector may go on from where it was depends on one question: is the last resourceVersion still good? A
+//! broken connection says nothing against it, so the watch is resumed. Only what makes it doubtful leads to a relist.
+
+use crate::source::SourceError;
+
+/// What a reflector was doing when an error struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum During {
+    /// Listing.
+    List,
+    /// Opening a watch-list, or reading its initial events.
+    WatchList,
+    /// Opening a watch.
+    Open,
+    /// Reading a watch's events.
+    Stream,
+}
+
+/// What is done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Ask again at the same resourceVersion, at once.
+    Resume,
+    /// Ask again at the same resourceVersion, after backing off.
+    BackOffAndResume,
+    /// Nothing speaks against the resourceVersion, but the stream was not sound: resume (after backing off if the watch
+    /// could not even be opened); at the second time without progress relist.
+    ResumeOnce,
+    /// The same, at once, while an internal error's retry deadline lasts; then relist.
+    ResumeWithinDeadline,
+    /// The resourceVersion is not available: ask at once for the most recent state instead.
+    AskForMostRecent,
+    /// Use a plain LIST in this cycle.
+    ListInstead,
+    /// End the cycle: back off, then list anew.
+    Relist,
+}
+
+/// The table.
+///
+/// | error | list | watch-list | opening a watch | in the stream |
+/// |---|---|---|---|---|
+/// | 410 expired | most recent | most recent | relist | relist |
+/// | resourceVersion too large | most recent | most recent | relist | relist |
+/// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
+/// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
+/// | 5xx, no connection, connection broke, idle | relist | LIST instead | resume once | resume (5xx: relist) |
+/// | unreadable, stream reset, ping lost | relist | LIST instead | resume once | resume once |
+/// | anything else | relist | LIST instead | relist | relist |
+pub(super) fn decide(during: During, error: &SourceError) -> Decision {
+    use Decision::{
+        AskForMostRecent, BackOffAndResume, ListInstead, Relist, Resume, ResumeOnce, ResumeWithinDeadline,
+    };
+    use During::{List, Open, Stream, WatchList};
+
+    if let Some(status) = error.status()
+        && (status.is_expired() || status.is_too_large_resource_version())
+    {
+        return match during {
+            List | WatchList => AskForMostRecent,
+            Open | Stream => Relist,
+        };
+    }
+    let overloaded = error.status().is_some_and(kube_wire::Status::is_too_many_requests);
+    if overloaded || matches!(error, SourceError::ConnectionRefused(_)) {
+        return match during {
+            List => Relist,
+            WatchList | Open | Stream => BackOffAndResume,
+        };
+    }
+    match during {
+        List => return Relist,
+        WatchList => return ListInstead,
+        Open | Stream => {}
+    }
+    match error {
+        SourceError::Status(status) if status.is_internal_error() && during == Stream => ResumeWithinDeadline,
+        SourceError::Status(status)
+            if status.code >= 500 && during == Open && !status.is_internal_error() =>
+        {
+            ResumeOnce
+        }
+        SourceError::Connect(_) | SourceError::Interrupted(_) | SourceError::Idle(_) => match during {
+            Stream => Resume,
+            _ => ResumeOnce,
+        },
+        SourceError::Wire(_) | SourceError::Unsound(_) => ResumeOnce,
+        _ => Relist,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube_wire::Status;
+
+    use super::*;
+
+    fn status(code: u16, reason: &str, cause: &str) -> SourceError {
+        let body = format!(
+            r#"{{"kind":"Status","code":{code},"reason":"{reason}","details":{{"causes":[{{"reason":"{cause}"}}]}}}}"#
+        );
+        SourceError::Status(Status::from_response(code, "application/json", None, body.as_bytes()))
+    }
+
+    fn io(kind: std::io::ErrorKind) -> Arc<dyn std::error::Error + Send + Sync> {
+        Arc::new(std::io::Error::from(kind))
+    }
+
+    #[test]
+    fn every_error_has_its_decision_in_every_phase() {
+        use std::io::ErrorKind;
+
+        use Decision::*;
+        let refused = SourceError::ConnectionRefused(io(ErrorKind::ConnectionRefused));
+        let broken = SourceError::Interrupted(io(ErrorKind::ConnectionReset));
+        let unreadable = SourceError::Wire(kube_wire::Error::Truncated { what: "frame", at: 0 });
+        for (error, list, watch_list, open, stream) in [
+            (status(410, "Expired", ""), AskForMostRecent, AskForMostRecent, Relist, Relist),
+            (status(410, "Gone", ""), AskForMostRecent, AskForMostRecent, Relist, Relist),
+            (
+                status(504, "Timeout", "ResourceVersionTooLarge"),
+                AskForMostRecent,
+                AskForMostRecent,
+                Relist,
+                Relist,
+            ),
+            (refused, Relist, BackOffAndResume, BackOffAndResume, BackOffAndResume),
+            (
+                status(429, "TooManyRequests", ""),
+                Relist,
+                BackOffAndResume,
+                BackOffAndResume,
+                BackOffAndResume,
+            ),
+            (status(500, "InternalError", ""), Relist, ListInstead, Relist, ResumeWithinDeadline),
+            (status(503, "ServiceUnavailable", ""), Relist, ListInstead, ResumeOnce, Relist),
+            (broken, Relist, ListInstead, ResumeOnce, Resume),
+            (SourceError::Idle(std::time::Duration::ZERO), Relist, ListInstead, ResumeOnce, Resume),
+            (SourceError::Unsound(io(ErrorKind::Other)), Relist, ListInstead, ResumeOnce, ResumeOnce),
+            (unreadable, Relist, ListInstead, ResumeOnce, ResumeOnce),
+            (status(403, "Forbidden", ""), Relist, ListInstead, Relist, Relist),
+            (status(422, "Invalid", ""), Relist, ListInstead, Relist, Relist),
+        ] {
+            let decisions =
+                [During::List, During::WatchList, During::Open, During::Stream].map(|d| decide(d, &error));
+            assert_eq!(decisions, [list, watch_list, open, stream], "{error}");
+        }
+    }
+}

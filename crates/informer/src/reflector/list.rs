@@ -1,0 +1,140 @@
+//! Getting the full state by LIST: which resourceVersion to ask for, in pages of which size, and what to do when the
+//! server no longer has it.
+
+use futures::StreamExt;
+
+use super::decide::{Decision, During, decide};
+use super::{End, NextStep, Reflector, ReflectorConfig, ReflectorError, State};
+use crate::queue::{Replace, Sink};
+use crate::source::{ListOptions, ListPart, SourceError};
+
+/// A list that was read to its end and is ready to be committed.
+struct Listed<R> {
+    replace: R,
+    version: String,
+    paginated: bool,
+}
+
+impl<S: Sink> Reflector<S> {
+    /// Lists everything and hands it to the sink as one replace.
+    pub(super) async fn list(&mut self) -> Result<(), End> {
+        self.enter(State::Listing);
+        let version = self.relist_version();
+        let limit = self.page_limit(&version);
+        let listed = match self.list_pages(&version, limit).await? {
+            Ok(listed) => listed,
+            Err(error) if decide(During::List, &error) == Decision::AskForMostRecent => {
+                // At once: waiting would not bring the resourceVersion back.
+                self.version_unavailable = true;
+                self.report(&ReflectorError::List(error).into(), NextStep::AskForMostRecent);
+                let version = self.relist_version();
+                self.list_pages(&version, limit)
+                    .await?
+                    .map_err(|error| End::Cycle(ReflectorError::List(error)))?
+            }
+            Err(error) => return Err(End::Cycle(ReflectorError::List(error))),
+        };
+        if version == "0" && listed.paginated {
+            self.paginated = true;
+        }
+        let committed = listed.replace.commit(&listed.version).await?;
+        self.listed(&listed.version, committed.new_epoch);
+        Ok(())
+    }
+
+    /// The resourceVersion a list asks for.
+    fn relist_version(&self) -> String {
+        let last = self.last_version.get();
+        if self.version_unavailable {
+            String::new()
+        } else if last.is_empty() {
+            "0".to_owned()
+        } else {
+            last
+        }
+    }
+
+    /// The size of pages: a list at a certain resourceVersion is answered by the server's cache only without pages.
+    fn page_limit(&self, version: &str) -> Option<u32> {
+        self.config
+            .page_size
+            .or_else(|| (matches!(version, "" | "0") || self.paginated).then_some(ReflectorConfig::PAGE_SIZE))
+    }
+
+    /// Reads a list page by page into a replace.
+    async fn list_pages(
+        &self,
+        version: &str,
+        limit: Option<u32>,
+    ) -> Result<Result<Listed<S::Replace>, SourceError>, End> {
+        let first = ListOptions { resource_version: version.to_owned(), limit, ..ListOptions::default() };
+        let mut options = first.clone();
+        let mut replace = self.sink.begin_replace(self.scope).await?;
+        let mut paginated = false;
+        let mut list_version = None;
+        loop {
+            let on_later_page = !options.continue_token.is_empty();
+            let head = match self.list_page(options, &mut replace).await? {
+                Ok(head) => head,
+                // The rest of the list is gone. What was read is of no use: read all of it anew, in one.
+                Err(SourceError::Status(status)) if on_later_page && status.reason == "Expired" => {
+                    self.report(
+                        &ReflectorError::List(SourceError::Status(status)).into(),
+                        NextStep::ListInstead(std::time::Duration::ZERO),
+                    );
+                    drop(replace);
+                    replace = self.sink.begin_replace(self.scope).await?;
+                    list_version = None;
+                    options = ListOptions { limit: None, ..first.clone() };
+                    continue;
+                }
+                Err(error) => return Ok(Err(error)),
+            };
+            // All pages show the state of the first one.
+            let list_version = list_version.get_or_insert(head.resource_version);
+            if head.continue_token.is_empty() {
+                return Ok(Ok(Listed { replace, version: list_version.clone(), paginated }));
+            }
+            paginated = true;
+            options = ListOptions {
+                resource_version: String::new(),
+                continue_token: head.continue_token,
+                ..first.clone()
+            };
+        }
+    }
+
+    /// Reads one page into a replace.
+    async fn list_page(
+        &self,
+        options: ListOptions,
+        replace: &mut S::Replace,
+    ) -> Result<Result<kube_wire::ListHead, SourceError>, End> {
+        let mut parts = match self.source.list(options).await {
+            Ok(parts) => parts,
+            Err(error) => return Ok(Err(error)),
+        };
+        while let Some(part) = parts.next().await {
+            match part {
+                Ok(ListPart::Item(object)) => {
+                    if let Err(error) = replace.put(object) {
+                        self.refused(error)?;
+                    }
+                }
+                Ok(ListPart::End(head)) if matches!(head.kind.as_str(), "Table" | "Status") => {
+                    let expected = self
+                        .source
+                        .expected_type()
+                        .map_or("a list".to_owned(), |kind| format!("a list of {kind}"));
+                    return Ok(Err(SourceError::UnexpectedKind { expected, found: head.kind }));
+                }
+                Ok(ListPart::End(head)) => return Ok(Ok(head)),
+                Err(error) if error.is_about_one_object() => {
+                    self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Err(SourceError::Wire(kube_wire::Error::Truncated { what: "list", at: 0 })))
+    }
+}

@@ -1,0 +1,260 @@
+//! The loop that keeps a sink equal to the server: list, then watch, then begin again when that is no longer possible.
+//!
+//! A cycle gets the full state (by LIST, or as the initial events of a watch-list), hands it to the [`Sink`] as one
+//! replace, and follows the changes from its resourceVersion. It ends when the resourceVersion has become doubtful; then
+//! the next one begins, after a wait. What is done about which error is decided in one table ([`decide`]).
+//!
+//! Everything is one task without a lock: dropping the future of [`Reflector::run`] at any point leaves the sink whole,
+//! because a replace takes effect only as a whole.
+
+mod backoff;
+mod config;
+mod decide;
+mod list;
+mod state;
+mod trouble;
+mod watch;
+mod watch_list;
+mod watchdog;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::watch as channel;
+use tokio::time::Instant;
+
+pub use backoff::BackoffConfig;
+pub use config::{ReflectorConfig, ServerMemory, WatchList};
+pub use state::{ReflectorStatus, State};
+pub use trouble::{NextStep, ReflectorError, Trouble};
+
+use crate::queue::{Scope, Sink, SinkError};
+use crate::source::ListerWatcher;
+use backoff::Backoff;
+use watch::Unsound;
+use watchdog::Watchdog;
+
+/// Keeps one scope of a sink equal to what a source shows.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use kube_informer::{queue::{Scope, Sink}, reflector::{Reflector, ReflectorConfig}, source::ListerWatcher};
+/// # async fn example(source: Arc<dyn ListerWatcher>, queue: Arc<impl Sink>) {
+/// let reflector = Reflector::new(source, queue, Scope::default(), ReflectorConfig::default());
+/// let mut status = reflector.status();
+/// tokio::select! {
+///     () = reflector.run() => {}
+///     _ = status.wait_for(|status| status.listed) => println!("the first full state is in the queue"),
+/// }
+/// # }
+/// ```
+pub struct Reflector<S> {
+    source: Arc<dyn ListerWatcher>,
+    sink: Arc<S>,
+    scope: Scope,
+    config: ReflectorConfig,
+    /// What the source lists and watches, for messages.
+    resource: Arc<str>,
+    status: channel::Sender<ReflectorStatus>,
+    /// The resourceVersion up to which the sink was told everything.
+    last_version: LastVersion,
+    /// The last resourceVersion was found expired, or newer than the server.
+    version_unavailable: bool,
+    /// A list at `"0"` came in pages: the server has no watch cache for this resource.
+    paginated: bool,
+    unsound: Unsound,
+    watchdog: Watchdog,
+    backoff: Backoff,
+    /// The resourceVersion of the event at hand; a field so that its room is used again.
+    event_version: String,
+    rng: StdRng,
+}
+
+/// The last resourceVersion a reflector has seen, readable while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct LastVersion(Arc<Mutex<String>>);
+
+/// Why a cycle, or the whole loop, ends.
+enum End {
+    /// The cycle is over, because of this.
+    Cycle(ReflectorError),
+    /// Nobody reads the sink any more.
+    Closed,
+}
+
+// === impl Reflector ===
+
+impl<S: Sink> Reflector<S> {
+    /// A reflector that will write what `source` shows into this scope of `sink`.
+    pub fn new(source: Arc<dyn ListerWatcher>, sink: Arc<S>, scope: Scope, config: ReflectorConfig) -> Self {
+        Self {
+            resource: source.describe().into(),
+            backoff: Backoff::new(config.backoff.clone()),
+            rng: config.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64),
+            source,
+            sink,
+            scope,
+            config,
+            status: channel::Sender::default(),
+            last_version: LastVersion::default(),
+            version_unavailable: false,
+            paginated: false,
+            unsound: Unsound::default(),
+            event_version: String::new(),
+            watchdog: Watchdog::default(),
+        }
+    }
+
+    /// What the reflector is doing, as it changes.
+    pub fn status(&self) -> channel::Receiver<ReflectorStatus> {
+        self.status.subscribe()
+    }
+
+    /// The resourceVersion up to which the sink was told everything, as it advances.
+    pub fn last_version(&self) -> LastVersion {
+        self.last_version.clone()
+    }
+
+    /// Reflects until the sink is closed, or this future is dropped.
+    ///
+    /// # Cancel safety
+    /// It may be dropped at any point: what the sink holds stays whole.
+    pub async fn run(mut self) {
+        loop {
+            match self.cycle().await {
+                Err(End::Closed) => break,
+                Err(End::Cycle(error)) => {
+                    let error = Arc::new(error);
+                    let wait = self.backoff_wait(&error);
+                    self.report(&error, NextStep::Relist(wait));
+                    self.back_off(error, wait).await;
+                }
+                Ok(never) => match never {},
+            }
+        }
+        self.status.send_modify(|status| status.state = State::Stopped);
+    }
+
+    /// One cycle: the full state, then the changes.
+    async fn cycle(&mut self) -> Result<std::convert::Infallible, End> {
+        let stream = match self.tries_watch_list() {
+            true => self.watch_list().await?,
+            false => None,
+        };
+        if stream.is_none() {
+            self.list().await?;
+        }
+        self.watch(stream).await
+    }
+
+    // --- what all phases share ---
+
+    fn enter(&self, state: State) {
+        self.status.send_modify(|status| status.state = state);
+    }
+
+    /// A full state was committed.
+    fn listed(&mut self, version: &str, new_epoch: bool) {
+        // A new full state may be older than what was seen before, after a restore: it counts all the same.
+        version.clone_into(&mut self.last_version.0.lock());
+        self.version_unavailable = false;
+        self.status.send_modify(|status| {
+            status.listed = true;
+            status.epoch += u64::from(new_epoch);
+            status.last_error = None;
+        });
+    }
+
+    /// Tells the error handler, the log and the status.
+    fn report(&self, error: &Arc<ReflectorError>, next: NextStep) {
+        let trouble = Trouble { resource: self.resource.clone(), error: error.clone(), next };
+        tracing::debug!(%trouble, "reflector");
+        self.status.send_modify(|status| status.last_error = Some(trouble.error.clone()));
+        if let Some(on_error) = &self.config.on_error {
+            on_error(&trouble);
+        }
+    }
+
+    fn backoff_wait(&mut self, error: &ReflectorError) -> Duration {
+        let retry_after = error.status().and_then(|status| status.retry_after);
+        self.backoff.wait(Instant::now(), retry_after, &mut self.rng)
+    }
+
+    async fn back_off(&self, error: Arc<ReflectorError>, wait: Duration) {
+        let until = Instant::now() + wait;
+        self.enter(State::BackingOff { error, until });
+        tokio::time::sleep_until(until).await;
+    }
+
+    /// How long the server shall keep a watch: spread, so that many do not end at once.
+    fn watch_timeout(&mut self) -> Duration {
+        let least = self.config.watch_timeout_min.max(ReflectorConfig::WATCH_TIMEOUT_MIN).as_secs();
+        Duration::from_secs(self.rng.random_range(least..2 * least))
+    }
+
+    /// An object that the sink refused is left out; a closed sink ends everything.
+    fn refused(&self, error: SinkError) -> Result<(), End> {
+        match error {
+            SinkError::Closed => Err(End::Closed),
+            rejected => {
+                self.report(&Arc::new(ReflectorError::Sink(rejected)), NextStep::ReadOn);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether an object is of the kind that is reflected; another is reported.
+    fn is_expected(&self, object: &kube_wire::RawObject) -> bool {
+        let Some(expected) = self.source.expected_type() else { return true };
+        if *object.type_meta() == expected {
+            return true;
+        }
+        let error = ReflectorError::UnexpectedKind {
+            expected: expected.to_string(),
+            found: object.type_meta().to_string(),
+        };
+        self.report(&Arc::new(error), NextStep::ReadOn);
+        false
+    }
+}
+
+impl<S> fmt::Debug for Reflector<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector")
+            .field("resource", &self.resource)
+            .field("scope", &self.scope)
+            .field("status", &*self.status.borrow())
+            .field("last_version", &self.last_version)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl LastVersion ===
+
+impl LastVersion {
+    /// The resourceVersion; empty before the first full state.
+    pub fn get(&self) -> String {
+        self.0.lock().clone()
+    }
+
+    /// Advances to `version`, unless that is known to be older: a repeated event must not take the watch back.
+    fn advance(&self, version: &str) {
+        let mut last = self.0.lock();
+        if !version.is_empty() && !crate::version::is_older(version, &last) {
+            version.clone_into(&mut last);
+        }
+    }
+}
+
+impl From<SinkError> for End {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Closed => Self::Closed,
+            rejected => Self::Cycle(ReflectorError::Sink(rejected)),
+        }
+    }
+}

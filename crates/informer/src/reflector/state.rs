@@ -1,0 +1,65 @@
+//! What a reflector is doing, for everybody to see.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::ReflectorError;
+
+/// What a reflector is doing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum State {
+    /// It has not begun.
+    #[default]
+    Pending,
+    /// It reads a list.
+    Listing,
+    /// It reads the initial events of a watch-list.
+    Streaming,
+    /// It follows the changes.
+    Watching,
+    /// It waits after trouble.
+    BackingOff {
+        /// The trouble.
+        error: Arc<ReflectorError>,
+        /// When it will try again.
+        until: Instant,
+    },
+    /// It follows the changes, but its streams keep breaking at the same resourceVersion: what it shows may be stale.
+    Degraded {
+        /// What breaks them.
+        error: Arc<ReflectorError>,
+    },
+    /// It has ended.
+    Stopped,
+}
+
+/// State of a reflector, and how far it has come.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ReflectorStatus {
+    /// What it is doing.
+    pub state: State,
+    /// Whether a first full state was handed to the sink.
+    pub listed: bool,
+    /// How often the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
+    pub epoch: u64,
+    /// The last trouble since the last full state, if there was any.
+    pub last_error: Option<Arc<ReflectorError>>,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending => f.write_str("pending"),
+            Self::Listing => f.write_str("listing"),
+            Self::Streaming => f.write_str("streaming the initial state"),
+            Self::Watching => f.write_str("watching"),
+            Self::BackingOff { error, .. } => write!(f, "backing off: {error}"),
+            Self::Degraded { error } => write!(f, "degraded: {error}"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Following the changes: one watch after the other, each from where the last one ended.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube_wire::WatchEvent;
+use tokio::time::{Instant, sleep_until};
+
+use super::decide::{Decision, During, decide};
+use super::{End, NextStep, Reflector, ReflectorError, State};
+use crate::queue::Sink;
+use crate::source::{SourceError, WatchOptions, WatchStream};
+
+/// A watch that closes within this time and without any event is taken for an error.
+const VERY_SHORT: Duration = Duration::from_secs(1);
+
+/// Internal errors further apart than this count as separate troubles.
+const INTERNAL_ERROR_RESET: Duration = Duration::from_secs(60);
+
+/// From the third unsound watch in a row without progress on, the state says so.
+const DEGRADED_AT: u32 = 3;
+
+/// How a watch ended.
+enum Ended {
+    /// The server closed it, after this many events.
+    Closed { events: u64 },
+    /// It broke, or carried an error.
+    Failed(SourceError),
+    /// Nothing came for too long.
+    Silent(Duration),
+}
+
+/// Watches that broke, in a row and without any progress.
+#[derive(Debug, Default)]
+pub(super) struct Unsound {
+    strikes: u32,
+    error: Option<Arc<ReflectorError>>,
+}
+
+/// When everything is delivered again; runs only while watching and begins anew with each cycle.
+struct ResyncTimer {
+    period: Option<Duration>,
+    due: Option<Instant>,
+}
+
+/// Since when internal errors come, and when the last one came.
+#[derive(Default)]
+struct InternalErrors {
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl<S: Sink> Reflector<S> {
+    /// Watches until the resourceVersion becomes doubtful. `stream` is a watch-list that goes on as the first watch.
+    pub(super) async fn watch(&mut self, mut stream: Option<WatchStream>) -> Result<Infallible, End> {
+        let mut resync = ResyncTimer::new(self.config.resync_period);
+        let mut internal_errors = InternalErrors::default();
+        loop {
+            // The clock starts before the request: some proxies hold the headers back until the first event.
+            let started = Instant::now();
+            let version = self.last_version.get();
+            let mut opened = match stream.take() {
+                Some(stream) => stream,
+                None => match self.open_watch(&version).await {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        self.after_failed_open(error).await?;
+                        continue;
+                    }
+                },
+            };
+            self.enter_watching();
+            let ended = self.read_events(&mut opened, &version, &mut resync).await?;
+            drop(opened);
+            match ended {
+                Ended::Closed { events: 0 } if started.elapsed() < VERY_SHORT => {
+                    return Err(End::Cycle(ReflectorError::VeryShortWatch));
+                }
+                Ended::Closed { .. } => {}
+                Ended::Silent(silence) => {
+                    self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?
+                }
+                Ended::Failed(error) => {
+                    let decision = decide(During::Stream, &error);
+                    let error = ReflectorError::Watch(error);
+                    match decision {
+                        Decision::Resume => self.report(&error.into(), NextStep::Resume(Duration::ZERO)),
+                        Decision::BackOffAndResume => self.back_off_and_resume(error).await,
+                        Decision::ResumeOnce => self.resume_once(error, Duration::ZERO).await?,
+                        Decision::ResumeWithinDeadline
+                            if internal_errors.may_retry(self.config.internal_error_retry_max) =>
+                        {
+                            self.report(&error.into(), NextStep::Resume(Duration::ZERO));
+                        }
+                        _ => return Err(End::Cycle(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn open_watch(&mut self, version: &str) -> Result<WatchStream, SourceError> {
+        let options = WatchOptions {
+            resource_version: version.to_owned(),
+            allow_bookmarks: true,
+            timeout: Some(self.watch_timeout()),
+            ..WatchOptions::default()
+        };
+        self.source.watch(options).await
+    }
+
+    async fn after_failed_open(&mut self, error: SourceError) -> Result<(), End> {
+        let decision = decide(During::Open, &error);
+        let error = ReflectorError::Open(error);
+        match decision {
+            Decision::BackOffAndResume => self.back_off_and_resume(error).await,
+            Decision::ResumeOnce => {
+                let wait = self.backoff_wait(&error);
+                self.resume_once(error, wait).await?;
+            }
+            _ => return Err(End::Cycle(error)),
+        }
+        Ok(())
+    }
+
+    async fn back_off_and_resume(&mut self, error: ReflectorError) {
+        let error = Arc::new(error);
+        let wait = self.backoff_wait(&error);
+        self.report(&error, NextStep::Resume(wait));
+        self.back_off(error, wait).await;
+    }
+
+    /// Watches on the first time; ends the cycle when it happens again without any progress.
+    async fn resume_once(&mut self, error: ReflectorError, wait: Duration) -> Result<(), End> {
+        let error = Arc::new(error);
+        self.unsound.strikes += 1;
+        self.unsound.error = Some(error.clone());
+        if self.unsound.strikes != 1 {
+            return Err(End::Cycle(Arc::unwrap_or_clone(error)));
+        }
+        self.report(&error, NextStep::Resume(wait));
+        if !wait.is_zero() {
+            self.back_off(error, wait).await;
+        }
+        Ok(())
+    }
+
+    fn enter_watching(&self) {
+        self.enter(match &self.unsound {
+            Unsound { strikes: DEGRADED_AT.., error: Some(error) } => {
+                State::Degraded { error: error.clone() }
+            }
+            _ => State::Watching,
+        });
+    }
+
+    /// Hands the events of one watch to the sink, and the resync timer's ticks between them.
+    async fn read_events(
+        &mut self,
+        stream: &mut WatchStream,
+        version: &str,
+        resync: &mut ResyncTimer,
+    ) -> Result<Ended, End> {
+        // Such a watch begins with what exists already, in no order: its resourceVersions mean nothing yet.
+        let mut synthetic = matches!(version, "" | "0");
+        let mut events = 0;
+        self.watchdog.opened(Instant::now());
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = stream.next() => event,
+                () = resync.tick() => {
+                    if self.config.should_resync.as_ref().is_none_or(|should| should()) {
+                        self.sink.resync(self.scope).await?;
+                        self.watchdog.event(Instant::now());
+                    }
+                    continue;
+                }
+                () = until(self.watchdog.deadline()) => {
+                    return Ok(Ended::Silent(self.watchdog.patience().unwrap_or_default()));
+                }
+            };
+            let event = match event {
+                None => return Ok(Ended::Closed { events }),
+                Some(Ok(WatchEvent::Error(status))) => return Ok(Ended::Failed(status.into())),
+                Some(Ok(event)) => event,
+                // The change it told of is lost: it must be asked for again.
+                Some(Err(error)) => return Ok(Ended::Failed(error)),
+            };
+            events += 1;
+            synthetic &= matches!(event, WatchEvent::Added(_));
+            self.take_event(event, !synthetic).await?;
+        }
+    }
+
+    /// Hands one event to the sink and moves the last resourceVersion on.
+    async fn take_event(&mut self, event: WatchEvent, advances: bool) -> Result<(), End> {
+        let Some(object) = event.object() else { return Ok(()) };
+        if !self.is_expected(object) {
+            return Ok(());
+        }
+        object.head().resource_version().clone_into(&mut self.event_version);
+        let taken = match event {
+            WatchEvent::Added(object) => self.sink.add(self.scope, object).await,
+            WatchEvent::Modified(object) => self.sink.update(self.scope, object).await,
+            WatchEvent::Deleted(object) => self.sink.delete(self.scope, object).await,
+            WatchEvent::Bookmark(_) => {
+                self.watchdog.bookmark(Instant::now());
+                self.sink.bookmark(self.scope, &self.event_version).await
+            }
+            WatchEvent::Other { event_type, .. } => {
+                self.report(&ReflectorError::UnknownEvent(event_type).into(), NextStep::ReadOn);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = taken {
+            self.refused(error)?;
+        }
+        if advances {
+            self.last_version.advance(&self.event_version);
+        }
+        // Only now: the sink may have made us wait, and that is no silence of the server's.
+        self.watchdog.event(Instant::now());
+        if self.unsound.strikes > 0 {
+            self.unsound = Unsound::default();
+            self.enter(State::Watching);
+        }
+        Ok(())
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
+
+// === impl ResyncTimer ===
+
+impl ResyncTimer {
+    fn new(period: Option<Duration>) -> Self {
+        let period = period.filter(|period| !period.is_zero());
+        Self { period, due: period.map(|period| Instant::now() + period) }
+    }
+
+    /// Done each time the period is over.
+    async fn tick(&mut self) {
+        until(self.due).await;
+        self.due = self.period.map(|period| Instant::now() + period);
+    }
+}
+
+// === impl InternalErrors ===
+
+impl InternalErrors {
+    /// Notes an internal error; whether it may be answered by watching on at once.
+    fn may_retry(&mut self, at_most: Duration) -> bool {
+        let now = Instant::now();
+        if self.last.is_none_or(|last| now.duration_since(last) > INTERNAL_ERROR_RESET) {
+            self.first = Some(now);
+        }
+        self.last = Some(now);
+        !at_most.is_zero() && self.first.is_some_and(|first| now.duration_since(first) <= at_most)
+    }
+}

@@ -1,0 +1,137 @@
+//! Getting the full state as a stream: a watch that begins with everything there is, ended by a bookmark, and goes on as
+//! the watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube_wire::WatchEvent;
+
+use super::decide::{Decision, During, decide};
+use super::{End, NextStep, Reflector, ReflectorError, State, WatchList};
+use crate::Key;
+use crate::queue::{Replace, Sink};
+use crate::source::{SourceError, VersionMatch, WatchOptions, WatchStream};
+
+/// How the reading of the initial state ended.
+enum Initial<R> {
+    /// It is complete, as of this resourceVersion.
+    Complete(R, String),
+    /// The stream broke.
+    Broken(SourceError),
+    /// The bookmark that ends it did not come, or will not.
+    NoEnd(ReflectorError),
+}
+
+impl<S: Sink> Reflector<S> {
+    pub(super) fn tries_watch_list(&self) -> bool {
+        match self.config.watch_list {
+            WatchList::On => true,
+            WatchList::Auto => !self.config.server.is_watch_list_broken(),
+            WatchList::Off => false,
+        }
+    }
+
+    /// Streams the full state into a replace; gives the stream, to be watched on, or `None` if a list is to be used in
+    /// this cycle.
+    pub(super) async fn watch_list(&mut self) -> Result<Option<WatchStream>, End> {
+        loop {
+            self.enter(State::Streaming);
+            let version = if self.version_unavailable { String::new() } else { self.last_version.get() };
+            let options = WatchOptions {
+                resource_version: version.clone(),
+                version_match: Some(VersionMatch::NotOlderThan),
+                send_initial_events: true,
+                allow_bookmarks: true,
+                timeout: Some(self.watch_timeout()),
+                ..WatchOptions::default()
+            };
+            let error = match self.source.watch(options).await {
+                Ok(mut stream) => match self.initial_events(&mut stream).await? {
+                    Initial::Complete(replace, version) => {
+                        let committed = replace.commit(&version).await?;
+                        self.listed(&version, committed.new_epoch);
+                        return Ok(Some(stream));
+                    }
+                    Initial::NoEnd(error) => {
+                        // The server does not know what it was asked for; it will not know the next time either.
+                        self.config.server.watch_list_is_broken();
+                        self.list_instead_after_a_wait(error).await;
+                        return Ok(None);
+                    }
+                    Initial::Broken(error) => error,
+                },
+                Err(error) => error,
+            };
+            match decide(During::WatchList, &error) {
+                Decision::AskForMostRecent if !version.is_empty() => {
+                    self.version_unavailable = true;
+                    self.report(&ReflectorError::WatchList(error).into(), NextStep::AskForMostRecent);
+                }
+                Decision::BackOffAndResume => {
+                    let error = Arc::new(ReflectorError::WatchList(error));
+                    let wait = self.backoff_wait(&error);
+                    self.report(&error, NextStep::Resume(wait));
+                    self.back_off(error, wait).await;
+                }
+                _ => {
+                    self.report(
+                        &ReflectorError::WatchList(error).into(),
+                        NextStep::ListInstead(Duration::ZERO),
+                    );
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Reads events into a replace until the bookmark comes.
+    async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, End> {
+        let quiet_max = self.config.watch_list_quiet_max;
+        let mut replace = self.sink.begin_replace(self.scope).await?;
+        loop {
+            let event = match tokio::time::timeout(quiet_max, stream.next()).await {
+                Err(_) => return Ok(Initial::NoEnd(ReflectorError::WatchListUnending(quiet_max))),
+                Ok(None) => return Ok(Initial::NoEnd(ReflectorError::WatchListClosed)),
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(error))) if error.is_about_one_object() => {
+                    self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
+                    continue;
+                }
+                Ok(Some(Err(error))) => return Ok(Initial::Broken(error)),
+            };
+            match event {
+                WatchEvent::Error(status) => return Ok(Initial::Broken(status.into())),
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    if self.is_expected(&object)
+                        && let Err(error) = replace.put(object)
+                    {
+                        self.refused(error)?;
+                    }
+                }
+                WatchEvent::Deleted(object) => {
+                    if self.is_expected(&object) {
+                        replace.remove(&Key::of(&object.head()));
+                    }
+                }
+                WatchEvent::Bookmark(object) => {
+                    if self.is_expected(&object) && object.head().is_initial_events_end() {
+                        let version = object.head().resource_version().to_owned();
+                        return Ok(Initial::Complete(replace, version));
+                    }
+                }
+                WatchEvent::Other { event_type, .. } => {
+                    self.report(&ReflectorError::UnknownEvent(event_type).into(), NextStep::ReadOn);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn list_instead_after_a_wait(&mut self, error: ReflectorError) {
+        let error = Arc::new(error);
+        let wait = self.backoff_wait(&error);
+        self.report(&error, NextStep::ListInstead(wait));
+        self.back_off(error, wait).await;
+    }
+}

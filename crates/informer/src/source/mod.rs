@@ -1,0 +1,67 @@
+//! Where objects come from: how to list and watch one resource.
+//!
+//! [`ListerWatcher`] is the seam between the network and everything else. A reflector knows nothing of URLs, headers or
+//! connections: it asks a source for a list or a watch and reads objects. Sources know nothing of retries or stores: each
+//! call is one request, and an error is told as it happened.
+
+mod clients;
+mod error;
+mod functions;
+mod held;
+mod list_watch;
+mod options;
+#[cfg(feature = "http-proxy")]
+mod proxy;
+mod query;
+mod resource;
+mod response;
+#[cfg(feature = "rustls-tls")]
+mod tls;
+
+pub use clients::{Clients, WATCHES_PER_CONNECTION};
+pub use error::SourceError;
+pub use functions::FunctionSource;
+pub use list_watch::{EncodingPreference, ListWatch};
+pub use options::{ListOptions, VersionMatch, WatchOptions};
+pub use resource::Resource;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use kube_wire::{ListHead, RawObject, TypeMeta, WatchEvent};
+
+/// Something that can list and watch one resource in one scope (all namespaces, or one).
+///
+/// Used as `Arc<dyn ListerWatcher>`.
+pub trait ListerWatcher: Send + Sync + 'static {
+    /// Lists one page, or everything if `options` has no limit. The future is done when the server has answered with a
+    /// list; its items come as they are received.
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>>;
+
+    /// Begins a watch. The future is done when the server has accepted it.
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>>;
+
+    /// The type of the objects, where it is known: events of another kind are then refused.
+    fn expected_type(&self) -> Option<TypeMeta> {
+        None
+    }
+
+    /// What is listed and watched, for messages: `pods in namespace web with labels tier=backend`.
+    fn describe(&self) -> String;
+}
+
+/// The body of a list: items, then the end. An error about one item ([`SourceError::is_about_one_object`]) does not end
+/// it; any other does.
+pub type ListStream = BoxStream<'static, Result<ListPart, SourceError>>;
+
+/// The events of a watch. An error about one event ([`SourceError::is_about_one_object`]) does not end it; any other
+/// does. Its end without an error is a normal close.
+pub type WatchStream = BoxStream<'static, Result<WatchEvent, SourceError>>;
+
+/// A part of a list.
+#[derive(Debug)]
+pub enum ListPart {
+    /// An item.
+    Item(RawObject),
+    /// The list is complete: what it says of itself.
+    End(ListHead),
+}

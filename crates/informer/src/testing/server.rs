@@ -1,0 +1,146 @@
+//! The state of the scripted server: objects, revisions and the history that watches are served from.
+
+use std::collections::BTreeMap;
+
+use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, Status, TypeMeta, WatchEvent};
+use serde_json::{Value, json};
+
+use crate::Key;
+
+/// Objects and what happened to them.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    type_meta: TypeMeta,
+    pub(super) revision: u64,
+    pub(super) objects: BTreeMap<Key, Value>,
+    /// What happened, by revision, since `compacted`.
+    history: Vec<(u64, Change)>,
+    compacted: u64,
+    uids: u64,
+}
+
+/// A state of a [`ScriptedSource`](super::ScriptedSource) to go back to, as when etcd is restored from a backup.
+#[derive(Clone, Debug)]
+pub struct Checkpoint(pub(super) Server);
+
+#[derive(Clone, Debug)]
+enum Change {
+    Added(Value),
+    Modified(Value),
+    Deleted(Value),
+}
+
+impl Server {
+    pub(super) fn new(api_version: &str, kind: &str) -> Self {
+        Self {
+            type_meta: TypeMeta::new(api_version, kind),
+            revision: 100,
+            objects: BTreeMap::new(),
+            history: Vec::new(),
+            compacted: 100,
+            uids: 0,
+        }
+    }
+
+    pub(super) fn type_meta(&self) -> &TypeMeta {
+        &self.type_meta
+    }
+
+    /// Creates or replaces an object; a new one gets a uid unless it has one.
+    pub(super) fn put(&mut self, mut object: Value) -> WatchEvent {
+        let key = key_of(&object);
+        self.revision += 1;
+        let known = self.objects.get(&key);
+        let metadata = object["metadata"].as_object_mut().expect("`metadata` was read for the key");
+        metadata.insert("resourceVersion".into(), json!(self.revision.to_string()));
+        if !metadata.contains_key("uid") {
+            let uid = known.map_or_else(
+                || {
+                    self.uids += 1;
+                    json!(format!("uid-{}", self.uids))
+                },
+                |known| known["metadata"]["uid"].clone(),
+            );
+            metadata.insert("uid".into(), uid);
+        }
+        let change =
+            if known.is_some() { Change::Modified(object.clone()) } else { Change::Added(object.clone()) };
+        self.objects.insert(key, object);
+        self.record(change)
+    }
+
+    /// Deletes an object.
+    pub(super) fn delete(&mut self, key: &Key) -> Option<WatchEvent> {
+        let mut object = self.objects.remove(key)?;
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        Some(self.record(Change::Deleted(object)))
+    }
+
+    fn record(&mut self, change: Change) -> WatchEvent {
+        let event = self.event(&change);
+        self.history.push((self.revision, change));
+        event
+    }
+
+    /// Forgets the history.
+    pub(super) fn compact(&mut self) {
+        self.compacted = self.revision;
+        self.history.clear();
+    }
+
+    /// What happened after `revision`, or why that cannot be said.
+    pub(super) fn since(&self, revision: u64) -> Result<Vec<WatchEvent>, Status> {
+        if revision < self.compacted {
+            return Err(expired(revision, self.compacted));
+        }
+        let later = self.history.iter().filter(|(at, _)| *at > revision);
+        Ok(later.map(|(_, change)| self.event(change)).collect())
+    }
+
+    /// A bookmark at the present revision.
+    pub(super) fn bookmark(&self, ends_initial_events: bool) -> WatchEvent {
+        let mut object = json!({"metadata": {"resourceVersion": self.revision.to_string()}});
+        if ends_initial_events {
+            object["metadata"]["annotations"] = json!({kube_wire::head::INITIAL_EVENTS_END: "true"});
+        }
+        WatchEvent::Bookmark(self.read(&object))
+    }
+
+    /// An object as it would come over the wire.
+    pub(super) fn read(&self, object: &Value) -> RawObject {
+        let mut reader =
+            ObjectReader::new(Projection::default(), Limits::default()).expect(self.type_meta.clone());
+        reader
+            .read(object.to_string().as_bytes(), Encoding::Json, None)
+            .expect("a JSON object with metadata is readable")
+    }
+
+    fn event(&self, change: &Change) -> WatchEvent {
+        match change {
+            Change::Added(object) => WatchEvent::Added(self.read(object)),
+            Change::Modified(object) => WatchEvent::Modified(self.read(object)),
+            Change::Deleted(object) => WatchEvent::Deleted(self.read(object)),
+        }
+    }
+}
+
+/// A refusal as the API words it.
+pub(super) fn refusal(code: u16, reason: &str, message: &str, cause: Option<&str>) -> Status {
+    let mut body = json!({"kind": "Status", "code": code, "reason": reason, "message": message});
+    if let Some(cause) = cause {
+        body["details"] = json!({"causes": [{"reason": cause, "message": message}]});
+    }
+    Status::from_response(code, "application/json", None, body.to_string().as_bytes())
+}
+
+pub(super) fn expired(revision: u64, compacted: u64) -> Status {
+    refusal(410, "Expired", &format!("too old resource version: {revision} ({compacted})"), None)
+}
+
+pub(super) fn key_of(object: &Value) -> Key {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+    let name = text("name");
+    assert!(!name.is_empty(), "a scripted object needs `metadata.name`: {object}");
+    Key::new(&text("namespace"), &name)
+}

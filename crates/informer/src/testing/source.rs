@@ -1,0 +1,434 @@
+//! The scripted source itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt, ready};
+use futures::stream::{self, StreamExt};
+use kube_wire::{ListHead, RawObject, Status, TypeMeta, WatchEvent};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use super::script::{self, ListStep, Script, WatchStep};
+use super::server::{Checkpoint, Server, expired, refusal};
+use crate::Key;
+use crate::source::{
+    ListOptions, ListPart, ListStream, ListerWatcher, SourceError, VersionMatch, WatchOptions, WatchStream,
+};
+
+/// A source whose server is played by a test. Clones are handles to the same server.
+///
+/// ```
+/// use kube_informer::testing::ScriptedSource;
+/// use serde_json::json;
+///
+/// let pods = ScriptedSource::new("v1", "Pod");
+/// pods.put(json!({"metadata": {"namespace": "web", "name": "api"}}));
+/// pods.close_watches();                 // the next change is missed by nobody who resumes
+/// pods.delete("web/api");
+/// pods.compact();                       // but now it cannot be resumed: 410
+/// ```
+#[derive(Clone, Debug)]
+pub struct ScriptedSource {
+    inner: Arc<Mutex<Inner>>,
+    /// How many requests were made, for those who wait for one.
+    requests: Arc<watch::Sender<usize>>,
+}
+
+/// A request that a source received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A list.
+    List(ListOptions),
+    /// A watch, or a watch-list.
+    Watch(WatchOptions),
+}
+
+/// What the server makes of `sendInitialEvents`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchListSupport {
+    /// It streams the initial state and ends it with a bookmark.
+    #[default]
+    Full,
+    /// It refuses: 422, as servers do that have the feature switched off.
+    Refused,
+    /// It does not know the parameter: a plain watch, without the bookmark.
+    Ignored,
+    /// It streams the initial state and closes before the bookmark.
+    ClosesEarly,
+}
+
+#[derive(Debug)]
+struct Inner {
+    server: Server,
+    script: Script,
+    watch_list: WatchListSupport,
+    /// Whether a list at `"0"` is paginated, as on a server without a watch cache.
+    pages_at_zero: bool,
+    watchers: Vec<mpsc::UnboundedSender<Result<WatchEvent, SourceError>>>,
+    /// States that continue tokens refer to.
+    pages: BTreeMap<String, (u64, Vec<RawObject>)>,
+    requests: Vec<Request>,
+}
+
+// === impl ScriptedSource: the server's side ===
+
+impl ScriptedSource {
+    /// An empty server of one resource.
+    pub fn new(api_version: &str, kind: &str) -> Self {
+        let inner = Inner {
+            server: Server::new(api_version, kind),
+            script: Script::default(),
+            watch_list: WatchListSupport::default(),
+            pages_at_zero: false,
+            watchers: Vec::new(),
+            pages: BTreeMap::new(),
+            requests: Vec::new(),
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), requests: Arc::default() }
+    }
+
+    /// Creates or changes an object (JSON with `metadata.name`); gives its resourceVersion.
+    ///
+    /// # Panics
+    /// If the object has no name.
+    pub fn put(&self, object: Value) -> String {
+        let mut inner = self.inner.lock();
+        let event = inner.server.put(object);
+        inner.send(&event);
+        inner.server.revision.to_string()
+    }
+
+    /// Deletes an object, by `namespace/name` or `name`; gives the deletion's resourceVersion if it was there.
+    pub fn delete(&self, key: &str) -> Option<String> {
+        let mut inner = self.inner.lock();
+        let event = inner.server.delete(&key.parse().ok()?)?;
+        inner.send(&event);
+        Some(inner.server.revision.to_string())
+    }
+
+    /// The objects as the server has them.
+    pub fn objects(&self) -> Vec<RawObject> {
+        let inner = self.inner.lock();
+        inner.server.objects.values().map(|object| inner.server.read(object)).collect()
+    }
+
+    /// The server's resourceVersion.
+    pub fn resource_version(&self) -> String {
+        self.inner.lock().server.revision.to_string()
+    }
+
+    /// Forgets the history: resuming from before now is answered by 410, and so are begun pages.
+    pub fn compact(&self) {
+        let mut inner = self.inner.lock();
+        inner.server.compact();
+        inner.pages.clear();
+    }
+
+    /// The server's state, to go back to with [`restore`](Self::restore).
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint(self.inner.lock().server.clone())
+    }
+
+    /// Goes back to an older state, revision included, as when etcd is restored from a backup. Watches are closed.
+    pub fn restore(&self, checkpoint: &Checkpoint) {
+        self.inner.lock().server = checkpoint.0.clone();
+        self.close_watches();
+    }
+
+    /// What the server makes of watch-lists from now on.
+    pub fn support_watch_list(&self, support: WatchListSupport) {
+        self.inner.lock().watch_list = support;
+    }
+
+    /// Whether even lists at `"0"` come in pages, as on a server without a watch cache.
+    pub fn paginate_at_zero(&self, pages: bool) {
+        self.inner.lock().pages_at_zero = pages;
+    }
+}
+
+// === impl ScriptedSource: the network's side ===
+
+impl ScriptedSource {
+    /// Ends all open watches as a server does at their timeout.
+    pub fn close_watches(&self) {
+        self.inner.lock().watchers.clear();
+    }
+
+    /// Breaks all open watches: the connection is reset.
+    pub fn break_watches(&self) {
+        self.fail_watches(script::reset());
+    }
+
+    /// Ends all open watches with an error.
+    pub fn fail_watches(&self, error: impl Into<SourceError>) {
+        let error = error.into();
+        for watcher in self.inner.lock().watchers.drain(..) {
+            let _ = watcher.send(Err(error.clone()));
+        }
+    }
+
+    /// Sends an event that cannot be read on all open watches, which stay open.
+    pub fn send_unreadable_event(&self) {
+        for watcher in &self.inner.lock().watchers {
+            let _ = watcher.send(Err(script::unreadable()));
+        }
+    }
+
+    /// Sends an error event with this `Status` on all open watches.
+    pub fn send_error(&self, status: Status) {
+        self.inner.lock().send(&WatchEvent::Error(status));
+    }
+
+    /// Sends any event on all open watches, without changing the server's state.
+    pub fn send(&self, event: &WatchEvent) {
+        self.inner.lock().send(event);
+    }
+
+    /// Sends a bookmark at the present resourceVersion on all open watches.
+    pub fn bookmark(&self) {
+        let mut inner = self.inner.lock();
+        let event = inner.server.bookmark(false);
+        inner.send(&event);
+    }
+
+    /// An object as this source would send it, for [`send`](Self::send).
+    pub fn object(&self, object: &Value) -> RawObject {
+        self.inner.lock().server.read(object)
+    }
+
+    /// The next list fails with this.
+    pub fn fail_next_list(&self, error: impl Into<SourceError>) {
+        self.inner.lock().script.lists.push_back(ListStep::Fail(error.into()));
+    }
+
+    /// The next list breaks after this many items.
+    pub fn break_next_list_after(&self, items: usize) {
+        self.inner.lock().script.lists.push_back(ListStep::BreakAfter(items, script::reset()));
+    }
+
+    /// The next list says that it is of this kind, e.g. `Table`.
+    pub fn answer_next_list_with_kind(&self, kind: &str) {
+        self.inner.lock().script.lists.push_back(ListStep::Kind(kind.to_owned()));
+    }
+
+    /// The next list says that it was taken at this resourceVersion; empty for none, as some aggregated APIs do.
+    pub fn answer_next_list_with_version(&self, version: &str) {
+        self.inner.lock().script.lists.push_back(ListStep::Version(version.to_owned()));
+    }
+
+    /// The next list has one more item, which cannot be read.
+    pub fn add_bad_item_to_next_list(&self) {
+        self.inner.lock().script.lists.push_back(ListStep::BadItem);
+    }
+
+    /// The next watch (or watch-list) fails with this.
+    pub fn fail_next_watch(&self, error: impl Into<SourceError>) {
+        self.inner.lock().script.watches.push_back(WatchStep::Fail(error.into()));
+    }
+
+    /// The next watch (or watch-list) is refused: nobody listens.
+    pub fn refuse_next_watch(&self) {
+        self.fail_next_watch(script::refused());
+    }
+
+    /// The next watch (or watch-list) is opened and closed at once.
+    pub fn close_next_watch_at_once(&self) {
+        self.inner.lock().script.watches.push_back(WatchStep::Close);
+    }
+
+    /// The requests so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.inner.lock().requests.clone()
+    }
+
+    /// Waits until this many requests were made in all; gives them.
+    ///
+    /// # Cancel safety
+    /// It may be dropped at any point.
+    pub async fn requests_made(&self, count: usize) -> Vec<Request> {
+        let mut requests = self.requests.subscribe();
+        // The sender lives in `self`.
+        let _ = requests.wait_for(|made| *made >= count).await;
+        self.requests()
+    }
+
+    /// How many watches are open.
+    pub fn open_watches(&self) -> usize {
+        let mut inner = self.inner.lock();
+        inner.watchers.retain(|watcher| !watcher.is_closed());
+        inner.watchers.len()
+    }
+
+    fn note(&self, request: Request) {
+        self.inner.lock().requests.push(request);
+        self.requests.send_modify(|made| *made += 1);
+    }
+}
+
+// === impl ListerWatcher ===
+
+impl ListerWatcher for ScriptedSource {
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
+        self.note(Request::List(options.clone()));
+        ready(self.inner.lock().list(&options)).boxed()
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
+        self.note(Request::Watch(options.clone()));
+        ready(self.inner.lock().watch(&options)).boxed()
+    }
+
+    fn expected_type(&self) -> Option<TypeMeta> {
+        Some(self.inner.lock().server.type_meta().clone())
+    }
+
+    fn describe(&self) -> String {
+        format!("scripted {}", self.inner.lock().server.type_meta())
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn send(&mut self, event: &WatchEvent) {
+        self.watchers.retain(|watcher| watcher.send(Ok(event.clone())).is_ok());
+    }
+
+    fn list(&mut self, options: &ListOptions) -> Result<ListStream, SourceError> {
+        let step = self.script.lists.pop_front();
+        if let Some(ListStep::Fail(error)) = step {
+            return Err(error);
+        }
+        let (revision, items) = self.listed_state(options)?;
+        let mut head = ListHead::default();
+        head.api_version = self.server.type_meta().api_version().to_owned();
+        head.kind = format!("{}List", self.server.type_meta().kind());
+        head.resource_version = revision.to_string();
+        let mut page = items;
+        let paginates = options.resource_version != "0" || self.pages_at_zero;
+        if let Some(limit) = options.limit.filter(|_| paginates)
+            && page.len() > limit as usize
+        {
+            let rest = page.split_off(limit as usize);
+            head.continue_token = format!("{revision}-{}", rest.len());
+            head.remaining_item_count = Some(rest.len() as i64);
+            self.pages.insert(head.continue_token.clone(), (revision, rest));
+        }
+        let mut parts = page.into_iter().map(|item| Ok(ListPart::Item(item))).collect::<Vec<_>>();
+        match step {
+            Some(ListStep::BreakAfter(items, error)) => {
+                parts.truncate(items);
+                parts.push(Err(error));
+            }
+            Some(ListStep::Kind(kind)) => {
+                head.kind = kind;
+                parts.push(Ok(ListPart::End(head)));
+            }
+            Some(ListStep::Version(version)) => {
+                head.resource_version = version;
+                parts.push(Ok(ListPart::End(head)));
+            }
+            Some(ListStep::BadItem) => {
+                parts.insert(parts.len() / 2, Err(script::unreadable()));
+                parts.push(Ok(ListPart::End(head)));
+            }
+            _ => parts.push(Ok(ListPart::End(head))),
+        }
+        Ok(stream::iter(parts).boxed())
+    }
+
+    /// The state that a list shows: the present one, or that of a begun list.
+    fn listed_state(&mut self, options: &ListOptions) -> Result<(u64, Vec<RawObject>), Status> {
+        if !options.continue_token.is_empty() {
+            return self
+                .pages
+                .remove(&options.continue_token)
+                .ok_or_else(|| refusal(410, "Expired", "The provided continue parameter is too old", None));
+        }
+        self.check_not_in_the_future(&options.resource_version)?;
+        if options.version_match == Some(VersionMatch::Exact)
+            && options.resource_version != self.server.revision.to_string()
+        {
+            return Err(expired(0, self.server.revision));
+        }
+        let items = self.server.objects.values().map(|object| self.server.read(object)).collect();
+        Ok((self.server.revision, items))
+    }
+
+    fn watch(&mut self, options: &WatchOptions) -> Result<WatchStream, SourceError> {
+        match self.script.watches.pop_front() {
+            Some(WatchStep::Fail(error)) => return Err(error),
+            Some(WatchStep::Close) => return Ok(stream::empty().boxed()),
+            None => {}
+        }
+        let initial = match self.initial_events(options)? {
+            Some(initial) => initial,
+            None => return Ok(stream::empty().boxed()),
+        };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let closes = options.send_initial_events && self.watch_list == WatchListSupport::ClosesEarly;
+        if !closes {
+            self.watchers.push(sender);
+        }
+        let live =
+            stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) });
+        Ok(stream::iter(initial).map(Ok).chain(live).boxed())
+    }
+
+    /// What a watch begins with; `None` if it ends at once.
+    fn initial_events(&self, options: &WatchOptions) -> Result<Option<Vec<WatchEvent>>, Status> {
+        let streams_state = options.send_initial_events && self.watch_list != WatchListSupport::Ignored;
+        if streams_state && self.watch_list == WatchListSupport::Refused {
+            let message =
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            return Err(refusal(422, "Invalid", message, None));
+        }
+        let from_nothing = matches!(options.resource_version.as_str(), "" | "0");
+        if streams_state || from_nothing {
+            if streams_state && self.check_not_in_the_future(&options.resource_version).is_err() {
+                let cause = Some("ResourceVersionTooLarge");
+                return Ok(Some(vec![WatchEvent::Error(refusal(
+                    504,
+                    "Timeout",
+                    "Too large resource version",
+                    cause,
+                ))]));
+            }
+            let objects = self.server.objects.values();
+            let mut events =
+                objects.map(|object| WatchEvent::Added(self.server.read(object))).collect::<Vec<_>>();
+            if streams_state && self.watch_list == WatchListSupport::Full {
+                events.push(self.server.bookmark(true));
+            }
+            return Ok(Some(events));
+        }
+        let revision = parse(&options.resource_version)?;
+        match self.server.since(revision) {
+            Ok(events) => Ok(Some(events)),
+            Err(status) => Ok(Some(vec![WatchEvent::Error(status)])),
+        }
+    }
+
+    fn check_not_in_the_future(&self, version: &str) -> Result<(), Status> {
+        if version.is_empty() || parse(version)? <= self.server.revision {
+            return Ok(());
+        }
+        let message = format!("Too large resource version: {version}, current: {}", self.server.revision);
+        Err(refusal(504, "Timeout", &message, Some("ResourceVersionTooLarge")))
+    }
+}
+
+fn parse(version: &str) -> Result<u64, Status> {
+    version.parse().map_err(|_| refusal(400, "BadRequest", "invalid resource version", None))
+}
+
+/// A key, for callers that have one as text.
+impl ScriptedSource {
+    /// The object with this key, if the server has it.
+    pub fn get(&self, key: &Key) -> Option<RawObject> {
+        let inner = self.inner.lock();
+        inner.server.objects.get(key).map(|object| inner.server.read(object))
+    }
+}

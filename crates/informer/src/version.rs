@@ -1,0 +1,30 @@
+//! Comparing resourceVersions.
+//!
+//! They are decimal numbers without leading zeros, of any length; so the longer is the larger, and of two equally long
+//! ones the lexically larger. `""`, `"0"` and anything malformed cannot be compared, which must never stop anything.
+
+use std::cmp::Ordering;
+
+/// Orders two resourceVersions; `None` if one of them cannot be compared.
+///
+/// ```
+/// use kube_informer::compare_resource_versions as compare;
+/// use std::cmp::Ordering::*;
+/// assert_eq!(compare("9", "10"), Some(Less));
+/// assert_eq!(compare("10", "10"), Some(Equal));
+/// assert_eq!(compare("", "10"), None);
+/// assert_eq!(compare("10", "abc"), None);
+/// ```
+pub fn compare_resource_versions(a: &str, b: &str) -> Option<Ordering> {
+    (is_comparable(a) && is_comparable(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
+}
+
+/// Whether `a` is known to be older than `b`.
+pub(crate) fn is_older(a: &str, b: &str) -> bool {
+    compare_resource_versions(a, b) == Some(Ordering::Less)
+}
+
+fn is_comparable(version: &str) -> bool {
+    let bytes = version.as_bytes();
+    matches!(bytes.first(), Some(b'1'..=b'9')) && bytes.iter().all(u8::is_ascii_digit)
+}

@@ -1,0 +1,319 @@
+//! Walks over the fields of one message in ascending order, whatever the order on the wire.
+//!
+//! Go writes fields in ascending order, each singular one once and the elements of a list together, so a message can be
+//! handed to serde while it is read. Protobuf allows more: any order, singular fields repeated (the last one counts, or
+//! for messages all of them merged). Serde cannot take a member back once it is out, so each message is looked over
+//! first, headers only; the rare one that is not in order is sorted into a list of its fields. Looking it over also
+//! shows that every length is good, so that reading it afterwards cannot fail.
+
+use crate::error::{Error, Result};
+use crate::proto::{Reader, WireType};
+use crate::schema::{Cardinality, Message, Scalar};
+
+/// A field's value as it stands on the wire.
+#[derive(Clone, Debug)]
+pub(super) enum Raw<'de> {
+    Varint(u64),
+    Fixed32(u32),
+    Fixed64(u64),
+    Bytes(&'de [u8]),
+    /// A message that was given in several parts, which count as one.
+    Parts(Box<[&'de [u8]]>),
+}
+
+/// The fields of a message, ascending by number.
+#[derive(Debug)]
+pub(super) enum Cursor<'de> {
+    /// As they are on the wire: what is left of them.
+    Wire(&'de [u8]),
+    /// Sorted. Boxed, since cursors are moved a lot and this is rare.
+    Sorted(Box<Sorted<'de>>),
+}
+
+/// Fields sorted in reverse: the next one is last.
+#[derive(Debug)]
+pub(super) struct Sorted<'de>(Vec<(u32, Raw<'de>)>);
+
+// === impl Raw ===
+
+impl<'de> Raw<'de> {
+    pub(super) const NOTHING: Self = Self::Varint(0);
+
+    /// The zero value of a type: what a field that is absent stands for.
+    pub(super) fn zero(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => Self::Varint(0),
+            Scalar::Float => Self::Fixed32(0),
+            Scalar::Double => Self::Fixed64(0),
+            Scalar::String | Scalar::Bytes | Scalar::Message(_) => Self::Bytes(&[]),
+        }
+    }
+
+    pub(super) fn read(reader: &mut Reader<'de>, wire_type: WireType) -> Result<Self> {
+        Ok(match wire_type {
+            WireType::Len => Self::Bytes(reader.bytes()?),
+            WireType::Varint => Self::Varint(reader.varint()?),
+            WireType::Fixed64 => Self::Fixed64(reader.fixed64()?),
+            WireType::Fixed32 => Self::Fixed32(reader.fixed32()?),
+        })
+    }
+
+    #[inline]
+    pub(super) fn varint(&self) -> Result<u64> {
+        match *self {
+            Self::Varint(value) => Ok(value),
+            _ => Err(mismatch("an integer was expected")),
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> Result<&'de [u8]> {
+        match *self {
+            Self::Bytes(bytes) => Ok(bytes),
+            _ => Err(mismatch("a string was expected")),
+        }
+    }
+
+    #[inline]
+    pub(super) fn str(&self) -> Result<&'de str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| mismatch("string is not UTF-8"))
+    }
+
+    /// The parts of a message, of which there is nearly always one.
+    #[inline]
+    pub(super) fn parts(&self) -> Result<&[&'de [u8]]> {
+        match self {
+            Self::Bytes(bytes) => Ok(std::slice::from_ref(bytes)),
+            Self::Parts(parts) => Ok(parts),
+            _ => Err(mismatch("a message was expected")),
+        }
+    }
+
+    /// Whether this is the zero value of a type that is no message.
+    #[inline]
+    pub(super) fn is_zero(&self) -> bool {
+        match self {
+            Self::Varint(value) | Self::Fixed64(value) => *value == 0,
+            Self::Fixed32(value) => *value == 0,
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Parts(_) => false,
+        }
+    }
+}
+
+// === impl Cursor ===
+
+impl<'de> Cursor<'de> {
+    /// Looks the message over and stands before its first field.
+    #[inline]
+    pub(super) fn open(raw: &Raw<'de>, message: &Message) -> Result<Self> {
+        match raw {
+            Raw::Bytes(bytes) if is_in_order(bytes, message)? => Ok(Self::Wire(bytes)),
+            _ => sorted(raw.parts()?, message),
+        }
+    }
+
+    /// The number of the next field, or 0 at the end.
+    #[inline]
+    pub(super) fn peek(&self) -> u32 {
+        match self {
+            Self::Wire(rest) => checked::varint(rest).map_or(0, |(tag, _)| (tag >> 3) as u32),
+            Self::Sorted(sorted) => sorted.0.last().map_or(0, |(number, _)| *number),
+        }
+    }
+
+    /// Puts the value of the next field where it is wanted; `false` at the end. (Handed out by return, it would be copied
+    /// on its way, which takes longer than reading it.)
+    #[inline]
+    pub(super) fn next(&mut self, into: &mut Raw<'de>) -> bool {
+        match self {
+            Self::Wire(rest) => match checked::field(rest, into) {
+                Some(after) => {
+                    *rest = after;
+                    true
+                }
+                None => false,
+            },
+            Self::Sorted(sorted) => match sorted.0.pop() {
+                Some((_, raw)) => {
+                    *into = raw;
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// The same, if the next field has this number: the next element of a list.
+    #[inline]
+    pub(super) fn next_of(&mut self, wanted: u32, into: &mut Raw<'de>) -> bool {
+        self.peek() == wanted && self.next(into)
+    }
+
+    /// Passes over the next field.
+    pub(super) fn skip(&mut self) {
+        self.next(&mut Raw::NOTHING);
+    }
+
+    /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
+    pub(super) fn count(&self, wanted: u32) -> usize {
+        match self {
+            Self::Wire(rest) => {
+                let (mut rest, mut count) = (*rest, 0);
+                while let Some((number, after)) = checked::skip(rest)
+                    && number == wanted
+                {
+                    (rest, count) = (after, count + 1);
+                }
+                count
+            }
+            Self::Sorted(sorted) => sorted.0.iter().rev().take_while(|(number, _)| *number == wanted).count(),
+        }
+    }
+}
+
+/// Reading without saying what is wrong, which is faster. What was looked over with [`skip`](checked::skip) is good.
+mod checked {
+    use super::Raw;
+
+    #[inline]
+    pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+        match bytes {
+            [a, rest @ ..] if *a < 0x80 => Some((u64::from(*a), rest)),
+            [a, b, rest @ ..] if *b < 0x80 => Some((u64::from(*a & 0x7f) | u64::from(*b) << 7, rest)),
+            _ => long_varint(bytes),
+        }
+    }
+
+    fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+        let mut value = 0;
+        for (at, byte) in bytes.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if *byte < 0x80 {
+                return (at < 9 || *byte < 2).then(|| (value, &bytes[at + 1..]));
+            }
+        }
+        None
+    }
+
+    /// Passes over a field, and gives its number and what follows it.
+    #[inline]
+    pub(super) fn skip(bytes: &[u8]) -> Option<(u32, &[u8])> {
+        let (tag, rest) = varint(bytes)?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number))?;
+        let rest = match tag & 7 {
+            2 => {
+                let (len, rest) = varint(rest)?;
+                rest.get(usize::try_from(len).ok()?..)?
+            }
+            0 => varint(rest)?.1,
+            1 => rest.get(8..)?,
+            5 => rest.get(4..)?,
+            _ => return None,
+        };
+        Some((number, rest))
+    }
+
+    /// Reads a field and gives what follows it.
+    #[inline(always)]
+    pub(super) fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+        let (tag, rest) = varint(bytes)?;
+        match tag & 7 {
+            2 => {
+                let (len, rest) = varint(rest)?;
+                let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+                *into = Raw::Bytes(value);
+                Some(rest)
+            }
+            0 => {
+                let (value, rest) = varint(rest)?;
+                *into = Raw::Varint(value);
+                Some(rest)
+            }
+            1 => {
+                let (value, rest) = rest.split_first_chunk()?;
+                *into = Raw::Fixed64(u64::from_le_bytes(*value));
+                Some(rest)
+            }
+            _ => {
+                let (value, rest) = rest.split_first_chunk()?;
+                *into = Raw::Fixed32(u32::from_le_bytes(*value));
+                Some(rest)
+            }
+        }
+    }
+}
+
+fn is_in_order(bytes: &[u8], message: &Message) -> Result<bool> {
+    let (mut rest, mut last) = (bytes, 0);
+    while !rest.is_empty() {
+        let Some((number, after)) = checked::skip(rest) else { return Err(defect(bytes)) };
+        if number <= last && (number < last || is_singular(message, last)) {
+            return Ok(false);
+        }
+        (rest, last) = (after, number);
+    }
+    Ok(true)
+}
+
+/// What is wrong with a message, said by the reader that says it everywhere else.
+#[cold]
+fn defect(bytes: &[u8]) -> Error {
+    let mut reader = Reader::new(bytes);
+    loop {
+        match reader.tag().and_then(|tag| tag.map(|tag| reader.skip(tag.wire_type)).transpose()) {
+            Ok(Some(())) => {}
+            Ok(None) => return mismatch("the message cannot be read"),
+            Err(error) => return error,
+        }
+    }
+}
+
+fn is_singular(message: &Message, number: u32) -> bool {
+    message.field(number).is_some_and(|field| field.ty.cardinality == Cardinality::One)
+}
+
+/// All fields of all parts, sorted by number, singular ones made one.
+///
+/// Takes 32 bytes for each field, and a field has at least two bytes, so sixteen times the message at most.
+#[cold]
+fn sorted<'de>(parts: &[&'de [u8]], message: &Message) -> Result<Cursor<'de>> {
+    let mut fields = Vec::new();
+    for part in parts {
+        let mut reader = Reader::new(part);
+        while let Some(tag) = reader.tag()? {
+            fields.push((tag.number, Raw::read(&mut reader, tag.wire_type)?));
+        }
+    }
+    fields.sort_by_key(|(number, _)| *number); // stable: elements of a list keep their order
+    let mut merged: Vec<(u32, Raw<'de>)> = Vec::with_capacity(fields.len());
+    let mut fields = fields.into_iter().peekable();
+    while let Some((number, first)) = fields.next() {
+        if !is_singular(message, number) {
+            merged.push((number, first));
+            continue;
+        }
+        let is_message =
+            message.field(number).is_some_and(|field| matches!(field.ty.scalar, Scalar::Message(_)));
+        let mut last = first;
+        let mut parts: Vec<&'de [u8]> = Vec::new();
+        while let Some((_, next)) = fields.next_if(|(following, _)| *following == number) {
+            if is_message {
+                parts.extend_from_slice(last.parts()?);
+            }
+            last = next;
+        }
+        if !parts.is_empty() {
+            parts.extend_from_slice(last.parts()?);
+            last = Raw::Parts(parts.into());
+        }
+        merged.push((number, last));
+    }
+    merged.reverse();
+    Ok(Cursor::Sorted(Box::new(Sorted(merged))))
+}
+
+#[cold]
+fn mismatch(why: &'static str) -> Error {
+    Error::malformed("protobuf field", 0, why)
+}

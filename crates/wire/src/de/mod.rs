@@ -1,0 +1,210 @@
+//! serde from protobuf: typed and dynamic values straight from the bytes of a message.
+//!
+//! Whoever holds a `k8s_openapi` type, a `DynamicObject` or a `serde_json::Value` reads it through serde, by JSON names
+//! and in JSON's forms. Protobuf has neither; the [schema table](crate::schema) supplies both, and [`Deserializer`]
+//! presents a message as if it were the JSON that Go would have written for it. There is no JSON in between: strings
+//! are borrowed from the bytes, and nothing is allocated but what the target itself keeps.
+//!
+//! # The same value as JSON
+//!
+//! *What is shown.* Go's protobuf writes every field that is no pointer, also when it is empty or zero, and JSON's
+//! `omitempty` leaves those out; the table says which. The other way round, JSON shows some fields that protobuf leaves
+//! out: a nil list without `omitempty` is `null`. A struct is never empty: it is shown as `{}`, unless its field is
+//! marked `omitzero` and it is zero, as `creationTimestamp` is.
+//!
+//! *Inlined messages.* `Volume` holds a message `VolumeSource` whose members JSON shows among the volume's own.
+//!
+//! *Special forms.* Some messages are not an object in JSON:
+//!
+//! | message | in protobuf | in JSON |
+//! |---|---|---|
+//! | `Time`, `MicroTime` | seconds and nanoseconds | RFC 3339 with no fraction, with six digits; the zero time is `null` |
+//! | `Duration` | nanoseconds | a string as Go prints it: `1h0m0s` |
+//! | `Quantity` | a message around a string | the string; absent is `"0"` |
+//! | `IntOrString` | a selector and both | the number or the string |
+//! | `RawExtension`, `FieldsV1`, `JSON` | JSON text | that JSON, embedded; nothing is `null`. An object in protobuf (`k8s\0…`) is shown as its JSON if the table has its kind |
+//! | `Verbs`, `ExtraValue` | a message around strings | the array; absent is `null` |
+//! | `JSONSchemaPropsOr…` | both alternatives | the one that is set |
+//! | bytes | bytes | base64 (raw to a target that asks serde for bytes) |
+//! | floats | IEEE 754 | a number; a whole one is an integer, as JSON text without a point would be |
+//!
+//! # What is accepted
+//!
+//! Everything protobuf allows, though Go writes less: fields in any order, repeated numbers packed or not, a singular
+//! field several times (the last one counts, messages are merged), map entries without key or value. A message that
+//! is not in order is sorted first, which allocates.
+//!
+//! Errors, on purpose: a time outside of the years 0 to 9999, which RFC 3339 cannot say; embedded text that is not
+//! JSON; an `IntOrString` that is neither. A quantity is passed on as it is: a Go server only ever writes canonical ones.
+//!
+//! Nesting is bounded by [`Limits::nesting_max`], and memory by the input: size hints are counted from elements that are
+//! really there.
+
+mod cursor;
+mod key;
+mod level;
+mod list;
+mod members;
+mod shape;
+mod value;
+
+use serde::de::{Deserialize, Visitor};
+use serde::forward_to_deserialize_any;
+
+use self::cursor::Raw;
+use self::level::{Level, What};
+use self::value::Value;
+use crate::error::{Error, Result};
+use crate::limits::{Limit, Limits};
+use crate::schema::{Message, Schema, Shape};
+
+/// Reads a message as `T`, which gets no apiVersion and kind and is spared fields that the table does not know.
+///
+/// # Errors
+/// If the bytes are not such a message, or do not fit `T`.
+pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8], message: &'static Message) -> Result<T> {
+    T::deserialize(Deserializer::new(bytes, message))
+}
+
+/// Whether a message is the zero value of its Go type, as `omitzero` asks.
+pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
+    shape::is_zero(&Deserializer::new(bytes, message).context, message, &Raw::Bytes(bytes))
+}
+
+/// A [`serde::Deserializer`] over the bytes of one message (without envelope).
+///
+/// ```
+/// use kube_wire::de::{Deserializer, UnknownFields};
+/// use kube_wire::schema::Schema;
+/// use serde::Deserialize;
+///
+/// let message = Schema::builtin().kind("v1", "ConfigMap").expect("a built-in kind");
+/// // metadata { name: "a" }, data { "k": "v" }
+/// let bytes = b"\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v";
+///
+/// let deserializer =
+///     Deserializer::new(bytes, message).type_meta("v1", "ConfigMap").unknown_fields(UnknownFields::Reject);
+/// let value = serde_json::Value::deserialize(deserializer)?;
+/// assert_eq!(
+///     value,
+///     serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}),
+/// );
+/// # Ok::<(), kube_wire::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Deserializer<'de> {
+    bytes: &'de [u8],
+    message: &'static Message,
+    context: Context<'de>,
+    object_bytes_max: usize,
+}
+
+/// What to do with a field that the schema table does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownFields {
+    /// Pass over it: a typed value has no place for it anyway.
+    #[default]
+    Skip,
+    /// [`Error::UnknownField`]: a dynamic value would lose it in a read-modify-write.
+    Reject,
+}
+
+/// What holds for the whole object.
+#[derive(Clone, Debug)]
+struct Context<'de> {
+    schema: &'static Schema,
+    unknown: UnknownFields,
+    nesting_max: u32,
+    /// apiVersion and kind, which stand in the envelope and not in the message. Empty ones are not shown.
+    api_version: &'de str,
+    kind: &'de str,
+}
+
+// === impl Deserializer ===
+
+impl<'de> Deserializer<'de> {
+    /// Over the bytes of `message`.
+    pub fn new(bytes: &'de [u8], message: &'static Message) -> Self {
+        let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::Skip, 0);
+        let context = Context { schema, unknown, nesting_max, api_version: "", kind: "" };
+        Self { bytes, message, context, object_bytes_max: 0 }.limits(Limits::DEFAULT)
+    }
+
+    /// Shows these as `apiVersion` and `kind`, before everything else; unless the kind has no such members
+    /// (`WatchEvent` has none).
+    #[must_use]
+    pub fn type_meta(mut self, api_version: &'de str, kind: &'de str) -> Self {
+        if self.message.type_meta {
+            (self.context.api_version, self.context.kind) = (api_version, kind);
+        }
+        self
+    }
+
+    /// What to do with fields that the table does not know. Default: [`UnknownFields::Skip`].
+    #[must_use]
+    pub fn unknown_fields(mut self, unknown: UnknownFields) -> Self {
+        self.context.unknown = unknown;
+        self
+    }
+
+    /// With other limits than the default ones.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.context.nesting_max = limits.nesting_max.try_into().unwrap_or(u32::MAX);
+        self.object_bytes_max = limits.object_bytes_max;
+        self
+    }
+
+    #[inline]
+    fn level(&self) -> Result<Level<'_, 'de>> {
+        let (found, allowed) = (self.bytes.len(), self.object_bytes_max);
+        if found > allowed {
+            return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
+        }
+        let what = match self.message.shape {
+            Shape::Object => What::Root(self.message),
+            _ => What::Message(self.message),
+        };
+        Ok(Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes)))
+    }
+}
+
+impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        Value(&mut self.level()?).deserialize_any(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        Value(&mut self.level()?).deserialize_option(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+        Value(&mut self.level()?).deserialize_newtype_struct(name, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        Value(&mut self.level()?).deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+// === impl Context ===
+
+impl<'de> Context<'de> {
+    /// For an object within the object.
+    fn within(&self, api_version: &'de str, kind: &'de str) -> Self {
+        Self { api_version, kind, ..self.clone() }
+    }
+}

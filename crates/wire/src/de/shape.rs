@@ -1,0 +1,229 @@
+//! Messages whose JSON is not an object of their fields: times, quantities, numbers that may be strings, JSON in JSON.
+//!
+//! [`resolve`] says what such a message is, without regard to who asks; the visitor is served elsewhere, so that this
+//! is compiled once.
+
+use super::Context;
+use super::cursor::{Cursor, Raw};
+use crate::error::{Error, Result};
+use crate::forms::duration::{self, DurationText};
+use crate::forms::time::{Instant, Precision, TimeText};
+use crate::proto::{Reader, Tag};
+use crate::schema::{Message, Scalar, Shape};
+
+/// What a message with a form of its own looks like.
+pub(super) enum Special<'de> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(&'de str),
+    Time(TimeText),
+    Duration(DurationText),
+    Json(&'de [u8]),
+    Message(&'static Message, Raw<'de>),
+    Root {
+        message: &'static Message,
+        raw: Raw<'de>,
+        api_version: &'de str,
+        kind: &'de str,
+    },
+    /// A list that this field of the message holds.
+    List {
+        number: u32,
+        scalar: Scalar,
+    },
+}
+
+/// What the first bytes of an object in protobuf are, where it stands for itself.
+const ENVELOPE: &[u8] = b"k8s\0";
+
+/// What a message with a shape of its own is.
+pub(super) fn resolve<'de>(
+    context: &Context<'_>,
+    message: &'static Message,
+    raw: &Raw<'de>,
+) -> Result<Special<'de>> {
+    match message.shape {
+        Shape::Object => Ok(Special::Message(message, raw.clone())),
+        Shape::Time => time(raw, Precision::Seconds),
+        Shape::MicroTime => time(raw, Precision::Micros),
+        Shape::Duration => Ok(Special::Duration(duration::format(last_varint(raw, 1)? as i64))),
+        Shape::Quantity => match last_bytes(raw, 1)? {
+            Some(text) => Ok(Special::Text(utf8(text)?)),
+            None => Ok(Special::Text("0")),
+        },
+        Shape::IntOrString => match last_varint(raw, 1)? {
+            0 => Ok(Special::Int(i64::from(last_varint(raw, 2)? as i32))),
+            1 => Ok(Special::Text(utf8(last_bytes(raw, 3)?.unwrap_or_default())?)),
+            _ => Err(Error::malformed("IntOrString", 0, "it is neither a number nor a string")),
+        },
+        Shape::RawJson => match last_bytes(raw, 1)? {
+            None | Some([]) => Ok(Special::Null),
+            Some(object) if object.starts_with(ENVELOPE) => envelope(context, &object[ENVELOPE.len()..]),
+            Some(json) => Ok(Special::Json(json)),
+        },
+        Shape::StringList => Ok(Special::List { number: 1, scalar: Scalar::String }),
+        Shape::SchemaOrBool => match alternative(context, message, raw, None, 2)? {
+            Special::Null => Ok(Special::Bool(last_varint(raw, 1)? != 0)),
+            schema => Ok(schema),
+        },
+        Shape::SchemaOrArray | Shape::SchemaOrStrings => alternative(context, message, raw, Some(2), 1),
+    }
+}
+
+/// Whether the message is `null` in JSON. What cannot be read is not, and gives its error when it is.
+pub(super) fn is_null(message: &Message, raw: &Raw<'_>) -> bool {
+    let lacks = |number| last_bytes(raw, number).is_ok_and(|found| found.is_none());
+    match message.shape {
+        Shape::Time => instant(raw, Precision::Seconds).is_ok_and(|instant| instant.is_none()),
+        Shape::MicroTime => instant(raw, Precision::Micros).is_ok_and(|instant| instant.is_none()),
+        Shape::RawJson => last_bytes(raw, 1).is_ok_and(|json| {
+            let json = json.unwrap_or_default().trim_ascii();
+            json.is_empty() || json == b"null"
+        }),
+        Shape::SchemaOrArray | Shape::SchemaOrStrings => lacks(1) && lacks(2),
+        Shape::Object
+        | Shape::Duration
+        | Shape::Quantity
+        | Shape::IntOrString
+        | Shape::StringList
+        | Shape::SchemaOrBool => false,
+    }
+}
+
+/// Whether a list that is a message is empty, as `omitempty` asks.
+pub(super) fn is_empty_list(raw: &Raw<'_>) -> bool {
+    last_bytes(raw, 1).is_ok_and(|found| found.is_none())
+}
+
+/// Whether the message is the zero value of its Go type, as `omitzero` asks.
+pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: &Raw<'_>) -> Result<bool> {
+    match message.shape {
+        Shape::Time | Shape::MicroTime => return Ok(is_null(message, raw)),
+        Shape::Quantity => return Ok(matches!(last_bytes(raw, 1)?, None | Some(b"0"))),
+        _ => {}
+    }
+    let mut cursor = Cursor::open(raw, message)?;
+    let mut raw = Raw::NOTHING;
+    loop {
+        let number = cursor.peek();
+        if !cursor.next(&mut raw) {
+            break;
+        }
+        let Some(field) = message.field(number) else { continue };
+        let zero = !field.pointer
+            && match field.ty.message(context.schema) {
+                // A message within is part of the struct: Go's structs are finite, so this ends.
+                Some(inner) if field.ty.cardinality == crate::schema::Cardinality::One => {
+                    is_zero(context, inner, &raw)?
+                }
+                Some(_) => false,
+                None => field.ty.cardinality == crate::schema::Cardinality::One && raw.is_zero(),
+            };
+        if !zero {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn time<'de>(raw: &Raw<'de>, precision: Precision) -> Result<Special<'de>> {
+    match instant(raw, precision)? {
+        None => Ok(Special::Null),
+        Some(instant) => match instant.format(precision) {
+            Some(text) => Ok(Special::Time(text)),
+            None => Err(Error::malformed("time", 0, "the year is not between 0 and 9999")),
+        },
+    }
+}
+
+/// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
+fn instant(raw: &Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
+    let parts = raw.parts()?;
+    if parts.iter().all(|part| part.is_empty()) {
+        return Ok(None);
+    }
+    let (mut seconds, mut nanos) = (0, 0);
+    for part in parts {
+        let mut reader = Reader::new(part);
+        while let Some(tag) = reader.tag()? {
+            match tag.number {
+                1 => seconds = reader.expect_varint(tag)? as i64,
+                2 => nanos = reader.expect_varint(tag)? as i32,
+                _ => reader.skip(tag.wire_type)?,
+            }
+        }
+    }
+    let instant = Instant::from_proto(seconds, nanos, precision);
+    Ok((instant != Instant::ZERO).then_some(instant))
+}
+
+/// A message that holds either a list or another message, or nothing.
+fn alternative<'de>(
+    context: &Context<'_>,
+    message: &'static Message,
+    raw: &Raw<'de>,
+    list: Option<u32>,
+    single: u32,
+) -> Result<Special<'de>> {
+    let mut cursor = Cursor::open(raw, message)?;
+    let mut found = Special::Null;
+    let mut raw = Raw::NOTHING;
+    loop {
+        let number = cursor.peek();
+        if !cursor.next(&mut raw) {
+            break;
+        }
+        let Some(field) = message.field(number) else { continue };
+        if Some(number) == list {
+            return Ok(Special::List { number, scalar: field.ty.scalar });
+        }
+        if number == single
+            && let Some(message) = field.ty.message(context.schema)
+        {
+            found = Special::Message(message, std::mem::replace(&mut raw, Raw::NOTHING));
+        }
+    }
+    Ok(found)
+}
+
+/// An object in protobuf inside of another: `Unknown{typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2}`.
+fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'de>> {
+    let unknown = Raw::Bytes(unknown);
+    let type_meta = Raw::Bytes(last_bytes(&unknown, 1)?.unwrap_or_default());
+    let api_version = utf8(last_bytes(&type_meta, 1)?.unwrap_or_default())?;
+    let kind = utf8(last_bytes(&type_meta, 2)?.unwrap_or_default())?;
+    let Some(message) = context.schema.kind(api_version, kind) else {
+        return Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
+    };
+    let raw = Raw::Bytes(last_bytes(&unknown, 2)?.unwrap_or_default());
+    Ok(Special::Root { message, raw, api_version, kind })
+}
+
+/// The last field with this number, if there is one.
+fn last<'de>(raw: &Raw<'de>, wanted: u32) -> Result<Option<Raw<'de>>> {
+    let mut last = None;
+    for part in raw.parts()? {
+        let mut reader = Reader::new(part);
+        while let Some(Tag { number, wire_type }) = reader.tag()? {
+            if number == wanted {
+                last = Some(Raw::read(&mut reader, wire_type)?);
+            } else {
+                reader.skip(wire_type)?;
+            }
+        }
+    }
+    Ok(last)
+}
+
+fn last_bytes<'de>(raw: &Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
+    last(raw, wanted)?.map(|raw| raw.bytes()).transpose()
+}
+
+fn last_varint(raw: &Raw<'_>, wanted: u32) -> Result<u64> {
+    last(raw, wanted)?.map_or(Ok(0), |raw| raw.varint())
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| Error::malformed("protobuf field", 0, "string is not UTF-8"))
+}

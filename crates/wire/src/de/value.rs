@@ -1,0 +1,220 @@
+//! One value as serde takes it. The table knows every type, so the deserializer is self-describing: what a visitor asks
+//! for is only a hint, and `serde_json::Value` or a flattened struct is served as well as a typed one.
+//!
+//! There is one deserializer type for everything below the top, so that each target type is compiled once.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
+use serde::de::{Deserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::cursor::Raw;
+use super::level::{Level, TypeMeta, What, enter};
+use super::list::Elements;
+use super::members::{Entries, Members};
+use super::shape::{self, Special};
+use crate::error::{Error, Result};
+use crate::proto::Reader;
+use crate::schema::{Message, Scalar, Shape};
+
+/// The next value of a level.
+pub(super) struct Value<'a, 'c, 'de>(pub(super) &'a mut Level<'c, 'de>);
+
+/// The name by which serde_json asks for JSON text as it is.
+const RAW_VALUE: &str = "$serde_json::private::RawValue";
+
+// === impl Value ===
+
+impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
+    #[inline]
+    fn is_null(&self) -> bool {
+        match self.0.what {
+            What::Null => true,
+            What::Message(message) => message.shape != Shape::Object && shape::is_null(message, &self.0.raw),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn fields(self, message: &'static Message, type_meta: TypeMeta) -> Result<Members<'a, 'c, 'de>> {
+        let level = self.0;
+        Level::open(level.context, level.value_depth, message, &level.raw, type_meta).map(Members::Fields)
+    }
+
+    fn entries(self, number: u32, scalar: Scalar) -> Result<Members<'a, 'c, 'de>> {
+        let depth = enter(self.0.context, self.0.value_depth)?;
+        Ok(Members::Entries(Entries { level: self.0, depth, number, scalar, started: false }))
+    }
+
+    fn elements(self, number: u32, scalar: Scalar) -> Result<Elements<'a, 'c, 'de>> {
+        let depth = enter(self.0.context, self.0.value_depth)?;
+        let what = What::single(self.0.context, scalar);
+        let (started, packed) = (false, Reader::new(&[]));
+        Ok(Elements { level: self.0, depth, number, scalar, what, started, packed })
+    }
+
+    fn special<V: Visitor<'de>>(self, message: &'static Message, visitor: V) -> Result<V::Value> {
+        let level = self.0;
+        let context = level.context;
+        match shape::resolve(context, message, &level.raw)? {
+            Special::Null => visitor.visit_unit(),
+            Special::Bool(value) => visitor.visit_bool(value),
+            Special::Int(value) => visitor.visit_i64(value),
+            Special::Text(text) => visitor.visit_borrowed_str(text),
+            Special::Time(text) => visitor.visit_str(text.as_str()),
+            Special::Duration(text) => visitor.visit_str(text.as_str()),
+            Special::Json(json) => embedded(json, |deserializer| deserializer.deserialize_any(visitor)),
+            Special::Message(message, raw) => {
+                level.what = What::Message(message);
+                level.raw = raw;
+                Value(level).deserialize_any(visitor)
+            }
+            Special::Root { message, raw, api_version, kind } => {
+                let context = context.within(api_version, kind);
+                let mut inner = Level::of(&context, message, What::Root(message), raw);
+                inner.value_depth = level.value_depth;
+                Value(&mut inner).deserialize_any(visitor)
+            }
+            Special::List { number, scalar } => {
+                let mut inner = Level::open(context, level.value_depth, message, &level.raw, TypeMeta::Done)?;
+                inner.seek(number);
+                let mut elements = Value(&mut inner).elements(number, scalar)?;
+                elements.depth -= 1; // the message is no object in JSON, and so no level of its own
+                elements.started = true;
+                visitor.visit_seq(elements)
+            }
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
+    type Error = Error;
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::Scalar(scalar) => visit_scalar(scalar, &self.0.raw, visitor),
+            What::Message(message) if message.shape == Shape::Object => {
+                visitor.visit_map(self.fields(message, TypeMeta::Done)?)
+            }
+            What::Message(message) => self.special(message, visitor),
+            What::List(number, scalar) => visitor.visit_seq(self.elements(number, scalar)?),
+            What::Map(number, scalar) => visitor.visit_map(self.entries(number, scalar)?),
+            What::Root(message) => visitor.visit_map(self.fields(message, TypeMeta::ApiVersion)?),
+            What::Null => visitor.visit_unit(),
+        }
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+        if name == RAW_VALUE
+            && let What::Message(message) = self.0.what
+            && let Special::Json(json) = shape::resolve(self.0.context, message, &self.0.raw)?
+        {
+            return embedded(json, |deserializer| deserializer.deserialize_newtype_struct(name, visitor));
+        }
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        match self.0.what {
+            What::Scalar(Scalar::String) => {
+                visitor.visit_enum(BorrowedStrDeserializer::<Error>::new(self.0.raw.str()?))
+            }
+            What::Message(message) if message.shape == Shape::Object => {
+                visitor.visit_enum(MapAccessDeserializer::new(self.fields(message, TypeMeta::Done)?))
+            }
+            What::Message(message) => match shape::resolve(self.0.context, message, &self.0.raw)? {
+                Special::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
+                Special::Json(json) => {
+                    embedded(json, |deserializer| deserializer.deserialize_enum(name, variants, visitor))
+                }
+                _ => Err(Error::Value(format!("{} cannot be read as enum {name}", message.name))),
+            },
+            _ => Err(Error::Value(format!("this field cannot be read as enum {name}"))),
+        }
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::Scalar(Scalar::Bytes) => visitor.visit_borrowed_bytes(self.0.raw.bytes()?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string unit unit_struct seq tuple tuple_struct map
+        struct identifier
+    }
+}
+
+#[inline]
+fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: &Raw<'de>, visitor: V) -> Result<V::Value> {
+    match scalar {
+        Scalar::String => visitor.visit_borrowed_str(raw.str()?),
+        Scalar::Bool => visitor.visit_bool(raw.varint()? != 0),
+        Scalar::Int32 => visitor.visit_i64(i64::from(raw.varint()? as i32)),
+        Scalar::Int64 => visitor.visit_i64(raw.varint()? as i64),
+        Scalar::Uint32 => visitor.visit_u64(u64::from(raw.varint()? as u32)),
+        Scalar::Uint64 => visitor.visit_u64(raw.varint()?),
+        Scalar::Float | Scalar::Double => visit_float(float(raw)?, visitor),
+        Scalar::Bytes => visitor.visit_string(STANDARD.encode(raw.bytes()?)),
+        Scalar::Message(_) => Err(Error::Value("a message where none was expected".to_owned())),
+    }
+}
+
+fn float(raw: &Raw<'_>) -> Result<f64> {
+    match *raw {
+        Raw::Fixed64(bits) => Ok(f64::from_bits(bits)),
+        // Go prints a float with the digits it needs; the shortest decimal text is what JSON would have carried.
+        Raw::Fixed32(bits) => {
+            let value = f32::from_bits(bits);
+            Ok(value.to_string().parse().unwrap_or(f64::from(value)))
+        }
+        _ => Err(Error::malformed("protobuf field", 0, "a float was expected")),
+    }
+}
+
+/// JSON as Go writes it has no point in whole numbers, so they are integers to whoever reads it.
+fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value> {
+    const WHOLE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    let negative_zero = value == 0.0 && value.is_sign_negative();
+    if value.trunc() == value && WHOLE.contains(&value) && !negative_zero {
+        match value {
+            0.0.. => visitor.visit_u64(value as u64),
+            _ => visitor.visit_i64(value as i64),
+        }
+    } else {
+        visitor.visit_f64(value)
+    }
+}
+
+/// Hands JSON text over to serde_json.
+fn embedded<'de, T>(
+    json: &'de [u8],
+    read: impl FnOnce(&mut serde_json::Deserializer<serde_json::de::SliceRead<'de>>) -> serde_json::Result<T>,
+) -> Result<T> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    read(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| Error::Value(format!("embedded JSON: {error}")))
+}

@@ -1,0 +1,104 @@
+//! The envelope of Kubernetes' protobuf: four magic bytes and a message that says what is inside.
+//!
+//! Protobuf messages do not name their type, so the API wraps each object in `Unknown { typeMeta = 1, raw = 2 }` behind
+//! `k8s\0`. The type is read here once; the raw part is what the rest of this crate calls an object's bytes.
+
+use crate::error::{Error, Result};
+use crate::proto::{Reader, WireType, Writer, varint_len};
+
+/// The first bytes of every Kubernetes protobuf body.
+pub const MAGIC: [u8; 4] = *b"k8s\0";
+
+/// An opened envelope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    /// apiVersion of what is inside.
+    pub api_version: &'a str,
+    /// kind of what is inside.
+    pub kind: &'a str,
+    /// The message inside.
+    pub raw: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Opens an envelope.
+    ///
+    /// # Errors
+    /// If the magic bytes are missing, the message is malformed, or its content is encoded in a way of its own.
+    pub fn open(bytes: &'a [u8]) -> Result<Self> {
+        let Some(message) = bytes.strip_prefix(&MAGIC) else {
+            return Err(Error::malformed("protobuf envelope", 0, "it does not begin with `k8s\\0`"));
+        };
+        let mut envelope = Self::default();
+        let mut reader = Reader::new(message);
+        while let Some(tag) = reader.tag()? {
+            match tag.number {
+                TYPE_META => {
+                    (envelope.api_version, envelope.kind) = type_meta(reader.expect_bytes(tag)?)?;
+                }
+                RAW => envelope.raw = reader.expect_bytes(tag)?,
+                CONTENT_ENCODING if !reader.expect_bytes(tag)?.is_empty() => {
+                    let at = MAGIC.len() + reader.position();
+                    return Err(Error::malformed("protobuf envelope", at, "its content is encoded"));
+                }
+                CONTENT_ENCODING => {}
+                _ => reader.skip(tag.wire_type)?,
+            }
+        }
+        Ok(envelope)
+    }
+
+    /// Appends the envelope to `out`, as a Kubernetes server writes it.
+    pub fn seal(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&MAGIC);
+        let string = |len: usize| 1 + varint_len(len as u64) + len;
+        let mut writer = Writer::new(out);
+        writer.tag(TYPE_META, WireType::Len);
+        writer.varint((string(self.api_version.len()) + string(self.kind.len())) as u64);
+        writer.bytes_field(1, self.api_version.as_bytes());
+        writer.bytes_field(2, self.kind.as_bytes());
+        writer.bytes_field(RAW, self.raw);
+        writer.bytes_field(CONTENT_ENCODING, b"");
+        writer.bytes_field(CONTENT_TYPE, b"");
+    }
+}
+
+pub(crate) const TYPE_META: u32 = 1;
+pub(crate) const RAW: u32 = 2;
+const CONTENT_ENCODING: u32 = 3;
+const CONTENT_TYPE: u32 = 4;
+
+/// apiVersion and kind from a `TypeMeta` message.
+pub(crate) fn type_meta(bytes: &[u8]) -> Result<(&str, &str)> {
+    let (mut api_version, mut kind) = ("", "");
+    let mut reader = Reader::new(bytes);
+    while let Some(tag) = reader.tag()? {
+        match tag.number {
+            1 => api_version = reader.expect_string(tag)?,
+            2 => kind = reader.expect_string(tag)?,
+            _ => reader.skip(tag.wire_type)?,
+        }
+    }
+    Ok((api_version, kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_can_be_opened() {
+        let envelope = Envelope { api_version: "apps/v1", kind: "Deployment", raw: b"\x0a\x00" };
+        let mut out = Vec::new();
+        envelope.seal(&mut out);
+        assert_eq!(Envelope::open(&out), Ok(envelope));
+    }
+
+    #[test]
+    fn an_envelope_without_magic_or_with_an_encoding_is_refused() {
+        assert!(Envelope::open(b"{}").unwrap_err().to_string().contains("k8s"));
+        let mut out = MAGIC.to_vec();
+        Writer::new(&mut out).bytes_field(CONTENT_ENCODING, b"gzip");
+        assert!(Envelope::open(&out).unwrap_err().to_string().contains("encoded"));
+    }
+}

@@ -1,0 +1,107 @@
+//! The crate's one error: what was being read, where it went wrong, and which limit it broke.
+
+use crate::limits::Limit;
+
+/// Result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why bytes could not be read or written.
+///
+/// An error about an object is that object's alone: framing errors end a stream (the next frame cannot be found), all
+/// others leave it readable. [`Error::is_fatal`] tells them apart.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes are not what they should be.
+    #[error("malformed {what} at byte {at}: {why}")]
+    Malformed {
+        /// What was being read, e.g. `protobuf message`.
+        what: &'static str,
+        /// Offset in the bytes that were being read.
+        at: usize,
+        /// What is wrong there.
+        why: &'static str,
+    },
+    /// The bytes end too early.
+    #[error("the {what} ends too early, after {at} bytes")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+        /// How many bytes there were.
+        at: usize,
+    },
+    /// A limit was exceeded.
+    #[error("{limit} exceeded: found {found}, allowed {allowed} (raise `Limits::{field}` if this is legitimate)", field = limit.field())]
+    Limit {
+        /// Which limit.
+        limit: Limit,
+        /// What was found (at least this much).
+        found: usize,
+        /// What is allowed.
+        allowed: usize,
+    },
+    /// The stream cannot be read on: its framing is lost.
+    #[error("the stream cannot be read on: {0}")]
+    Framing(#[source] Box<Error>),
+    /// The schema table has no entry for a kind, so its protobuf bytes cannot be read by name.
+    #[error("no protobuf schema for {kind} in {api_version}; ask the server for JSON")]
+    UnknownKind {
+        /// apiVersion of the object.
+        api_version: String,
+        /// kind of the object.
+        kind: String,
+    },
+    /// A protobuf field that the schema table does not know: reading it dynamically would lose it.
+    #[error(
+        "field {number} of {message} is newer than the schema table (Kubernetes {table}); ask for JSON, or decode lossily"
+    )]
+    UnknownField {
+        /// The protobuf message.
+        message: &'static str,
+        /// The field's number.
+        number: u32,
+        /// The table's Kubernetes version.
+        table: &'static str,
+    },
+    /// A field path does not parse, or does not fit the kind.
+    #[error("field path `{path}`: {why}")]
+    Path {
+        /// The path as given.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The value does not fit the type that was asked for (or cannot be written as the message).
+    #[error("{0}")]
+    Value(String),
+}
+
+impl Error {
+    pub(crate) const fn malformed(what: &'static str, at: usize, why: &'static str) -> Self {
+        Self::Malformed { what, at, why }
+    }
+
+    pub(crate) fn framing(self) -> Self {
+        match self {
+            Self::Framing(_) => self,
+            other => Self::Framing(Box::new(other)),
+        }
+    }
+
+    /// Whether the stream the error came from is lost. Otherwise only one object is.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Framing(_))
+    }
+}
+
+impl serde::de::Error for Error {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self::Value(message.to_string())
+    }
+}
+
+impl serde::ser::Error for Error {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self::Value(message.to_string())
+    }
+}

@@ -1,0 +1,96 @@
+//! The items of a list, in either encoding.
+
+use bytes::Bytes;
+
+use super::ListHead;
+use super::proto::ListItems;
+use crate::error::Result;
+use crate::json;
+use crate::object::{ObjectReader, RawObject};
+use crate::{Encoding, TypeMeta};
+
+/// Reads the items of a list from its body, over any chunking, without ever holding the body.
+///
+/// ```
+/// use kube_wire::{Encoding, Limits, ListDecoder, ObjectReader, Projection};
+///
+/// let reader = ObjectReader::new(Projection::default(), Limits::default());
+/// let mut list = ListDecoder::new(Encoding::Json, reader);
+/// list.push(r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":["#.into());
+/// assert!(list.next_item().is_none());
+/// list.push(r#"{"metadata":{"name":"web"}},{"metadata":{"name":"db"}}]}"#.into());
+/// assert_eq!(list.next_item().unwrap()?.head().name(), "web");
+/// assert_eq!(list.next_item().unwrap()?.type_meta().to_string(), "v1/Pod");
+/// assert!(list.next_item().is_none());
+/// assert_eq!(list.finish()?.resource_version, "7");
+/// # Ok::<(), kube_wire::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ListDecoder {
+    reader: ObjectReader,
+    items: Items,
+    /// The items' type as the list's own kind says it, once that is known.
+    item_type: Option<TypeMeta>,
+}
+
+#[derive(Debug)]
+enum Items {
+    Json(json::ListBody),
+    Protobuf(ListItems),
+}
+
+impl ListDecoder {
+    /// A decoder for a body in this encoding, whose items are read by `reader`.
+    pub fn new(encoding: Encoding, reader: ObjectReader) -> Self {
+        let items = match encoding {
+            Encoding::Json => Items::Json(json::ListBody::new(reader.limits())),
+            Encoding::Protobuf => Items::Protobuf(ListItems::new(reader.limits())),
+        };
+        Self { reader, items, item_type: None }
+    }
+
+    /// Adds a chunk of the body. Read all items that are there before adding the next.
+    pub fn push(&mut self, chunk: Bytes) {
+        match &mut self.items {
+            Items::Json(body) => body.push(chunk),
+            Items::Protobuf(items) => items.push(chunk),
+        }
+    }
+
+    /// The next item, or `None` until there is one.
+    ///
+    /// # Errors
+    /// About one item, unless [`Error::is_fatal`](crate::Error::is_fatal) says that the rest cannot be read.
+    pub fn next_item(&mut self) -> Option<Result<RawObject>> {
+        let Self { reader, items, item_type } = self;
+        let (encoding, item) = match items {
+            Items::Json(body) => (Encoding::Json, body.next()?),
+            Items::Protobuf(items) => (Encoding::Protobuf, items.next()?),
+        };
+        Some(item.and_then(|(head, bytes)| {
+            if item_type.is_none() {
+                *item_type = TypeMeta::new(&head.api_version, &head.kind).item_of_list();
+            }
+            reader.read(bytes, encoding, item_type.as_ref())
+        }))
+    }
+
+    /// What is known of the list so far. Complete only at the end: JSON may put it behind the items.
+    pub fn head(&self) -> &ListHead {
+        match &self.items {
+            Items::Json(body) => body.head(),
+            Items::Protobuf(items) => &items.head,
+        }
+    }
+
+    /// The body has ended: the list's head.
+    ///
+    /// # Errors
+    /// If it ended too early.
+    pub fn finish(self) -> Result<ListHead> {
+        match self.items {
+            Items::Json(body) => body.finish(),
+            Items::Protobuf(items) => items.finish(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Labels, read from the bytes as they are iterated.
+
+use std::borrow::Cow;
+
+use crate::Encoding;
+use crate::json;
+use crate::proto::Reader;
+
+/// The labels of an object, in the order of its bytes.
+#[derive(Clone, Debug)]
+pub struct Labels<'a>(Inner<'a>);
+
+#[derive(Clone, Debug)]
+enum Inner<'a> {
+    Json(json::Members<'a>),
+    Protobuf(Reader<'a>),
+}
+
+/// Field of `ObjectMeta` that holds the labels.
+pub(super) const LABELS: u32 = 11;
+
+impl<'a> Labels<'a> {
+    pub(super) fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
+        Self(match encoding {
+            Encoding::Json => Inner::Json(json::Members::new(bytes)),
+            Encoding::Protobuf => Inner::Protobuf(Reader::new(bytes)),
+        })
+    }
+
+    /// The value of one label.
+    pub fn get(&self, key: &str) -> Option<Cow<'a, str>> {
+        self.clone().find(|(k, _)| k == key).map(|(_, value)| value)
+    }
+}
+
+impl<'a> Iterator for Labels<'a> {
+    type Item = (Cow<'a, str>, Cow<'a, str>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Malformed labels were an error when the object was read; here they end the iteration.
+        match &mut self.0 {
+            Inner::Json(members) => {
+                let (key, value) = members.next()?.ok()?;
+                Some((key, value.as_string().ok()??))
+            }
+            Inner::Protobuf(reader) => loop {
+                let tag = reader.tag().ok()??;
+                if tag.number != LABELS {
+                    reader.skip(tag.wire_type).ok()?;
+                    continue;
+                }
+                let (key, value) = map_entry(reader.expect_bytes(tag).ok()?).ok()?;
+                return Some((Cow::Borrowed(key), Cow::Borrowed(value)));
+            },
+        }
+    }
+}
+
+/// Key and value of an entry of a `map<string, string>`.
+pub(crate) fn map_entry(entry: &[u8]) -> crate::Result<(&str, &str)> {
+    let mut reader = Reader::new(entry);
+    let (mut key, mut value) = ("", "");
+    while let Some(tag) = reader.tag()? {
+        match tag.number {
+            1 => key = reader.expect_string(tag)?,
+            2 => value = reader.expect_string(tag)?,
+            _ => reader.skip(tag.wire_type)?,
+        }
+    }
+    Ok((key, value))
+}

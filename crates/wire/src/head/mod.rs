@@ -1,0 +1,138 @@
+//! The head of an object: what a cache has to know of it, read without decoding the rest.
+//!
+//! A head is a view. Reading an object notes *where* in its bytes the name, the uid, the labels and so on stand
+//! ([`Spans`]), and [`Head`] reads them from there when asked: no string is copied, and an object that nobody asks about
+//! costs a few integers.
+
+pub(crate) mod json;
+mod labels;
+mod owners;
+pub(crate) mod proto;
+
+pub use labels::Labels;
+pub use owners::{OwnerReference, Owners};
+
+use crate::{Encoding, TypeMeta};
+
+/// Annotation of the bookmark that ends a watch-list's initial events.
+pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// A part of an object's kept bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// Where the parts of a head stand in the kept bytes. Empty spans mean absent (Kubernetes knows no difference).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spans {
+    /// Content of the strings, without quotes; free of escapes (a JSON name that needs one is malformed).
+    pub(crate) namespace: Span,
+    pub(crate) name: Span,
+    pub(crate) uid: Span,
+    pub(crate) resource_version: Span,
+    /// JSON: the object `{…}`. Protobuf: from the first entry (tag included) to the end of the last one.
+    pub(crate) labels: Span,
+    /// JSON: the array `[…]`. Protobuf: from the first entry (tag included) to the end of the last one.
+    pub(crate) owners: Span,
+    pub(crate) generation: i64,
+    pub(crate) deleting: bool,
+    pub(crate) initial_events_end: bool,
+}
+
+/// What is known of an object without decoding it. Made by [`RawObject::head`](crate::RawObject::head).
+#[derive(Clone, Copy)]
+pub struct Head<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) encoding: Encoding,
+    pub(crate) type_meta: &'a TypeMeta,
+    pub(crate) spans: &'a Spans,
+}
+
+// === impl Span ===
+
+impl Span {
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        // Kept bytes are at most `Limits::object_bytes_max`; a limit above 4 GiB is clamped where objects are read.
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+// === impl Head ===
+
+impl<'a> Head<'a> {
+    /// The namespace; empty for a cluster-scoped object.
+    pub fn namespace(&self) -> &'a str {
+        self.text(self.spans.namespace)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &'a str {
+        self.text(self.spans.name)
+    }
+
+    /// The uid; empty if the server gave none.
+    pub fn uid(&self) -> &'a str {
+        self.text(self.spans.uid)
+    }
+
+    /// The resourceVersion; empty if the server gave none.
+    pub fn resource_version(&self) -> &'a str {
+        self.text(self.spans.resource_version)
+    }
+
+    /// The generation; 0 if the kind has none.
+    pub fn generation(&self) -> i64 {
+        self.spans.generation
+    }
+
+    /// apiVersion and kind.
+    pub fn type_meta(&self) -> &'a TypeMeta {
+        self.type_meta
+    }
+
+    /// Whether deletionTimestamp is set.
+    pub fn is_deleting(&self) -> bool {
+        self.spans.deleting
+    }
+
+    /// Whether the object is the bookmark that ends a watch-list's initial events.
+    pub fn is_initial_events_end(&self) -> bool {
+        self.spans.initial_events_end
+    }
+
+    /// The labels, in the order of the bytes.
+    pub fn labels(&self) -> Labels<'a> {
+        Labels::new(self.spans.labels.of(self.bytes), self.encoding)
+    }
+
+    /// The owner references.
+    pub fn owners(&self) -> Owners<'a> {
+        Owners::new(self.spans.owners.of(self.bytes), self.encoding)
+    }
+
+    fn text(&self, span: Span) -> &'a str {
+        // The spans were checked to be UTF-8 when the object was read.
+        std::str::from_utf8(span.of(self.bytes)).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Head<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Head")
+            .field("type", self.type_meta)
+            .field("namespace", &self.namespace())
+            .field("name", &self.name())
+            .field("uid", &self.uid())
+            .field("resource_version", &self.resource_version())
+            .field("generation", &self.generation())
+            .field("deleting", &self.is_deleting())
+            .field("labels", &self.labels().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,200 @@
+//! Finds the end of one JSON value in text that comes in pieces.
+//!
+//! The state between two pieces is small: which brackets are open, and whether the text broke off in a string or behind a
+//! backslash. Every skip in this crate is this one loop, so that what counts as a value is the same everywhere.
+
+use super::WHAT;
+use super::skip::{self, Class, Unended, class};
+use crate::error::{Error, Result};
+use crate::limits::Limit;
+
+/// How deep brackets are checked to pair up by kind. Deeper ones are counted only.
+pub(super) const NESTING_CEILING: usize = 512;
+
+/// Looks for the end of one value.
+#[derive(Clone, Debug)]
+pub(crate) struct Finder {
+    place: Place,
+    /// Open brackets, those around the value counted.
+    depth: usize,
+    /// Open brackets around the value.
+    outer: usize,
+    nesting_max: usize,
+    /// A bit for each open bracket, up to the ceiling: set for `{`.
+    braces: [u64; NESTING_CEILING / 64],
+    /// Bytes of earlier pieces.
+    seen: usize,
+}
+
+/// Where the last piece broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In front of the value.
+    Before,
+    /// Between tokens, brackets being open; or in a scalar there.
+    Inside,
+    /// In a string.
+    String,
+    /// In a string, right behind a backslash.
+    Escape,
+    /// In a number or literal that is the value itself.
+    Scalar,
+}
+
+// === impl Finder ===
+
+impl Finder {
+    /// Looks for the end of a value nested at most `nesting_max` deep. Nothing is kept for a level, so framing, which wants
+    /// to come behind any object, may allow `usize::MAX`.
+    #[inline]
+    pub(crate) fn new(nesting_max: usize) -> Self {
+        Self::nested(nesting_max, 0)
+    }
+
+    /// The same for a value that itself stands `outer` levels deep, which count.
+    #[inline]
+    pub(super) fn nested(nesting_max: usize, outer: usize) -> Self {
+        Self {
+            place: Place::Before,
+            depth: outer,
+            outer,
+            nesting_max,
+            braces: [0; NESTING_CEILING / 64],
+            seen: 0,
+        }
+    }
+
+    /// Takes the next piece. Gives the offset in it just past the value, once that ends. A number or literal that is the
+    /// whole value ends with the first byte that cannot belong to it, so it needs that byte.
+    ///
+    /// # Errors
+    /// If brackets don't pair up, or are nested too deep. The finder is of no use afterwards.
+    #[inline]
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Option<usize>> {
+        self.scan(piece, |_, _| Ok(()))
+    }
+
+    /// As [`push`](Self::push), calling `on_space(start, end)` for each run of white space between the value's tokens
+    /// (twice in a row for one that is split between pieces).
+    #[inline]
+    pub(super) fn scan(
+        &mut self,
+        piece: &[u8],
+        mut on_space: impl FnMut(usize, usize) -> Result<()>,
+    ) -> Result<Option<usize>> {
+        let mut at = match self.place {
+            Place::Escape if piece.is_empty() => return Ok(None),
+            Place::Escape => 1,
+            _ => 0,
+        };
+        if matches!(self.place, Place::String | Place::Escape) {
+            match self.string(piece, at)? {
+                Some(end) if self.depth == self.outer => return Ok(Some(end)),
+                Some(end) => at = end,
+                None => return Ok(None),
+            }
+        }
+        if self.place == Place::Before {
+            at = skip::space(piece, at);
+            if piece.get(at).is_some_and(|&byte| class(byte) == Class::Scalar) {
+                self.place = Place::Scalar;
+            }
+        }
+        if self.place == Place::Scalar {
+            let end = skip::scalar(piece, at);
+            if end < piece.len() {
+                return Ok(Some(end));
+            }
+            self.seen += piece.len();
+            return Ok(None);
+        }
+        while let Some(&byte) = piece.get(at) {
+            match class(byte) {
+                Class::Scalar => at += 1,
+                Class::Separator if self.depth > self.outer => at += 1,
+                Class::Separator => return Err(self.malformed(at, "a value was expected")),
+                Class::Quote => match self.string(piece, at + 1)? {
+                    Some(end) if self.depth == self.outer => return Ok(Some(end)),
+                    Some(end) => at = end,
+                    None => return Ok(None),
+                },
+                Class::Open => {
+                    self.open(byte)?;
+                    at += 1;
+                }
+                Class::Close => {
+                    self.close(byte, at)?;
+                    at += 1;
+                    if self.depth == self.outer {
+                        return Ok(Some(at));
+                    }
+                }
+                Class::Space => {
+                    let end = skip::space(piece, at);
+                    on_space(at, end)?;
+                    at = end;
+                }
+            }
+        }
+        self.seen += piece.len();
+        Ok(None)
+    }
+
+    /// Whether the text so far breaks off in a string.
+    pub(super) fn is_in_string(&self) -> bool {
+        matches!(self.place, Place::String | Place::Escape)
+    }
+
+    /// The end of the string whose content goes on at `at`, or `None` if it doesn't end in this piece.
+    #[inline]
+    fn string(&mut self, piece: &[u8], at: usize) -> Result<Option<usize>> {
+        match skip::string(piece, at) {
+            Ok(end) => {
+                self.place = Place::Inside;
+                Ok(Some(end))
+            }
+            Err(unended) => {
+                self.place = match unended {
+                    Unended::String => Place::String,
+                    Unended::Escape => Place::Escape,
+                };
+                self.seen += piece.len();
+                Ok(None)
+            }
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, byte: u8) -> Result<()> {
+        if self.depth >= self.nesting_max {
+            let (limit, allowed) = (Limit::Nesting, self.nesting_max);
+            return Err(Error::Limit { limit, found: self.depth + 1, allowed });
+        }
+        if let Some(word) = self.braces.get_mut(self.depth / 64) {
+            let bit = 1 << (self.depth % 64);
+            *word = if byte == b'{' { *word | bit } else { *word & !bit };
+        }
+        self.depth += 1;
+        self.place = Place::Inside;
+        Ok(())
+    }
+
+    #[inline]
+    fn close(&mut self, byte: u8, at: usize) -> Result<()> {
+        if self.depth == self.outer {
+            return Err(self.malformed(at, "a value was expected"));
+        }
+        let depth = self.depth - 1;
+        let is_brace = |word: &u64| word >> (depth % 64) & 1 == 1;
+        if self.braces.get(depth / 64).map(is_brace).is_some_and(|brace| brace != (byte == b'}')) {
+            return Err(self.malformed(at, "brackets don't pair up"));
+        }
+        self.depth = depth;
+        Ok(())
+    }
+
+    #[cold]
+    fn malformed(&self, at: usize, why: &'static str) -> Error {
+        Error::malformed(WHAT, self.seen + at, why)
+    }
+}

@@ -1,0 +1,190 @@
+//! Walks over JSON text, one level at a time.
+
+use std::borrow::Cow;
+
+use super::skip::{self, truncated};
+use super::value::Value;
+use super::{WHAT, string};
+use crate::error::{Error, Result};
+
+/// The members of a JSON object, in order. Empty for text that is not an object; an error ends it.
+///
+/// The object must end where the text does (white space aside).
+#[derive(Clone, Debug)]
+pub(crate) struct Members<'a>(Level<'a>);
+
+/// The elements of a JSON array, in order. Empty for text that is not an array; an error ends it.
+///
+/// The array must end where the text does (white space aside).
+#[derive(Clone, Debug)]
+pub(crate) struct Elements<'a>(Level<'a>);
+
+/// One level of a value: what stands between two brackets and commas.
+#[derive(Clone, Debug)]
+struct Level<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nothing was read.
+    Start,
+    /// Behind a value.
+    Behind,
+    /// The closing bracket or an error was met.
+    End,
+}
+
+// === impl Members ===
+
+impl<'a> Members<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(Level::new(bytes))
+    }
+
+    /// Just past the value that was handed out last.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.0.at
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Result<(Cow<'a, str>, Value<'a>)>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self(level) = self;
+        match level.advance(b'{', b'}') {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(Err(error)),
+        }
+        Some(level.ended_by_error(|level| {
+            let name = level.name()?;
+            Ok((name, level.value()?))
+        }))
+    }
+}
+
+// === impl Elements ===
+
+impl<'a> Elements<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(Level::new(bytes))
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<Value<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self(level) = self;
+        match level.advance(b'[', b']') {
+            Ok(true) => Some(level.ended_by_error(Level::value)),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+// === impl Level ===
+
+impl<'a> Level<'a> {
+    #[inline]
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, place: Place::Start }
+    }
+
+    /// Goes to the next item; `false` if there is none.
+    #[inline]
+    fn advance(&mut self, open: u8, close: u8) -> Result<bool> {
+        let place = std::mem::replace(&mut self.place, Place::End);
+        self.skip_space();
+        match (place, self.byte()) {
+            (Place::End, _) => return Ok(false),
+            (Place::Start, Some(byte)) if byte == open => {
+                self.at += 1;
+                self.skip_space();
+                if self.byte() == Some(close) {
+                    return self.end();
+                }
+            }
+            (Place::Start, _) => return Ok(false),
+            (Place::Behind, Some(b',')) => {
+                self.at += 1;
+                self.skip_space();
+            }
+            (Place::Behind, Some(byte)) if byte == close => return self.end(),
+            (Place::Behind, Some(_)) => return Err(self.malformed("a comma or the end was expected")),
+            (Place::Behind, None) => return Err(truncated(self.bytes)),
+        }
+        self.place = Place::Behind;
+        Ok(true)
+    }
+
+    #[inline]
+    fn name(&mut self) -> Result<Cow<'a, str>> {
+        match self.byte() {
+            Some(b'"') => self.at += 1,
+            Some(_) => return Err(self.malformed("a quoted name was expected")),
+            None => return Err(truncated(self.bytes)),
+        }
+        let start = self.at;
+        self.at = skip::string(self.bytes, start).map_err(|_| truncated(self.bytes))?;
+        let name = string::text(&self.bytes[start..self.at - 1], start)?;
+        self.skip_space();
+        match self.byte() {
+            Some(b':') => self.at += 1,
+            Some(_) => return Err(self.malformed("a colon was expected")),
+            None => return Err(truncated(self.bytes)),
+        }
+        self.skip_space();
+        Ok(name)
+    }
+
+    #[inline]
+    fn value(&mut self) -> Result<Value<'a>> {
+        let start = self.at;
+        self.at = skip::value(self.bytes, start)?;
+        Ok(Value::exactly(&self.bytes[start..self.at]))
+    }
+
+    fn end(&mut self) -> Result<bool> {
+        self.at += 1;
+        self.skip_space();
+        if self.byte().is_some() {
+            return Err(self.malformed("something follows the value"));
+        }
+        Ok(false)
+    }
+
+    #[inline]
+    fn ended_by_error<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let item = read(self);
+        if item.is_err() {
+            self.place = Place::End;
+        }
+        item
+    }
+
+    #[inline]
+    fn byte(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    #[inline]
+    fn skip_space(&mut self) {
+        self.at = skip::space(self.bytes, self.at);
+    }
+
+    #[cold]
+    fn malformed(&self, why: &'static str) -> Error {
+        Error::malformed(WHAT, self.at, why)
+    }
+}

@@ -1,0 +1,84 @@
+//! What a server may ask of us. Every length that comes from the network is checked against one of these before
+//! memory is set aside for it, so that a broken or hostile server costs an error and not the process.
+
+use std::fmt;
+
+/// Limits on what is read. `Limits::default()` suits a kube-apiserver, whose own limit on a written object is 3 MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Largest object, frame or error body, in bytes. Default: 8 MiB.
+    pub object_bytes_max: usize,
+    /// Deepest nesting of objects, lists or messages. Default: 128.
+    pub nesting_max: usize,
+    /// Most labels on one object. Default: 4,096.
+    pub labels_max: usize,
+}
+
+/// Names one of the [`Limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// [`Limits::object_bytes_max`].
+    ObjectBytes,
+    /// [`Limits::nesting_max`].
+    Nesting,
+    /// [`Limits::labels_max`].
+    Labels,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// The defaults, usable in constants.
+    pub const DEFAULT: Self = Self { object_bytes_max: 8 << 20, nesting_max: 128, labels_max: 4096 };
+
+    /// With another limit on an object's size.
+    #[must_use]
+    pub const fn object_bytes_max(mut self, bytes: usize) -> Self {
+        self.object_bytes_max = bytes;
+        self
+    }
+
+    /// With another limit on nesting. Values above 512 are taken as 512, to keep within the stack.
+    #[must_use]
+    pub const fn nesting_max(mut self, levels: usize) -> Self {
+        self.nesting_max = if levels > 512 { 512 } else { levels };
+        self
+    }
+
+    /// With another limit on the number of labels.
+    #[must_use]
+    pub const fn labels_max(mut self, labels: usize) -> Self {
+        self.labels_max = labels;
+        self
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+// === impl Limit ===
+
+impl Limit {
+    pub(crate) fn field(self) -> &'static str {
+        match self {
+            Self::ObjectBytes => "object_bytes_max",
+            Self::Nesting => "nesting_max",
+            Self::Labels => "labels_max",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ObjectBytes => "limit on object size in bytes",
+            Self::Nesting => "limit on nesting depth",
+            Self::Labels => "limit on the number of labels",
+        })
+    }
+}

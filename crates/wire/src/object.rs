@@ -1,0 +1,258 @@
+//! An object as bytes, and the reader that makes it from a frame.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use crate::de::{Deserializer, UnknownFields};
+use crate::envelope::Envelope;
+use crate::error::{Error, Result};
+use crate::head::{self, Head, Spans};
+use crate::json;
+use crate::limits::{Limit, Limits};
+use crate::projection::{Plan, Projection};
+use crate::schema::Schema;
+use crate::{Encoding, TypeMeta};
+
+/// A Kubernetes object as it came, less what the [`Projection`] dropped.
+///
+/// The bytes hold neither envelope nor apiVersion and kind: two deliveries of the same object have the same bytes,
+/// whether they came in a list or in a watch. Cloning shares the bytes.
+#[derive(Clone)]
+pub struct RawObject {
+    bytes: Bytes,
+    encoding: Encoding,
+    type_meta: TypeMeta,
+    spans: Spans,
+}
+
+/// Makes [`RawObject`]s: applies a projection, checks limits, finds the head.
+///
+/// One reader serves one stream; it keeps what is the same for all of its objects (the compiled projection, a buffer).
+#[derive(Debug)]
+pub struct ObjectReader {
+    projection: Projection,
+    limits: Limits,
+    /// The type of objects that don't carry one: items of built-in lists.
+    expected: Option<TypeMeta>,
+    /// The projection compiled for the type met last.
+    plan: Option<(TypeMeta, Plan)>,
+    /// The type met last, shared by all objects that have it.
+    last_type: Option<TypeMeta>,
+    scratch: Vec<u8>,
+}
+
+// === impl RawObject ===
+
+impl RawObject {
+    /// What is known of the object without decoding it.
+    pub fn head(&self) -> Head<'_> {
+        Head { bytes: &self.bytes, encoding: self.encoding, type_meta: &self.type_meta, spans: &self.spans }
+    }
+
+    /// The kept bytes: no envelope, no apiVersion, no kind.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The encoding of the bytes.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// apiVersion and kind.
+    pub fn type_meta(&self) -> &TypeMeta {
+        &self.type_meta
+    }
+}
+
+impl RawObject {
+    /// The typed value. Protobuf fields that the schema table does not know are skipped, as a type skips the fields it
+    /// does not know.
+    ///
+    /// ```
+    /// # use kube_wire::{Encoding, Limits, ObjectReader, Projection};
+    /// # let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+    /// let text = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","managedFields":[]}}"#;
+    /// let pod = reader.read(text, Encoding::Json, None)?;
+    /// let value: serde_json::Value = pod.decode()?;
+    /// assert_eq!(value, serde_json::json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}}));
+    /// # Ok::<(), kube_wire::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the object does not fit the type, or is in protobuf and of a kind that the schema table does not hold.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
+        self.decode_with(UnknownFields::Skip)
+    }
+
+    /// A dynamic value (`DynamicObject`, `serde_json::Value`), which may be changed and written back: so a field that the
+    /// schema table does not know is an error, because it would be lost.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and [`Error::UnknownField`].
+    pub fn decode_dynamic<T: DeserializeOwned>(&self) -> Result<T> {
+        self.decode_with(UnknownFields::Reject)
+    }
+
+    fn decode_with<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
+        let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
+        let decoded = match self.encoding {
+            Encoding::Json => serde_json::from_slice(&self.json_with_type())
+                .map_err(|error| Error::Value(error.to_string())),
+            Encoding::Protobuf => {
+                let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
+                    Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
+                })?;
+                let deserializer = Deserializer::new(&self.bytes, message)
+                    .type_meta(api_version, kind)
+                    .unknown_fields(unknown);
+                T::deserialize(deserializer)
+            }
+        };
+        decoded.map_err(|error| match error {
+            Error::Value(why) => {
+                let (namespace, name) = (self.head().namespace(), self.head().name());
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                Error::Value(format!("{kind} {namespace}{slash}{name}: {why}"))
+            }
+            other => other,
+        })
+    }
+
+    /// The JSON text with apiVersion and kind put back.
+    fn json_with_type(&self) -> Vec<u8> {
+        let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
+        let mut text = Vec::with_capacity(self.bytes.len() + api_version.len() + kind.len() + 32);
+        text.extend_from_slice(b"{\"apiVersion\":");
+        text.extend_from_slice(serde_json::Value::from(api_version).to_string().as_bytes());
+        text.extend_from_slice(b",\"kind\":");
+        text.extend_from_slice(serde_json::Value::from(kind).to_string().as_bytes());
+        // The kept text is an object without white space: `{}` or `{"…`.
+        let members = &self.bytes[1..];
+        if members != b"}" {
+            text.push(b',');
+        }
+        text.extend_from_slice(members);
+        text
+    }
+}
+
+impl fmt::Debug for RawObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawObject")
+            .field("head", &self.head())
+            .field("encoding", &self.encoding)
+            .field("bytes", &self.bytes.len())
+            .finish()
+    }
+}
+
+// === impl ObjectReader ===
+
+impl ObjectReader {
+    /// A reader with this projection and these limits.
+    pub fn new(projection: Projection, limits: Limits) -> Self {
+        Self { projection, limits, expected: None, plan: None, last_type: None, scratch: Vec::new() }
+    }
+
+    /// With the type that objects have which carry none.
+    #[must_use]
+    pub fn expect(mut self, type_meta: TypeMeta) -> Self {
+        self.expected = Some(type_meta);
+        self
+    }
+
+    /// The limits the reader checks.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Reads an object from its text or message, without an envelope. Protobuf bytes carry no type, so `type_meta` says
+    /// it; JSON text carries its own, which goes before `type_meta` and the expected one.
+    ///
+    /// # Errors
+    /// If the bytes are malformed, exceed a limit, or nobody knows their type.
+    pub fn read(
+        &mut self,
+        body: &[u8],
+        encoding: Encoding,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<RawObject> {
+        self.check_size(body.len())?;
+        match encoding {
+            Encoding::Json => self.read_json(body, type_meta),
+            Encoding::Protobuf => self.read_protobuf(body, type_meta),
+        }
+    }
+
+    /// Reads an object in its envelope (`k8s\0`), as it stands in a protobuf watch event or answer.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
+        self.check_size(bytes.len())?;
+        let envelope = Envelope::open(bytes)?;
+        let type_meta = self.intern(envelope.api_version, envelope.kind);
+        self.read_protobuf(envelope.raw, Some(&type_meta))
+    }
+
+    fn read_json(&mut self, body: &[u8], type_meta: Option<&TypeMeta>) -> Result<RawObject> {
+        self.scratch.clear();
+        let copied = json::copy::copy(body, self.projection.root(), &self.limits, &mut self.scratch)?;
+        let rest = &body[copied.consumed..];
+        if let Some(at) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+            return Err(Error::malformed("JSON object", copied.consumed + at, "more text after its end"));
+        }
+        let type_meta = match (copied.api_version, copied.kind) {
+            (Some(api_version), Some(kind)) => self.intern(&api_version, &kind),
+            _ => self.type_or_expected(type_meta)?,
+        };
+        let spans = head::json::spans(&self.scratch, &self.limits)?;
+        Ok(self.finish(Encoding::Json, type_meta, spans))
+    }
+
+    fn read_protobuf(&mut self, body: &[u8], type_meta: Option<&TypeMeta>) -> Result<RawObject> {
+        let type_meta = self.type_or_expected(type_meta)?;
+        if self.plan.as_ref().is_none_or(|(compiled_for, _)| *compiled_for != type_meta) {
+            let message = Schema::builtin().kind(type_meta.api_version(), type_meta.kind());
+            self.plan = Some((type_meta.clone(), Plan::new(&self.projection, message)));
+        }
+        self.scratch.clear();
+        if let Some((_, plan)) = &self.plan {
+            plan.copy(body, &mut self.scratch)?;
+        }
+        let spans = head::proto::spans(&self.scratch, &self.limits)?;
+        Ok(self.finish(Encoding::Protobuf, type_meta, spans))
+    }
+
+    /// One exactly sized allocation an object: the scratch buffer has grown to the largest and is used again.
+    fn finish(&self, encoding: Encoding, type_meta: TypeMeta, spans: Spans) -> RawObject {
+        RawObject { bytes: Bytes::copy_from_slice(&self.scratch), encoding, type_meta, spans }
+    }
+
+    fn type_or_expected(&self, type_meta: Option<&TypeMeta>) -> Result<TypeMeta> {
+        type_meta.or(self.expected.as_ref()).cloned().ok_or(Error::malformed(
+            "object",
+            0,
+            "it carries no apiVersion and kind, and none was expected",
+        ))
+    }
+
+    pub(crate) fn intern(&mut self, api_version: &str, kind: &str) -> TypeMeta {
+        match &self.last_type {
+            Some(last) if last.api_version() == api_version && last.kind() == kind => last.clone(),
+            _ => self.last_type.insert(TypeMeta::new(api_version, kind)).clone(),
+        }
+    }
+
+    fn check_size(&self, found: usize) -> Result<()> {
+        // Spans are 32 bits wide.
+        let allowed = self.limits.object_bytes_max.min(u32::MAX as usize);
+        if found > allowed {
+            return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! Reading a path from objects: compiled once for a kind, then read from as many as there are, in either encoding.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::compile::{Step, compile};
+use super::value::FieldValue;
+use super::wire::Wire;
+use super::{FieldPath, Segment, json, proto};
+use crate::error::{Error, Result};
+use crate::head::Head;
+use crate::json::Value;
+use crate::schema::{Message, Schema};
+use crate::{Encoding, TypeMeta};
+
+/// A path made ready for one kind. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct CompiledPath {
+    path: FieldPath,
+    /// `None` if the schema table cannot say where it leads.
+    steps: Option<Arc<[Step]>>,
+}
+
+/// Reads one path from objects, whatever their encoding.
+///
+/// It is compiled for one type; from an object of another type it is read all the same, only slower.
+#[derive(Clone, Debug)]
+pub struct PathReader {
+    compiled: CompiledPath,
+    type_meta: TypeMeta,
+}
+
+// === impl FieldPath ===
+
+impl FieldPath {
+    /// Makes the path ready for the objects of one kind.
+    ///
+    /// Without a message (`None`: the schema table does not know the kind) it can be read from JSON, and from protobuf
+    /// if it leads into `metadata`, which every kind has.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if the kind has no such field, or one that is used in another way (a list as a map).
+    ///
+    /// ```
+    /// use kube_wire::FieldPath;
+    /// use kube_wire::schema::Schema;
+    ///
+    /// let pod = Schema::builtin().kind("v1", "Pod");
+    /// let error = "spec.containers.image".parse::<FieldPath>()?.compile(pod).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "field path `spec.containers.image`: \
+    ///      `spec.containers` is a list: choose elements with `[*]`, `[0]` or `[?name=text]`"
+    /// );
+    /// # Ok::<(), kube_wire::Error>(())
+    /// ```
+    pub fn compile(&self, message: Option<&'static Message>) -> Result<CompiledPath> {
+        let message = message.or_else(|| match self.segments().first() {
+            Some(Segment::Member(name)) if **name == *"metadata" => {
+                Schema::builtin().kind("meta.k8s.io/v1", "PartialObjectMetadata")
+            }
+            _ => None,
+        });
+        let steps = message.map(|message| compile(self, message)).transpose()?;
+        Ok(CompiledPath { path: self.clone(), steps: steps.map(Arc::from) })
+    }
+
+    /// The first value that the path leads to in one object. To read it from many, make a [`PathReader`].
+    ///
+    /// # Errors
+    /// As [`PathReader::new`] and [`PathReader::first`].
+    pub fn first<'a>(&self, head: Head<'a>) -> Result<Option<FieldValue<'a>>> {
+        PathReader::new(self, head.type_meta())?.first(head)
+    }
+
+    /// All values that the path leads to in one object. To read it from many, make a [`PathReader`].
+    ///
+    /// # Errors
+    /// As [`PathReader::new`] and [`PathReader::values`].
+    pub fn values<'a>(&self, head: Head<'a>) -> Result<Vec<FieldValue<'a>>> {
+        PathReader::new(self, head.type_meta())?.values(head)
+    }
+}
+
+// === impl CompiledPath ===
+
+impl CompiledPath {
+    /// The path.
+    pub fn path(&self) -> &FieldPath {
+        &self.path
+    }
+
+    /// The first value that the path leads to, if there is one. Nothing behind it is looked at.
+    ///
+    /// # Errors
+    /// If the bytes are malformed on the way; or protobuf and of a kind that the schema table does not know.
+    pub fn first<'a>(&self, bytes: &'a [u8], encoding: Encoding) -> Result<Option<FieldValue<'a>>> {
+        let mut first = None;
+        let _ = self.walk(bytes, encoding, &mut |value| {
+            first = Some(value);
+            ControlFlow::Break(())
+        })?;
+        Ok(first)
+    }
+
+    /// Hands every value that the path leads to on to `each`.
+    ///
+    /// # Errors
+    /// As [`first`](Self::first); some values may have been handed on before.
+    pub fn for_each<'a>(
+        &self,
+        bytes: &'a [u8],
+        encoding: Encoding,
+        mut each: impl FnMut(FieldValue<'a>),
+    ) -> Result<()> {
+        let _ = self.walk(bytes, encoding, &mut |value| {
+            each(value);
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
+
+    /// All values that the path leads to, in their order.
+    ///
+    /// # Errors
+    /// As [`first`](Self::first).
+    pub fn values<'a>(&self, bytes: &'a [u8], encoding: Encoding) -> Result<Vec<FieldValue<'a>>> {
+        let mut values = Vec::new();
+        self.for_each(bytes, encoding, |value| values.push(value))?;
+        Ok(values)
+    }
+
+    fn walk<'a>(
+        &self,
+        bytes: &'a [u8],
+        encoding: Encoding,
+        emit: &mut impl FnMut(FieldValue<'a>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        match (encoding, &self.steps) {
+            (Encoding::Json, _) => json::walk(self.path.segments(), Value::new(bytes), emit),
+            (Encoding::Protobuf, Some(steps)) => proto::walk(steps, Wire::Bytes(bytes), emit),
+            (Encoding::Protobuf, None) => Err(Error::Path {
+                path: self.path.to_string(),
+                why: "the schema table does not know the kind, so that only `metadata` can be read from its protobuf \
+                      bytes; ask the server for JSON"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+// === impl PathReader ===
+
+impl PathReader {
+    /// Makes the path ready for objects of this type.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if the type is built in and has no such field.
+    pub fn new(path: &FieldPath, type_meta: &TypeMeta) -> Result<Self> {
+        let compiled = match path.type_member("", "") {
+            // Read from the head.
+            Some(_) => CompiledPath { path: path.clone(), steps: None },
+            None => path.compile(Schema::builtin().kind(type_meta.api_version(), type_meta.kind()))?,
+        };
+        Ok(Self { compiled, type_meta: type_meta.clone() })
+    }
+
+    /// The path.
+    pub fn path(&self) -> &FieldPath {
+        self.compiled.path()
+    }
+
+    /// The first value that the path leads to in an object, if there is one. Nothing behind it is looked at.
+    ///
+    /// # Errors
+    /// If the bytes are malformed on the way; if they are protobuf and the schema table does not know the kind
+    /// ([`Error::UnknownKind`]) or the field.
+    pub fn first<'a>(&self, head: Head<'a>) -> Result<Option<FieldValue<'a>>> {
+        match self.type_member(head) {
+            Some(value) => Ok(Some(value)),
+            None => self.with(head, |path| path.first(head.bytes, head.encoding)),
+        }
+    }
+
+    /// Hands every value that the path leads to in an object on to `each`.
+    ///
+    /// # Errors
+    /// As [`first`](Self::first); some values may have been handed on before.
+    pub fn for_each<'a>(&self, head: Head<'a>, mut each: impl FnMut(FieldValue<'a>)) -> Result<()> {
+        match self.type_member(head) {
+            Some(value) => {
+                each(value);
+                Ok(())
+            }
+            None => self.with(head, |path| path.for_each(head.bytes, head.encoding, each)),
+        }
+    }
+
+    /// All values that the path leads to in an object, in their order.
+    ///
+    /// # Errors
+    /// As [`first`](Self::first).
+    pub fn values<'a>(&self, head: Head<'a>) -> Result<Vec<FieldValue<'a>>> {
+        let mut values = Vec::new();
+        self.for_each(head, |value| values.push(value))?;
+        Ok(values)
+    }
+
+    fn type_member<'a>(&self, head: Head<'a>) -> Option<FieldValue<'a>> {
+        self.path().type_member(head.type_meta().api_version(), head.type_meta().kind())
+    }
+
+    /// Reads with the path compiled for the object's type.
+    fn with<T>(&self, head: Head<'_>, read: impl FnOnce(&CompiledPath) -> Result<T>) -> Result<T> {
+        let type_meta = head.type_meta();
+        if head.encoding == Encoding::Protobuf && *type_meta != self.type_meta {
+            return Self::new(self.path(), type_meta)?.with(head, read);
+        }
+        if head.encoding == Encoding::Protobuf && self.compiled.steps.is_none() {
+            let (api_version, kind) = (type_meta.api_version().to_owned(), type_meta.kind().to_owned());
+            return Err(Error::UnknownKind { api_version, kind });
+        }
+        read(&self.compiled)
+    }
+}

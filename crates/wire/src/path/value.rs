@@ -1,0 +1,171 @@
+//! What a path leads to: a scalar, or a piece of the object in its encoding.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::wire::{Items, entry};
+use crate::de::{Deserializer, UnknownFields};
+use crate::error::{Error, Result};
+use crate::json::{Kind, Value};
+use crate::schema::{Message, Scalar};
+
+/// A field's value, as JSON would show it, borrowed from the object's bytes where it stands there as it is.
+#[derive(Clone, Debug)]
+pub enum FieldValue<'a> {
+    /// `null`: a pointer, list or map that is not set and that Go's JSON shows all the same.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// An integer beyond the range of `i64`.
+    Uint(u64),
+    /// A number that is no integer.
+    Float(f64),
+    /// A string: also timestamps (RFC 3339), quantities, durations, and bytes (base64).
+    String(Cow<'a, str>),
+    /// An object or a list.
+    Fragment(Fragment<'a>),
+}
+
+/// An object or a list inside of an object, still encoded.
+#[derive(Clone, Debug)]
+pub struct Fragment<'a>(pub(super) Inner<'a>);
+
+#[derive(Clone, Debug)]
+pub(super) enum Inner<'a> {
+    Json(&'a [u8]),
+    Message {
+        message: &'static Message,
+        bytes: &'a [u8],
+    },
+    /// The elements are the fields `number` of the message `bytes`.
+    List {
+        bytes: &'a [u8],
+        number: u32,
+        scalar: Scalar,
+    },
+    /// The entries are the fields `number` of the message `bytes`.
+    Map {
+        bytes: &'a [u8],
+        number: u32,
+        scalar: Scalar,
+    },
+}
+
+// === impl FieldValue ===
+
+impl<'a> FieldValue<'a> {
+    /// The value as text, for an index: strings as they are, numbers and booleans printed; `None` for `null`, objects
+    /// and lists.
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::String(text) => Some(text),
+            Self::Bool(value) => Some(Cow::Borrowed(if value { "true" } else { "false" })),
+            Self::Int(value) => Some(Cow::Owned(value.to_string())),
+            Self::Uint(value) => Some(Cow::Owned(value.to_string())),
+            // As JSON prints it.
+            Self::Float(value) => Some(Cow::Owned(serde_json::Value::from(value).to_string())),
+            Self::Null | Self::Fragment(_) => None,
+        }
+    }
+
+    /// The value decoded.
+    ///
+    /// # Errors
+    /// As [`Fragment::to_value`].
+    pub fn to_value(&self) -> Result<serde_json::Value> {
+        Ok(match self {
+            Self::Null => serde_json::Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Int(value) => (*value).into(),
+            Self::Uint(value) => (*value).into(),
+            Self::Float(value) => (*value).into(),
+            Self::String(text) => (**text).into(),
+            Self::Fragment(fragment) => fragment.to_value()?,
+        })
+    }
+
+    pub(super) fn from_json(value: Value<'a>) -> Result<Self> {
+        Ok(match value.kind()? {
+            Kind::Null => Self::Null,
+            Kind::Bool => Self::Bool(value.as_bool()?.unwrap_or_default()),
+            Kind::String => Self::String(value.as_string()?.unwrap_or_default()),
+            Kind::Array | Kind::Object => Self::Fragment(Fragment(Inner::Json(value.bytes()))),
+            Kind::Number => Self::number(value.as_number()?.unwrap_or_default())?,
+        })
+    }
+
+    /// As serde_json reads numbers.
+    fn number(text: &str) -> Result<Self> {
+        if let (Ok(value), false) = (text.parse(), text == "-0") {
+            return Ok(Self::Int(value));
+        }
+        if let Ok(value) = text.parse() {
+            return Ok(Self::Uint(value));
+        }
+        match text.parse() {
+            Ok(value) if f64::is_finite(value) => Ok(Self::Float(value)),
+            _ => Err(Error::Value(format!("the number {text} is out of range"))),
+        }
+    }
+
+    /// Go prints a whole number without a fraction.
+    pub(super) fn from_float(value: f64) -> Result<Self> {
+        const WHOLE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+        if value.trunc() == value && WHOLE.contains(&value) && (value != 0.0 || value.is_sign_positive()) {
+            Ok(Self::Int(value as i64))
+        } else if value.is_finite() {
+            Ok(Self::Float(value))
+        } else {
+            Err(Error::Value(format!("{value} cannot be said in JSON")))
+        }
+    }
+
+    pub(super) fn from_unsigned(value: u64) -> Self {
+        i64::try_from(value).map_or(Self::Uint(value), Self::Int)
+    }
+}
+
+// === impl Fragment ===
+
+impl Fragment<'_> {
+    /// The fragment decoded: an object or an array.
+    ///
+    /// # Errors
+    /// If its bytes are malformed; in protobuf also if there are fields in it that the schema table does not know.
+    pub fn to_value(&self) -> Result<serde_json::Value> {
+        match self.0 {
+            Inner::Json(text) => {
+                serde_json::from_slice(text).map_err(|error| Error::Value(format!("malformed JSON: {error}")))
+            }
+            Inner::Message { message, bytes } => serde_json::Value::deserialize(
+                Deserializer::new(bytes, message).unknown_fields(UnknownFields::Reject),
+            ),
+            Inner::List { bytes, number, scalar } => {
+                Items::new(bytes, number, scalar).map(|item| item?.value(scalar)?.to_value()).collect()
+            }
+            Inner::Map { bytes, number, scalar } => Items::new(bytes, number, scalar)
+                .map(|item| {
+                    let (key, value) = entry(item?.bytes()?, scalar)?;
+                    Ok((key.to_owned(), value.value(scalar)?.to_value()?))
+                })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> Fragment<'a> {
+    pub(super) fn message(message: &'static Message, bytes: &'a [u8]) -> FieldValue<'a> {
+        FieldValue::Fragment(Self(Inner::Message { message, bytes }))
+    }
+
+    pub(super) fn list(bytes: &'a [u8], number: u32, scalar: Scalar) -> FieldValue<'a> {
+        FieldValue::Fragment(Self(Inner::List { bytes, number, scalar }))
+    }
+
+    pub(super) fn map(bytes: &'a [u8], number: u32, scalar: Scalar) -> FieldValue<'a> {
+        FieldValue::Fragment(Self(Inner::Map { bytes, number, scalar }))
+    }
+}

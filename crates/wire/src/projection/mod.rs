@@ -1,0 +1,282 @@
+//! Dropping or keeping fields on the bytes, before an object is stored.
+//!
+//! Half of a pod's bytes are `managedFields`, which no controller reads. A [`Projection`] says which fields an object
+//! loses on arrival; it is applied to the bytes themselves, in both encodings, so that what is dropped is never decoded,
+//! compared, hashed or stored.
+//!
+//! Its paths ([`path`](crate::path)) go through members, keys of maps and all elements of lists (`[*]`); not through
+//! single elements, because an index means something else once its neighbours are gone.
+//!
+//! What protobuf adds to that:
+//! - A dropped field reads as absent, or as its zero value where Go's JSON always shows it (`spec.containers: null`).
+//! - Values that are no objects of named fields there (JSON held as text, as in a `RawExtension`; JSON-or-boolean of CRD
+//!   schemas) are kept or dropped whole: a path that leads into one keeps all of it.
+//! - Fields that the schema table does not know are kept when dropping, and dropped when keeping.
+//! - Of a kind that the table does not know only `metadata` is looked into, everything else is kept.
+
+mod proto;
+mod tree;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+pub(crate) use proto::Plan;
+pub(crate) use tree::{Fate, Node};
+
+use crate::error::{Error, Result};
+use crate::head::INITIAL_EVENTS_END;
+use crate::path::{FieldPath, Segment};
+use crate::schema::Message;
+use tree::Leaf;
+
+/// Which fields of an object are kept. The default drops `metadata.managedFields` and keeps everything else.
+///
+/// The head's fields (name, namespace, uid, resourceVersion, generation, creation and deletion timestamps, labels, owner
+/// references) are always kept, and so is the annotation that marks the end of a watch-list's initial events.
+///
+/// Two projections are equal when they keep the same, however they were written; printing gives the one form. Cloning
+/// is cheap.
+///
+/// ```
+/// use kube_wire::Projection;
+///
+/// let projection = Projection::dropping(["status", "status.phase", "spec.containers[*].env"])?;
+/// assert_eq!(projection.to_string(), "dropping metadata.managedFields, spec.containers[*].env, status");
+/// assert_eq!(projection, Projection::dropping([".spec.containers[*]['env']", "status"])?);
+/// assert!(Projection::dropping(["metadata.name"]).is_err());
+/// # Ok::<(), kube_wire::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Projection(Arc<Inner>);
+
+struct Inner {
+    mode: Mode,
+    /// Sorted; none is inside of another.
+    paths: Box<[FieldPath]>,
+    root: Node,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Mode {
+    Dropping,
+    Keeping,
+}
+
+/// How much of a field a [`Projection`] keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All of it.
+    Whole,
+    /// Something inside of it is dropped.
+    Partly,
+    /// Nothing: the field will not be found.
+    Dropped,
+}
+
+const MANAGED_FIELDS: &str = "metadata.managedFields";
+
+/// Members of `metadata` that make up the head.
+const HEAD: [&str; 9] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "ownerReferences",
+];
+
+// === impl Projection ===
+
+impl Projection {
+    /// Keeps everything, managedFields too.
+    pub fn everything() -> Self {
+        Self::new(Mode::Dropping, Vec::new())
+    }
+
+    /// Drops these fields and `metadata.managedFields`.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if a path does not parse, names a part of the head, or goes through single elements of a list.
+    pub fn dropping<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self> {
+        let paths = [MANAGED_FIELDS].into_iter().chain(paths).map(parse).collect::<Result<Vec<_>>>()?;
+        match paths.iter().find(|path| touches_head(path.segments())) {
+            Some(path) => Err(Error::Path {
+                path: path.to_string(),
+                why: "is part of the head of an object, which is always kept".to_owned(),
+            }),
+            None => Ok(Self::new(Mode::Dropping, paths)),
+        }
+    }
+
+    /// Keeps only these fields and the head.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if a path does not parse, or goes through single elements of a list.
+    pub fn keeping<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self> {
+        let mut paths = paths.into_iter().map(parse).collect::<Result<Vec<_>>>()?;
+        paths.retain(|path| !within_head(path.segments()));
+        Ok(Self::new(Mode::Keeping, paths))
+    }
+
+    /// How much of a field is kept. An index over a field that is not kept would be empty for ever.
+    ///
+    /// ```
+    /// use kube_wire::projection::{Kept, Projection};
+    ///
+    /// let projection = Projection::dropping(["status.conditions[*].message"])?;
+    /// assert_eq!(projection.keeps(&"spec.nodeName".parse()?), Kept::Whole);
+    /// assert_eq!(projection.keeps(&"status".parse()?), Kept::Partly);
+    /// assert_eq!(projection.keeps(&"status.conditions[?type=Ready].status".parse()?), Kept::Whole);
+    /// assert_eq!(projection.keeps(&"status.conditions[?message=x].status".parse()?), Kept::Dropped);
+    /// # Ok::<(), kube_wire::Error>(())
+    /// ```
+    pub fn keeps(&self, path: &FieldPath) -> Kept {
+        let mut fate = Fate::Descend(self.root());
+        for segment in path.segments() {
+            let Fate::Descend(node) = fate else { break };
+            fate = match segment {
+                Segment::Member(name) => node.member(name),
+                Segment::Each | Segment::At(_) | Segment::Where(_) => node.element(),
+            };
+            if let (Segment::Where(filter), Fate::Descend(element)) = (segment, fate)
+                && matches!(element.member(&filter.key), Fate::Drop)
+            {
+                fate = Fate::Drop;
+            }
+        }
+        match (fate, path.segments()) {
+            // Cut off the bytes, and put back when they are read.
+            (_, [Segment::Member(name)]) if is_type_meta(name) => Kept::Whole,
+            (Fate::Keep, _) => Kept::Whole,
+            (Fate::Descend(_), _) => Kept::Partly,
+            (Fate::Drop, _) => Kept::Dropped,
+        }
+    }
+
+    /// Checks that a kind has the fields that are named, so that a slip of the pen is not silently a field that is never
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`Error::Path`] for the first path that does not fit.
+    pub fn check(&self, message: &'static Message) -> Result<()> {
+        self.0.paths.iter().try_for_each(|path| path.compile(Some(message)).map(drop))
+    }
+
+    /// The tree of names that JSON is copied by.
+    pub(crate) fn root(&self) -> &Node {
+        &self.0.root
+    }
+
+    fn new(mode: Mode, mut paths: Vec<FieldPath>) -> Self {
+        paths.sort();
+        // Sorted, a path stands before those inside of it.
+        paths.dedup_by(|path, before| path.segments().starts_with(before.segments()));
+        let mut root = Node::new(match mode {
+            Mode::Dropping => Leaf::Keep,
+            Mode::Keeping => Leaf::Drop,
+        });
+        match mode {
+            Mode::Dropping => {
+                for path in &paths {
+                    root.set(path.segments(), Leaf::Drop);
+                }
+                root.spare(&["metadata", "annotations"], INITIAL_EVENTS_END);
+            }
+            Mode::Keeping => {
+                for path in &paths {
+                    root.set(path.segments(), Leaf::Keep);
+                }
+                let head = HEAD.iter().map(|name| vec!["metadata", name]);
+                let marker = vec!["metadata", "annotations", INITIAL_EVENTS_END];
+                for path in head.chain([vec!["apiVersion"], vec!["kind"], marker]) {
+                    let path: Vec<_> = path.into_iter().map(|name| Segment::Member(name.into())).collect();
+                    root.set(&path, Leaf::Keep);
+                }
+            }
+        }
+        Self(Arc::new(Inner { mode, paths: paths.into(), root }))
+    }
+}
+
+impl Default for Projection {
+    fn default() -> Self {
+        let managed_fields = ["metadata", "managedFields"].map(|name| Segment::Member(name.into()));
+        Self::new(Mode::Dropping, vec![FieldPath::new(managed_fields)])
+    }
+}
+
+impl PartialEq for Projection {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.mode, &self.0.paths) == (other.0.mode, &other.0.paths)
+    }
+}
+
+impl Eq for Projection {}
+
+impl Hash for Projection {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.mode, &self.0.paths).hash(state);
+    }
+}
+
+impl fmt::Debug for Projection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Projection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0.mode {
+            Mode::Dropping if self.0.paths.is_empty() => "everything",
+            Mode::Keeping if self.0.paths.is_empty() => "keeping the head",
+            Mode::Dropping => "dropping ",
+            Mode::Keeping => "keeping ",
+        })?;
+        for (at, path) in self.0.paths.iter().enumerate() {
+            write!(f, "{}{path}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// A path of names and `[*]`; at its end `[*]` says nothing that the list itself does not.
+fn parse(text: &str) -> Result<FieldPath> {
+    let path: FieldPath = text.parse()?;
+    let mut segments = path.segments();
+    let refuse = |why: &str| Err(Error::Path { path: text.to_owned(), why: why.to_owned() });
+    if segments.iter().any(|segment| matches!(segment, Segment::At(_) | Segment::Where(_))) {
+        return refuse("fields are dropped or kept in all elements of a list: write `[*]`");
+    }
+    while let [rest @ .., Segment::Each] = segments {
+        segments = rest;
+    }
+    match segments.first() {
+        Some(Segment::Member(_)) => Ok(FieldPath::new(segments)),
+        _ => refuse("an object has members, not elements: begin with a name"),
+    }
+}
+
+/// Whether the path leads into the head, to a part of it or around it.
+fn touches_head(path: &[Segment]) -> bool {
+    matches!(path, [Segment::Member(metadata)] if **metadata == *"metadata") || within_head(path)
+}
+
+fn within_head(path: &[Segment]) -> bool {
+    match path {
+        [Segment::Member(name), ..] if is_type_meta(name) => true,
+        [Segment::Member(metadata), Segment::Member(name), rest @ ..] if **metadata == *"metadata" => {
+            let marker = |key: &Segment| matches!(key, Segment::Member(key) if **key == *INITIAL_EVENTS_END);
+            HEAD.contains(&&**name) || (**name == *"annotations" && rest.first().is_some_and(marker))
+        }
+        _ => false,
+    }
+}
+
+fn is_type_meta(name: &str) -> bool {
+    name == "apiVersion" || name == "kind"
+}

@@ -1,0 +1,221 @@
+//! A projection compiled for one protobuf message: names have become field numbers.
+//!
+//! Copying goes over each level once. What is kept is copied in runs as long as possible; a message that loses something
+//! is written behind room for its length, which is filled in afterwards (it can only have become shorter).
+
+use super::Projection;
+use super::tree::{Fate, Leaf, Node};
+use crate::error::Result;
+use crate::proto::{Reader, varint_len};
+use crate::schema::{Cardinality, Message, Schema, Shape, Type};
+
+/// Copies the protobuf bytes of one kind, leaving out what is dropped.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    root: Level,
+}
+
+/// What happens to the fields of one message.
+#[derive(Debug)]
+struct Level {
+    /// The few that fare otherwise than the rest.
+    fields: Vec<(u32, Action)>,
+    others: Leaf,
+}
+
+#[derive(Debug)]
+enum Action {
+    Leaf(Leaf),
+    /// Each of the field's messages is copied by a level of its own.
+    Message(Level),
+    /// Entries of a map fare by their keys; `Message` levels here are for the whole entry.
+    Map {
+        keys: Vec<(Box<str>, Action)>,
+        others: Leaf,
+    },
+}
+
+/// Field 1 of every Kubernetes object is its `ObjectMeta`.
+const METADATA: u32 = 1;
+const OBJECT_META: &str = "k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// Field numbers of the entries of every map.
+const KEY: u32 = 1;
+const VALUE: u32 = 2;
+
+// === impl Plan ===
+
+impl Plan {
+    /// Compiles the projection for a message. Without a schema (`None`) only the fields of `metadata` can be dropped:
+    /// every object's field 1 is an `ObjectMeta`.
+    pub(crate) fn new(projection: &Projection, message: Option<&'static Message>) -> Self {
+        let root = match message {
+            Some(message) => Level::new(projection.root(), message),
+            None => {
+                let mut root = Level { fields: Vec::new(), others: Leaf::Keep };
+                if let (Fate::Descend(metadata), Some(object_meta)) =
+                    (projection.root().member("metadata"), Schema::builtin().message(OBJECT_META))
+                {
+                    root.add(METADATA, Action::Message(Level::new(metadata, object_meta)));
+                }
+                root
+            }
+        };
+        Self { root }
+    }
+
+    /// Appends the kept part of `body` to `out`. After an error `out` is as it was.
+    pub(crate) fn copy(&self, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let before = out.len();
+        out.reserve(body.len());
+        self.root.copy(body, out).inspect_err(|_| out.truncate(before))
+    }
+}
+
+// === impl Level ===
+
+impl Level {
+    fn new(node: &Node, message: &'static Message) -> Self {
+        let mut level = Self { fields: Vec::new(), others: node.others() };
+        for field in &message.fields {
+            let action = match (field.inline, field.ty.message(Schema::builtin())) {
+                // In JSON its fields stand among those of this message, so the same node decides.
+                (true, Some(inlined)) => match Self::new(node, inlined) {
+                    nothing if nothing.fields.is_empty() => Action::Leaf(nothing.others),
+                    level => Action::Message(level),
+                },
+                _ => Action::of_field(node.member(field.name), field.ty),
+            };
+            level.add(field.number, action);
+        }
+        level
+    }
+
+    fn add(&mut self, number: u32, action: Action) {
+        match action {
+            Action::Leaf(leaf) if leaf == self.others => {}
+            // Copied field by field it would stay as it is.
+            Action::Message(Level { fields, others }) if fields.is_empty() && others == Leaf::Keep => {
+                self.add(number, Action::Leaf(Leaf::Keep));
+            }
+            action => self.fields.push((number, action)),
+        }
+    }
+
+    fn copy(&self, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let mut reader = Reader::new(body);
+        // Where the bytes begin that are kept but not yet copied.
+        let mut run = 0;
+        loop {
+            let start = reader.position();
+            let Some(tag) = reader.tag()? else { break };
+            let action =
+                self.fields.iter().find(|(number, _)| *number == tag.number).map(|(_, action)| action);
+            let behind_tag = reader.position();
+            match action {
+                None if self.others == Leaf::Keep => reader.skip(tag.wire_type)?,
+                Some(Action::Leaf(Leaf::Keep)) => reader.skip(tag.wire_type)?,
+                None | Some(Action::Leaf(Leaf::Drop)) => {
+                    reader.skip(tag.wire_type)?;
+                    out.extend_from_slice(&body[run..start]);
+                    run = reader.position();
+                }
+                Some(Action::Message(level)) => {
+                    let message = reader.expect_bytes(tag)?;
+                    out.extend_from_slice(&body[run..behind_tag]);
+                    level.copy_with_length(message, out)?;
+                    run = reader.position();
+                }
+                Some(Action::Map { keys, others }) => {
+                    let entry = reader.expect_bytes(tag)?;
+                    let key = entry_key(entry)?;
+                    match keys
+                        .binary_search_by(|(name, _)| (**name).as_bytes().cmp(key))
+                        .map(|at| &keys[at].1)
+                    {
+                        Err(_) if *others == Leaf::Keep => continue,
+                        Ok(Action::Leaf(Leaf::Keep)) => continue,
+                        Ok(Action::Message(level)) => {
+                            out.extend_from_slice(&body[run..behind_tag]);
+                            level.copy_with_length(entry, out)?;
+                        }
+                        _ => out.extend_from_slice(&body[run..start]),
+                    }
+                    run = reader.position();
+                }
+            }
+        }
+        out.extend_from_slice(&body[run..]);
+        Ok(())
+    }
+
+    /// Copies a message and puts its new length before it.
+    fn copy_with_length(&self, message: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let place = out.len();
+        let room = varint_len(message.len() as u64);
+        out.resize(place + room, 0);
+        self.copy(message, out)?;
+        let len = out.len() - place - room;
+        let needed = varint_len(len as u64);
+        if needed < room {
+            out.copy_within(place + room.., place + needed);
+            out.truncate(place + needed + len);
+        }
+        let mut rest = len;
+        for byte in &mut out[place..place + needed - 1] {
+            *byte = rest as u8 | 0x80;
+            rest >>= 7;
+        }
+        out[place + needed - 1] = rest as u8;
+        Ok(())
+    }
+}
+
+// === impl Action ===
+
+impl Action {
+    fn of_field(fate: Fate<'_>, ty: Type) -> Self {
+        match (fate, ty.cardinality) {
+            (Fate::Keep, _) => Self::Leaf(Leaf::Keep),
+            (Fate::Drop, _) => Self::Leaf(Leaf::Drop),
+            (Fate::Descend(node), Cardinality::One) => Self::of_value(Fate::Descend(node), ty),
+            (Fate::Descend(node), Cardinality::List) => Self::of_value(node.element(), ty),
+            (Fate::Descend(node), Cardinality::Map) => Self::Map {
+                keys: node.named().map(|(key, fate)| (key.into(), Self::of_entry(fate, ty))).collect(),
+                others: node.others(),
+            },
+        }
+    }
+
+    fn of_value(fate: Fate<'_>, ty: Type) -> Self {
+        match (fate, ty.message(Schema::builtin())) {
+            (Fate::Drop, _) => Self::Leaf(Leaf::Drop),
+            (Fate::Descend(node), Some(message)) if message.shape == Shape::Object => {
+                Self::Message(Level::new(node, message))
+            }
+            _ => Self::Leaf(Leaf::Keep),
+        }
+    }
+
+    fn of_entry(fate: Fate<'_>, ty: Type) -> Self {
+        match Self::of_value(fate, ty) {
+            Self::Message(value) => {
+                Self::Message(Level { fields: vec![(VALUE, Self::Message(value))], others: Leaf::Keep })
+            }
+            leaf => leaf,
+        }
+    }
+}
+
+fn entry_key(entry: &[u8]) -> Result<&[u8]> {
+    let mut reader = Reader::new(entry);
+    let mut key: &[u8] = &[];
+    while let Some(tag) = reader.tag()? {
+        if tag.number == KEY {
+            key = reader.expect_bytes(tag)?;
+        } else {
+            reader.skip(tag.wire_type)?;
+        }
+    }
+    Ok(key)
+}

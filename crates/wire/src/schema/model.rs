@@ -1,0 +1,267 @@
+//! What a schema entry says. Plain data: the parser fills it, everybody else only reads.
+
+use super::Schema;
+
+/// One kind: what an object calls itself, and the message that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Group and version, e.g. `apps/v1` or `v1`; [`Kind::ANY_VERSION`] for kinds that every group has.
+    pub api_version: &'static str,
+    /// The kind, e.g. `Deployment`.
+    pub kind: &'static str,
+    /// The protobuf name of the message: see [`Schema::message`].
+    pub message: &'static str,
+    /// Where that message stands.
+    pub(super) place: u16,
+}
+
+/// One protobuf message of a Kubernetes API.
+#[derive(Debug)]
+pub struct Message {
+    /// The protobuf name, e.g. `k8s.io.api.core.v1.Pod`.
+    pub name: &'static str,
+    /// How the message looks in JSON: an object of its fields, or one of the special forms.
+    pub shape: Shape,
+    /// The Go type embeds `TypeMeta`: its JSON begins with `kind` and `apiVersion` (left out when empty), which
+    /// protobuf does not carry, but for the outermost message in the envelope.
+    pub type_meta: bool,
+    /// Server-side apply owns the message as a whole wherever it stands: as an element of a list or map too. For single
+    /// fields [`Field::apply`] has the last word.
+    pub atomic: bool,
+    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly
+    /// dense from 1, which [`Message::field`] makes use of.
+    pub fields: Box<[Field]>,
+    /// The JSON names, sorted, each with the index of the field that leads to it: the field itself, or an inlined
+    /// message that has it somewhere inside.
+    pub(super) by_name: Box<[(&'static str, u16)]>,
+    /// Indexes into `fields` of those that JSON shows even when protobuf does not have them: see
+    /// [`Field::shown_when_absent`]. Few, so that a reader need not go through all the others.
+    pub(crate) shown_when_absent: Box<[u16]>,
+    /// How many fields stand where their numbers say: field `n` at index `n - 1`.
+    pub(crate) dense: u32,
+}
+
+/// One field of a [`Message`].
+#[derive(Debug)]
+pub struct Field {
+    /// The protobuf field number.
+    pub number: u32,
+    /// The JSON name; empty when the field is inlined.
+    pub name: &'static str,
+    /// The type of the field, or of its elements.
+    pub ty: Type,
+    /// The Go field is a pointer: absent means `nil`, and present is written even when zero.
+    pub pointer: bool,
+    /// JSON leaves the field out when it is `false`, `0`, `""`, `nil` or an empty list or map (never for a struct).
+    pub omit_empty: bool,
+    /// JSON leaves the field out when it is the zero value of its type, structs included.
+    pub omit_zero: bool,
+    /// The message's fields appear in JSON among the fields of the message that holds it.
+    pub inline: bool,
+    /// How a strategic merge patch treats the field.
+    pub patch: Patch,
+    /// How server-side apply treats the field.
+    pub apply: Apply,
+}
+
+/// Type of a field: how many, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// One value, a list of them, or a map from strings to them.
+    pub cardinality: Cardinality,
+    /// The value's type.
+    pub scalar: Scalar,
+}
+
+/// How many values a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cardinality {
+    /// One value.
+    One,
+    /// A list: a repeated field.
+    List,
+    /// A map with string keys: a repeated field of entries `{key = 1, value = 2}`.
+    Map,
+}
+
+/// Type of a single value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// A boolean.
+    Bool,
+    /// A 32-bit signed integer (varint).
+    Int32,
+    /// A 64-bit signed integer (varint).
+    Int64,
+    /// A 32-bit unsigned integer (varint).
+    Uint32,
+    /// A 64-bit unsigned integer (varint).
+    Uint64,
+    /// A 32-bit float.
+    Float,
+    /// A 64-bit float.
+    Double,
+    /// A string.
+    String,
+    /// Bytes; base64 in JSON.
+    Bytes,
+    /// Another message, by its place in the table: see [`Schema::message_at`].
+    Message(u16),
+}
+
+/// How a message looks in JSON. Everything but [`Shape::Object`] has a form of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An object with the message's fields.
+    Object,
+    /// `metav1.Time`: `{seconds = 1, nanos = 2}`, an RFC 3339 string with whole seconds; the zero time is `null`.
+    Time,
+    /// `metav1.MicroTime`: as `Time`, with six digits of fraction.
+    MicroTime,
+    /// `metav1.Duration`: `{duration = 1}` in nanoseconds, in JSON a string as Go prints it (`1h0m0s`).
+    Duration,
+    /// `resource.Quantity`: `{string = 1}`, a string.
+    Quantity,
+    /// `intstr.IntOrString`: `{type = 1, intVal = 2, strVal = 3}`, a number or a string.
+    IntOrString,
+    /// `runtime.RawExtension`, `metav1.FieldsV1`, apiextensions' `JSON`: `{raw = 1}` holding JSON text, embedded as it is;
+    /// `null` when absent. In the `object` of a protobuf `WatchEvent` it is an object in its protobuf envelope instead.
+    RawJson,
+    /// A named list of strings (`metav1.Verbs`, `ExtraValue`): `{items = 1}`, an array of strings.
+    StringList,
+    /// `JSONSchemaPropsOrBool`: `{allows = 1, schema = 2}`, the schema if there is one (then Go sets `allows` too),
+    /// else the boolean.
+    SchemaOrBool,
+    /// `JSONSchemaPropsOrArray`: `{schema = 1, jSONSchemas = 2}`, an array of schemas, or else one, or `null`.
+    SchemaOrArray,
+    /// `JSONSchemaPropsOrStringArray`: `{schema = 1, property = 2}`, an array of strings, or else a schema, or `null`.
+    SchemaOrStrings,
+}
+
+/// A field's treatment in a strategic merge patch (struct tags `patchStrategy`, `patchMergeKey`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// The strategy named by the type; [`PatchStrategy::Replace`] when it names none.
+    pub strategy: PatchStrategy,
+    /// `retainKeys`: keys absent from the patch's `$retainKeys` list are removed.
+    pub retain_keys: bool,
+    /// The key by which elements of a merged list are matched; `None` for lists of scalars.
+    pub merge_key: Option<&'static str>,
+}
+
+/// Strategy of a strategic merge patch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchStrategy {
+    /// The patch's value takes the place of the old one (objects still merge).
+    #[default]
+    Replace,
+    /// Lists are merged by their key.
+    Merge,
+}
+
+/// A field's treatment by server-side apply. A message of any JSON ([`Shape::RawJson`] and the `SchemaOr…` shapes) has
+/// both parts; unless it is atomic, what is below it goes by its JSON alone: objects granular, lists atomic.
+///
+/// An element of a list or map is atomic if its message is: [`Message::atomic`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Apply {
+    /// For lists: how elements are told apart. `None` where the field is no list.
+    pub list: Option<ListType>,
+    /// For maps and objects: merged member by member, or owned as one. `None` where it is neither.
+    pub map: Option<MapType>,
+}
+
+/// How server-side apply tells a list's elements apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// The list is owned as a whole.
+    Atomic,
+    /// The elements are scalars and each is owned by itself.
+    Set,
+    /// The elements are objects, matched by these keys; a key with a default may be absent
+    /// (the default is JSON text, e.g. `"TCP"` with its quotes).
+    Map(Box<[(&'static str, Option<&'static str>)]>),
+}
+
+/// How server-side apply owns a map or an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapType {
+    /// Each member by itself.
+    Granular,
+    /// As a whole.
+    Atomic,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// In place of an apiVersion: the kind exists under every one (`DeleteOptions`, `WatchEvent`, …).
+    pub const ANY_VERSION: &'static str = "*";
+}
+
+// === impl Message ===
+
+impl Message {
+    /// The field with this protobuf number.
+    #[inline]
+    pub fn field(&self, number: u32) -> Option<&Field> {
+        self.fields.get(self.index_of(number)?)
+    }
+
+    /// Index into `fields` of the field with this protobuf number.
+    #[inline]
+    pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
+        let guess = number.wrapping_sub(1);
+        if guess < self.dense {
+            return Some(guess as usize);
+        }
+        self.fields.binary_search_by_key(&number, |field| field.number).ok()
+    }
+
+    /// The field with this JSON name, if it is one of the message's own (not of an inlined message).
+    pub fn field_named(&self, name: &str) -> Option<&Field> {
+        self.field_towards(name).filter(|field| !field.inline)
+    }
+
+    /// The field to go through for this JSON name: the one so called, or, when [`Field::inline`] is set, an inlined
+    /// message that has it; there the same question is asked again, for inlined messages may inline others.
+    ///
+    /// ```
+    /// # use kube_wire::schema::Schema;
+    /// let schema = Schema::builtin();
+    /// let volume = schema.message("k8s.io.api.core.v1.Volume").expect("built in");
+    ///
+    /// assert_eq!(volume.field_towards("name").map(|field| field.number), Some(1));
+    /// // `emptyDir` stands beside `name` in JSON but inside field 2 in protobuf.
+    /// let through = volume.field_towards("emptyDir").expect("a kind of volume");
+    /// assert!(through.inline);
+    /// let source = through.ty.message(schema).expect("what is inlined is a message");
+    /// assert_eq!(source.field_towards("emptyDir").map(|field| field.number), Some(2));
+    /// ```
+    pub fn field_towards(&self, name: &str) -> Option<&Field> {
+        let at = self.by_name.binary_search_by_key(&name, |&(name, _)| name).ok()?;
+        self.fields.get(usize::from(self.by_name[at].1))
+    }
+}
+
+impl Field {
+    /// Whether JSON shows the field though protobuf does not have it: as `null` where it is nil, else as zero. A struct is
+    /// never empty, and an inlined one shows its own.
+    pub(crate) fn shown_when_absent(&self) -> bool {
+        let is_struct = !self.pointer
+            && self.ty.cardinality == Cardinality::One
+            && matches!(self.ty.scalar, Scalar::Message(_));
+        self.inline || !(self.omit_zero || (self.omit_empty && !is_struct))
+    }
+}
+
+impl Type {
+    /// The message this type refers to, if it refers to one.
+    #[inline]
+    pub fn message(self, schema: &'static Schema) -> Option<&'static Message> {
+        match self.scalar {
+            Scalar::Message(at) => Some(schema.message_at(at)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The members of an object on their way into the fields of a message, by name.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeStruct};
+
+use super::UnknownFields;
+use super::encoder::{Encoder, Open, Path};
+use super::entries::Entries;
+use super::key::{Name, named};
+use super::value::{Slot, write};
+use crate::error::{Error, Result};
+use crate::schema::{Field, Message};
+
+/// Members of an object that is a message or a map.
+pub(super) enum Members<'e, 'o> {
+    Object(Object<'e, 'o>),
+    Entries(Entries<'e, 'o>),
+}
+
+/// A message that is being written.
+pub(super) struct Object<'e, 'o> {
+    encoder: &'e mut Encoder<'o>,
+    message: &'static Message,
+    /// The field that the message is, if it is not the outermost.
+    number: Option<u32>,
+    /// A message around it: the field that it is, and where it begins.
+    wrap: Option<(u32, usize)>,
+    open: Open,
+    /// Where the value goes whose key was given last.
+    place: Place,
+}
+
+/// Where a member goes.
+#[derive(Clone, Copy)]
+enum Place {
+    Field(&'static Field, Path),
+    ApiVersion,
+    Kind,
+    Nowhere,
+}
+
+// === impl Members ===
+
+impl Members<'_, '_> {
+    pub(super) fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
+        match self {
+            Self::Object(object) => {
+                let place = object.place(name)?;
+                object.value(place, value)
+            }
+            Self::Entries(entries) => {
+                entries.key(name);
+                entries.value(value)
+            }
+        }
+    }
+
+    pub(super) fn close(self) {
+        match self {
+            Self::Object(object) => object.close(),
+            Self::Entries(entries) => entries.close(),
+        }
+    }
+}
+
+impl SerializeStruct for Members<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
+        self.member(name, value)
+    }
+
+    fn end(self) -> Result<()> {
+        self.close();
+        Ok(())
+    }
+}
+
+impl SerializeMap for Members<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
+        key.serialize(Name(|name: &str| match self {
+            Self::Object(object) => {
+                object.place = object.place(name)?;
+                Ok(())
+            }
+            Self::Entries(entries) => {
+                entries.key(name);
+                Ok(())
+            }
+        }))
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        match self {
+            Self::Object(object) => {
+                let place = object.place;
+                object.value(place, value)
+            }
+            Self::Entries(entries) => entries.value(value),
+        }
+    }
+
+    fn end(self) -> Result<()> {
+        self.close();
+        Ok(())
+    }
+}
+
+// === impl Object ===
+
+impl<'e, 'o> Object<'e, 'o> {
+    pub(super) fn open(
+        encoder: &'e mut Encoder<'o>,
+        message: &'static Message,
+        number: Option<u32>,
+        wrap: Option<(u32, usize)>,
+    ) -> Result<Self> {
+        let open = encoder.open_message()?;
+        Ok(Self { encoder, message, number, wrap, open, place: Place::Nowhere })
+    }
+
+    /// Finds where a member goes, through inlined messages if need be.
+    fn place(&self, name: &str) -> Result<Place> {
+        let mut path = Path::default();
+        let mut message = self.message;
+        for step in &mut path {
+            let Some(field) = message.field_towards(name) else { break };
+            *step = place_in(message, field) + 1;
+            if !field.inline {
+                return Ok(Place::Field(field, path));
+            }
+            match field.ty.message(self.encoder.schema) {
+                Some(inner) => message = inner,
+                None => break,
+            }
+        }
+        match name {
+            "apiVersion" if self.message.type_meta => Ok(Place::ApiVersion),
+            "kind" if self.message.type_meta => Ok(Place::Kind),
+            _ if self.encoder.unknown == UnknownFields::Skip => Ok(Place::Nowhere),
+            _ => Err(Error::Value(format!("{} has no field `{name}`", self.message.name))),
+        }
+    }
+
+    fn value<T: Serialize + ?Sized>(&mut self, place: Place, value: &T) -> Result<()> {
+        let outermost = self.number.is_none();
+        match place {
+            Place::Field(field, path) => {
+                let start = self.encoder.out.len();
+                write(self.encoder, Slot::field(self.encoder.schema, field), value)
+                    .map_err(|error| within(error, field))?;
+                self.encoder.piece(path, start);
+            }
+            Place::ApiVersion if outermost => self.encoder.api_version = named(value)?,
+            Place::Kind if outermost => self.encoder.kind = named(value)?,
+            Place::ApiVersion | Place::Kind | Place::Nowhere => {}
+        }
+        Ok(())
+    }
+
+    fn close(self) {
+        self.encoder.close_message(self.open, self.message, self.number);
+        if let Some((number, start)) = self.wrap {
+            self.encoder.wrap(number, start);
+        }
+    }
+}
+
+fn place_in(message: &Message, field: &Field) -> u16 {
+    // The field is one of the message's, and no message has more than a few dozen.
+    message.fields.binary_search_by_key(&field.number, |field| field.number).unwrap_or_default() as u16
+}
+
+/// Says where in the object a value did not fit: `spec.containers: …`.
+fn within(error: Error, field: &Field) -> Error {
+    match error {
+        Error::Value(why) => Error::Value(match why.split_once(": ") {
+            Some((path, why)) if path.starts_with('`') => format!("`{}.{}: {why}", field.name, &path[1..]),
+            _ => format!("`{}`: {why}", field.name),
+        }),
+        error => error,
+    }
+}

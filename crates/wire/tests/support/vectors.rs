@@ -1,0 +1,158 @@
+//! Test vectors: objects that Go has written both as JSON and as protobuf. None is kept in the repository; the Go program
+//! in `xtask/schema` makes them (all kinds, with nothing, everything or something set) and adds those of the module
+//! `k8s.io/api`. They are kept in the target directory until that program changes. Where they cannot be had, tests say so
+//! and pass; in CI, where `CI` is set, they fail.
+
+use std::{
+    env, fmt, fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::LazyLock,
+};
+
+/// One object in both encodings.
+#[derive(Debug)]
+pub(crate) struct Vector {
+    /// Where it comes from and which it is, e.g. `module/apps.v1.Deployment` or `made/apps.v1.Deployment.mixed-1`.
+    pub(crate) name: String,
+    /// The object's apiVersion, which the envelope of a `WatchEvent` does not say.
+    pub(crate) api_version: String,
+    /// The object's kind.
+    pub(crate) kind: String,
+    /// As Go writes it in JSON.
+    pub(crate) json: Vec<u8>,
+    /// As Go writes it in protobuf, in its envelope.
+    pub(crate) pb: Vec<u8>,
+}
+
+/// Why there are no vectors.
+#[derive(Debug)]
+pub(crate) struct Skipped(String);
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped, there are no test vectors: {}", self.0)
+    }
+}
+
+/// All vectors, sorted by name. If there are none, the reason is printed:
+///
+/// ```text
+/// let Ok(vectors) = support::vectors() else { return };
+/// ```
+///
+/// # Panics
+///
+/// If there are none and `CI` is set.
+pub(crate) fn vectors() -> Result<Vec<Vector>, Skipped> {
+    // Once in a process; several processes keep out of each other's way by their ids.
+    static DIRECTORY: LazyLock<Result<PathBuf, String>> = LazyLock::new(directory);
+
+    let vectors = DIRECTORY.clone().and_then(|dir| {
+        let mut vectors = Vec::new();
+        for origin in ["module", "made"] {
+            read(&dir, origin, &mut vectors).map_err(|error| format!("{}: {error}", dir.display()))?;
+        }
+        Ok(vectors)
+    });
+    vectors.map_err(|why| {
+        let skipped = Skipped(why);
+        assert!(env::var_os("CI").is_none(), "in CI, this may not be: {skipped}");
+        // Not by eprintln!, which the test harness hides when a test passes.
+        let _ = writeln!(io::stderr(), "{skipped}");
+        skipped
+    })
+}
+
+/// The object's message, out of its envelope: `raw`, the field with number 2.
+pub(crate) fn object(vector: &Vector) -> &[u8] {
+    let envelope = vector.pb.strip_prefix(b"k8s\0").unwrap_or_else(|| panic!("{}: no envelope", vector.name));
+    let mut reader = kube_wire::proto::Reader::new(envelope);
+    while let Some(tag) = reader.tag().expect("Go writes good protobuf") {
+        let bytes = reader.expect_bytes(tag).expect("everything in an envelope is bytes");
+        if tag.number == 2 {
+            return bytes;
+        }
+    }
+    panic!("{}: the envelope holds no object", vector.name)
+}
+
+/// The directory that holds the vectors, made if it is not there yet.
+fn directory() -> Result<PathBuf, String> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/schema");
+    let version = fingerprint(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+    let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let dir = parent.join(format!("vectors-{version:016x}"));
+    if dir.exists() {
+        return Ok(dir);
+    }
+    // Made aside and moved into place, for other tests may be at it; the first one's is kept.
+    let aside = parent.join(format!("vectors-{version:016x}-{}", process::id()));
+    run_go(&program, &aside)?;
+    if let Err(error) = fs::rename(&aside, &dir) {
+        fs::remove_dir_all(&aside).map_err(|error| format!("{}: {error}", aside.display()))?;
+        if !dir.exists() {
+            return Err(format!("{}: {error}", dir.display()));
+        }
+    }
+    Ok(dir)
+}
+
+fn run_go(program: &Path, dir: &Path) -> Result<(), String> {
+    let output = Command::new("go").args(["run", ".", "--vectors"]).arg(dir).current_dir(program).output();
+    let output = output.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "they are made by Go, which is not installed".to_owned(),
+        _ => format!("`go run` could not be started: {error}"),
+    })?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("`go run` in xtask/schema failed: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// Tells versions of the Go program apart.
+fn fingerprint(program: &Path) -> io::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for path in sorted(program)? {
+        path.file_name().hash(&mut hasher);
+        fs::read(path)?.hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+fn read(dir: &Path, origin: &str, vectors: &mut Vec<Vector>) -> io::Result<()> {
+    for path in sorted(&dir.join(origin))? {
+        let (Some(stem), true) = (path.file_stem(), path.extension() == Some("pb".as_ref())) else {
+            continue;
+        };
+        let stem = stem.to_string_lossy();
+        let (api_version, kind) = kind_in(&stem);
+        vectors.push(Vector {
+            name: format!("{origin}/{stem}"),
+            api_version,
+            kind,
+            json: fs::read(path.with_extension("json"))?,
+            pb: fs::read(&path)?,
+        });
+    }
+    Ok(())
+}
+
+/// `apps.v1.Deployment` or `apps.v1.Deployment.zero` gives `apps/v1` and `Deployment`. Only kinds begin with a capital.
+fn kind_in(stem: &str) -> (String, String) {
+    let parts: Vec<&str> = stem.split('.').collect();
+    let at =
+        parts.iter().position(|part| part.starts_with(char::is_uppercase)).expect("a file name has a kind");
+    let (group, version) = (parts[..at - 1].join("."), parts[at - 1]);
+    let api_version = if group == "core" { version.to_owned() } else { format!("{group}/{version}") };
+    (api_version, parts[at].to_owned())
+}
+
+fn sorted(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = dir.read_dir()?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
