@@ -127,3 +127,19 @@ async fn nothing_starves() {
     let waited = start.elapsed();
     assert!(waited >= Duration::from_secs(10) && waited <= Duration::from_secs(21), "{waited:?}");
 }
+
+/// The clock is not read before a priority is used, and a key that was refused does not use one.
+#[tokio::test(start_paused = true)]
+async fn keys_queued_before_a_priority_was_used_count_from_the_queues_beginning() {
+    for refused in [at(-1), at(-1).after(ms(10))] {
+        let queue = WorkQueue::builder().capacity(2).build();
+        queue.add("a").unwrap();
+        queue.add("b").unwrap();
+        queue.add_with("new", refused).unwrap_err();
+        assert_eq!(order(&queue).await, ["a", "b"]);
+        advance(ms(10_000)).await;
+        queue.add("first").unwrap();
+        queue.add_with("second", at(5)).unwrap();
+        assert_eq!(order(&queue).await, ["first", "second"]);
+    }
+}
