@@ -4,6 +4,7 @@ mod key;
 pub mod queue;
 pub mod reflector;
 pub mod source;
+pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod version;

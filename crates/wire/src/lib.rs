@@ -17,9 +17,9 @@ pub mod path;
 pub mod projection;
 pub mod proto;
 pub mod schema;
+pub mod ser;
 mod status;
 mod type_meta;
-pub mod ser;
 
 pub use encoding::Encoding;
 pub use error::{Error, Result};

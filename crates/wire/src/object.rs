@@ -3,7 +3,9 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 
+use crate::de::{Deserializer, UnknownFields};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::head::{self, Head, Spans};
@@ -62,6 +64,78 @@ impl RawObject {
     /// apiVersion and kind.
     pub fn type_meta(&self) -> &TypeMeta {
         &self.type_meta
+    }
+}
+
+impl RawObject {
+    /// The typed value. Protobuf fields that the schema table does not know are skipped, as a type skips the fields it
+    /// does not know.
+    ///
+    /// ```
+    /// # use kube_wire::{Encoding, Limits, ObjectReader, Projection};
+    /// # let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+    /// let text = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","managedFields":[]}}"#;
+    /// let pod = reader.read(text, Encoding::Json, None)?;
+    /// let value: serde_json::Value = pod.decode()?;
+    /// assert_eq!(value, serde_json::json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}}));
+    /// # Ok::<(), kube_wire::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the object does not fit the type, or is in protobuf and of a kind that the schema table does not hold.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
+        self.decode_with(UnknownFields::Skip)
+    }
+
+    /// A dynamic value (`DynamicObject`, `serde_json::Value`), which may be changed and written back: so a field that the
+    /// schema table does not know is an error, because it would be lost.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and [`Error::UnknownField`].
+    pub fn decode_dynamic<T: DeserializeOwned>(&self) -> Result<T> {
+        self.decode_with(UnknownFields::Reject)
+    }
+
+    fn decode_with<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
+        let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
+        let decoded = match self.encoding {
+            Encoding::Json => serde_json::from_slice(&self.json_with_type())
+                .map_err(|error| Error::Value(error.to_string())),
+            Encoding::Protobuf => {
+                let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
+                    Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
+                })?;
+                let deserializer = Deserializer::new(&self.bytes, message)
+                    .type_meta(api_version, kind)
+                    .unknown_fields(unknown);
+                T::deserialize(deserializer)
+            }
+        };
+        decoded.map_err(|error| match error {
+            Error::Value(why) => {
+                let (namespace, name) = (self.head().namespace(), self.head().name());
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                Error::Value(format!("{kind} {namespace}{slash}{name}: {why}"))
+            }
+            other => other,
+        })
+    }
+
+    /// The JSON text with apiVersion and kind put back.
+    fn json_with_type(&self) -> Vec<u8> {
+        let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
+        let mut text = Vec::with_capacity(self.bytes.len() + api_version.len() + kind.len() + 32);
+        text.extend_from_slice(b"{\"apiVersion\":");
+        text.extend_from_slice(serde_json::Value::from(api_version).to_string().as_bytes());
+        text.extend_from_slice(b",\"kind\":");
+        text.extend_from_slice(serde_json::Value::from(kind).to_string().as_bytes());
+        // The kept text is an object without white space: `{}` or `{"…`.
+        let members = &self.bytes[1..];
+        if members != b"}" {
+            text.push(b',');
+        }
+        text.extend_from_slice(members);
+        text
     }
 }
 

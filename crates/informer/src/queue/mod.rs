@@ -4,6 +4,13 @@
 //! [`DeltaFifo`] gathers deltas per key, as client-go's does, for consumers that want to see a key's history at once.
 //! Both push back: when a queue is full, its writer waits, and so does the socket behind it.
 
+mod apply;
+mod delta_fifo;
+mod fifo;
 mod sink;
+mod waiting;
 
+pub use apply::Applied;
+pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaKind, DeltaReplace, KeyDelta, Popped};
+pub use fifo::{Batch, Delta, Fifo, FifoConfig, FifoReplace};
 pub use sink::{Committed, Replace, Scope, Sink, SinkError};

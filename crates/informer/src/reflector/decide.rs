@@ -47,7 +47,7 @@ pub(super) enum Decision {
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
 /// | 5xx, no connection, connection broke, idle | relist | LIST instead | resume once | resume (5xx: relist) |
-/// | unreadable | relist | LIST instead | resume once | resume once |
+/// | unreadable, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
 pub(super) fn decide(during: During, error: &SourceError) -> Decision {
     use Decision::{
@@ -86,7 +86,7 @@ pub(super) fn decide(during: During, error: &SourceError) -> Decision {
             Stream => Resume,
             _ => ResumeOnce,
         },
-        SourceError::Wire(_) => ResumeOnce,
+        SourceError::Wire(_) | SourceError::Unsound(_) => ResumeOnce,
         _ => Relist,
     }
 }
@@ -140,6 +140,7 @@ mod tests {
             (status(503, "ServiceUnavailable", ""), Relist, ListInstead, ResumeOnce, Relist),
             (broken, Relist, ListInstead, ResumeOnce, Resume),
             (SourceError::Idle(std::time::Duration::ZERO), Relist, ListInstead, ResumeOnce, Resume),
+            (SourceError::Unsound(io(ErrorKind::Other)), Relist, ListInstead, ResumeOnce, ResumeOnce),
             (unreadable, Relist, ListInstead, ResumeOnce, ResumeOnce),
             (status(403, "Forbidden", ""), Relist, ListInstead, Relist, Relist),
             (status(422, "Invalid", ""), Relist, ListInstead, Relist, Relist),

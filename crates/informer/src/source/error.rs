@@ -20,6 +20,9 @@ pub enum SourceError {
     /// A connection or stream broke: reset, GOAWAY, closed in the middle.
     #[error("the connection broke: {0}")]
     Interrupted(Arc<dyn std::error::Error + Send + Sync>),
+    /// A stream was reset by the server, or a ping was not answered.
+    #[error("the stream is not sound: {0}")]
+    Unsound(Arc<dyn std::error::Error + Send + Sync>),
     /// Nothing came for too long.
     #[error("nothing received for {0:?}")]
     Idle(std::time::Duration),

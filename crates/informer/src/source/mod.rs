@@ -4,11 +4,26 @@
 //! connections: it asks a source for a list or a watch and reads objects. Sources know nothing of retries or stores: each
 //! call is one request, and an error is told as it happened.
 
+mod clients;
 mod error;
+mod functions;
+mod held;
+mod list_watch;
 mod options;
+#[cfg(feature = "http-proxy")]
+mod proxy;
+mod query;
+mod resource;
+mod response;
+#[cfg(feature = "rustls-tls")]
+mod tls;
 
+pub use clients::{Clients, WATCHES_PER_CONNECTION};
 pub use error::SourceError;
+pub use functions::FunctionSource;
+pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
+pub use resource::Resource;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;

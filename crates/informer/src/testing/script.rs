@@ -21,6 +21,10 @@ pub(super) enum ListStep {
     BreakAfter(usize, SourceError),
     /// It is answered with a list of this kind.
     Kind(String),
+    /// It is answered with this resourceVersion.
+    Version(String),
+    /// One of its items cannot be read.
+    BadItem,
 }
 
 /// What the next watch meets.
@@ -40,4 +44,10 @@ pub(super) fn reset() -> SourceError {
 /// A connection that was refused, as a source reports it.
 pub(super) fn refused() -> SourceError {
     SourceError::ConnectionRefused(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)))
+}
+
+/// An object that cannot be read; what follows can.
+pub(super) fn unreadable() -> SourceError {
+    let (what, why) = ("JSON object", "a value was expected");
+    SourceError::Wire(kube_wire::Error::Malformed { what, at: 7, why })
 }

@@ -169,6 +169,13 @@ impl ScriptedSource {
         }
     }
 
+    /// Sends an event that cannot be read on all open watches, which stay open.
+    pub fn send_unreadable_event(&self) {
+        for watcher in &self.inner.lock().watchers {
+            let _ = watcher.send(Err(script::unreadable()));
+        }
+    }
+
     /// Sends an error event with this `Status` on all open watches.
     pub fn send_error(&self, status: Status) {
         self.inner.lock().send(&WatchEvent::Error(status));
@@ -204,6 +211,16 @@ impl ScriptedSource {
     /// The next list says that it is of this kind, e.g. `Table`.
     pub fn answer_next_list_with_kind(&self, kind: &str) {
         self.inner.lock().script.lists.push_back(ListStep::Kind(kind.to_owned()));
+    }
+
+    /// The next list says that it was taken at this resourceVersion; empty for none, as some aggregated APIs do.
+    pub fn answer_next_list_with_version(&self, version: &str) {
+        self.inner.lock().script.lists.push_back(ListStep::Version(version.to_owned()));
+    }
+
+    /// The next list has one more item, which cannot be read.
+    pub fn add_bad_item_to_next_list(&self) {
+        self.inner.lock().script.lists.push_back(ListStep::BadItem);
     }
 
     /// The next watch (or watch-list) fails with this.
@@ -307,6 +324,14 @@ impl Inner {
             }
             Some(ListStep::Kind(kind)) => {
                 head.kind = kind;
+                parts.push(Ok(ListPart::End(head)));
+            }
+            Some(ListStep::Version(version)) => {
+                head.resource_version = version;
+                parts.push(Ok(ListPart::End(head)));
+            }
+            Some(ListStep::BadItem) => {
+                parts.insert(parts.len() / 2, Err(script::unreadable()));
                 parts.push(Ok(ListPart::End(head)));
             }
             _ => parts.push(Ok(ListPart::End(head))),

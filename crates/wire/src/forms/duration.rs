@@ -141,9 +141,13 @@ mod tests {
 
     #[test]
     fn other_spellings_are_read_and_nonsense_is_refused() {
-        for (text, nanos) in
-            [("0", 0), ("+5s", 5 * SECOND as i64), (".5s", 500_000_000), ("1.s", SECOND as i64), ("1us1µs", 2_000)]
-        {
+        for (text, nanos) in [
+            ("0", 0),
+            ("+5s", 5 * SECOND as i64),
+            (".5s", 500_000_000),
+            ("1.s", SECOND as i64),
+            ("1us1µs", 2_000),
+        ] {
             assert_eq!(parse(text), Some(nanos), "{text}");
         }
         for bad in ["", "-", "3", "s", ".s", "1x", "1s ", "9999999999h", "9223372036854775808ns", "1é"] {

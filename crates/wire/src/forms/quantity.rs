@@ -14,18 +14,8 @@ enum Format {
 }
 
 /// Suffix and power of ten.
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
 /// Suffix and power of 1024.
 const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
@@ -57,7 +47,9 @@ pub(crate) fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let digits = whole.bytes().chain(fraction.bytes());
     let mantissa = digits.fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
     // 27 digits times 1024^6 still fits 127 bits only for smaller numbers: larger ones stay as they are.
-    let Some(mantissa) = mantissa.checked_mul(1i128 << (10 * binary)) else { return Some(Cow::Borrowed(text)) };
+    let Some(mantissa) = mantissa.checked_mul(1i128 << (10 * binary)) else {
+        return Some(Cow::Borrowed(text));
+    };
     let (mantissa, exponent) = normalised(mantissa, exponent - fraction.len() as i32);
     let spelled = spell(mantissa, exponent, format, if negative { "-" } else { "" });
     Some(match spelled {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::ListHead;
 use super::proto::ListItems;
-use super::stub as json;
 use crate::error::Result;
+use crate::json;
 use crate::object::{ObjectReader, RawObject};
 use crate::{Encoding, TypeMeta};
 

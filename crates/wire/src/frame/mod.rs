@@ -13,7 +13,6 @@ mod input;
 mod list;
 mod list_head;
 mod proto;
-mod stub;
 mod watch;
 
 pub use list::ListDecoder;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::proto::WatchFrames;
-use super::stub as json;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::json;
 use crate::object::{ObjectReader, RawObject};
 use crate::{Encoding, Status};
 
@@ -97,7 +97,7 @@ impl WatchDecoder {
     /// The next event, or `None` until there is one.
     ///
     /// # Errors
-    /// About one event, unless [`Error::is_fatal`] says that the rest cannot be read.
+    /// About one event, unless [`Error::is_fatal`](crate::Error::is_fatal) says that the rest cannot be read.
     pub fn next_event(&mut self) -> Option<Result<WatchEvent>> {
         let (reader, frames) = (&mut self.reader, &mut self.frames);
         Some(match frames {

@@ -8,8 +8,8 @@ use super::skip::{self, Class, Unended, class};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
 
-/// The deepest nesting that can be asked for.
-pub(crate) const NESTING_CEILING: usize = 512;
+/// How deep brackets are checked to pair up by kind. Deeper ones are counted only.
+pub(super) const NESTING_CEILING: usize = 512;
 
 /// Looks for the end of one value.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Finder {
     /// Open brackets around the value.
     outer: usize,
     nesting_max: usize,
-    /// A bit for each open bracket: set for `{`.
+    /// A bit for each open bracket, up to the ceiling: set for `{`.
     braces: [u64; NESTING_CEILING / 64],
     /// Bytes of earlier pieces.
     seen: usize,
@@ -44,7 +44,8 @@ enum Place {
 // === impl Finder ===
 
 impl Finder {
-    /// Looks for the end of a value nested at most `nesting_max` deep (at most [`NESTING_CEILING`]).
+    /// Looks for the end of a value nested at most `nesting_max` deep. Nothing is kept for a level, so framing, which wants
+    /// to come behind any object, may allow `usize::MAX`.
     #[inline]
     pub(crate) fn new(nesting_max: usize) -> Self {
         Self::nested(nesting_max, 0)
@@ -57,14 +58,14 @@ impl Finder {
             place: Place::Before,
             depth: outer,
             outer,
-            nesting_max: nesting_max.min(NESTING_CEILING),
+            nesting_max,
             braces: [0; NESTING_CEILING / 64],
             seen: 0,
         }
     }
 
     /// Takes the next piece. Gives the offset in it just past the value, once that ends. A number or literal that is the
-    /// whole value ends with the first byte that cannot belong to it, so it needs that byte, or [`is_scalar`](Self::is_scalar).
+    /// whole value ends with the first byte that cannot belong to it, so it needs that byte.
     ///
     /// # Errors
     /// If brackets don't pair up, or are nested too deep. The finder is of no use afterwards.
@@ -139,14 +140,9 @@ impl Finder {
         Ok(None)
     }
 
-    /// Whether the text so far is a number or literal, which is a whole value if the text ends here.
-    pub(crate) fn is_scalar(&self) -> bool {
-        self.place == Place::Scalar
-    }
-
-    /// Whether the value has not begun yet.
-    pub(crate) fn is_before(&self) -> bool {
-        self.place == Place::Before
+    /// Whether the text so far breaks off in a string.
+    pub(super) fn is_in_string(&self) -> bool {
+        matches!(self.place, Place::String | Place::Escape)
     }
 
     /// The end of the string whose content goes on at `at`, or `None` if it doesn't end in this piece.
@@ -174,11 +170,9 @@ impl Finder {
             let (limit, allowed) = (Limit::Nesting, self.nesting_max);
             return Err(Error::Limit { limit, found: self.depth + 1, allowed });
         }
-        let (word, bit) = (self.depth / 64 % (NESTING_CEILING / 64), 1 << (self.depth % 64));
-        if byte == b'{' {
-            self.braces[word] |= bit;
-        } else {
-            self.braces[word] &= !bit;
+        if let Some(word) = self.braces.get_mut(self.depth / 64) {
+            let bit = 1 << (self.depth % 64);
+            *word = if byte == b'{' { *word | bit } else { *word & !bit };
         }
         self.depth += 1;
         self.place = Place::Inside;
@@ -191,8 +185,8 @@ impl Finder {
             return Err(self.malformed(at, "a value was expected"));
         }
         let depth = self.depth - 1;
-        let brace = self.braces[depth / 64 % (NESTING_CEILING / 64)] >> (depth % 64) & 1 == 1;
-        if brace != (byte == b'}') {
+        let is_brace = |word: &u64| word >> (depth % 64) & 1 == 1;
+        if self.braces.get(depth / 64).map(is_brace).is_some_and(|brace| brace != (byte == b'}')) {
             return Err(self.malformed(at, "brackets don't pair up"));
         }
         self.depth = depth;

@@ -151,7 +151,8 @@ impl<'e, 'o> Object<'e, 'o> {
         match place {
             Place::Field(field, path) => {
                 let start = self.encoder.out.len();
-                write(self.encoder, Slot::field(self.encoder.schema, field), value).map_err(|error| within(error, field))?;
+                write(self.encoder, Slot::field(self.encoder.schema, field), value)
+                    .map_err(|error| within(error, field))?;
                 self.encoder.piece(path, start);
             }
             Place::ApiVersion if outermost => self.encoder.api_version = named(value)?,

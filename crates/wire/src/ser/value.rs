@@ -185,6 +185,8 @@ impl<'e, 'o> Value<'e, 'o> {
                 Some(bytes) => self.scalar(|encoder, number| encoder.writer().bytes_field(number, &bytes)),
                 None => self.mismatch("a string that is no base64"),
             },
+            // What k8s-openapi makes of a quantity that is null; no other empty string is one.
+            Target::Message(message) if message.shape == Shape::Quantity && text.is_empty() => self.null(),
             Target::Message(message) => match scalar::text(message.shape, text) {
                 Some(written) => self.message(|out| written.put(out)),
                 None => self.mismatch(&format!("string {text:?}")),

@@ -66,6 +66,19 @@ pub(crate) fn vectors() -> Result<Vec<Vector>, Skipped> {
     })
 }
 
+/// The object's message, out of its envelope: `raw`, the field with number 2.
+pub(crate) fn object(vector: &Vector) -> &[u8] {
+    let envelope = vector.pb.strip_prefix(b"k8s\0").unwrap_or_else(|| panic!("{}: no envelope", vector.name));
+    let mut reader = kube_wire::proto::Reader::new(envelope);
+    while let Some(tag) = reader.tag().expect("Go writes good protobuf") {
+        let bytes = reader.expect_bytes(tag).expect("everything in an envelope is bytes");
+        if tag.number == 2 {
+            return bytes;
+        }
+    }
+    panic!("{}: the envelope holds no object", vector.name)
+}
+
 /// The directory that holds the vectors, made if it is not there yet.
 fn directory() -> Result<PathBuf, String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/schema");

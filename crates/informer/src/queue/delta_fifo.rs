@@ -1,0 +1,462 @@
+//! The queue that client-go's DeltaFIFO is: deltas gathered per key.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use kube_wire::RawObject;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::waiting::wait_until;
+use super::{Committed, Replace, Scope, Sink, SinkError};
+use crate::Key;
+use crate::store::{Store, StoredObject};
+use crate::version::is_older;
+
+/// Deltas gathered per key: a key is popped with all that was learned of it since it was popped last. Keys come in the
+/// order in which they were first queued; the order *between* keys is not kept, which is why informers use
+/// [`Fifo`](super::Fifo).
+///
+/// - It is bounded: a writer waits while the queue is full. Only a full state and a resync may exceed the bound, because
+///   they are queued as a whole.
+/// - Two deletions in a row become one. The deletion of what is neither queued nor known is dropped.
+/// - Bookmarks are not kept: without an order between keys nobody could say when one is reached.
+/// - A scope is synced when everything in its first full state has been popped *and processed*; at once, if that was
+///   empty or if something was queued before it.
+///
+/// One key is out at a time: the next one is given when it is [done](Popped::done). One that is dropped before (its
+/// processor panicked, or was cancelled) goes back to the front of the queue, before what was learned of it meanwhile.
+///
+/// Cloning gives another handle to the same queue.
+#[derive(Clone, Debug)]
+pub struct DeltaFifo {
+    shared: Arc<Shared>,
+}
+
+/// What a [`DeltaFifo`] knows, and how much it holds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeltaFifoConfig {
+    /// The objects that its reader has: without them nobody can tell what has vanished, or deliver it again.
+    pub known_objects: Option<Arc<Store>>,
+    /// How many deltas wait at most.
+    pub deltas_max: usize,
+}
+
+/// One thing that was learned of a key.
+#[derive(Clone, Debug)]
+pub struct KeyDelta {
+    /// What.
+    pub kind: DeltaKind,
+    /// The object, in the state that was learned; or its last known one.
+    pub object: StoredObject,
+}
+
+/// What was learned of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeltaKind {
+    /// It is new.
+    Added,
+    /// It has changed.
+    Updated,
+    /// It is gone.
+    Deleted {
+        /// Whether the object is in the state it was deleted in; if not, this is a tombstone: the deletion was not seen.
+        final_state_known: bool,
+    },
+    /// It was in a full list.
+    Replaced,
+    /// Nothing new: it is delivered once more.
+    Sync,
+}
+
+/// A key and what was learned of it. Say [`done`](Self::done) when it is processed.
+#[derive(Debug)]
+pub struct Popped {
+    key: Key,
+    deltas: Vec<KeyDelta>,
+    initial: bool,
+    shared: Arc<Shared>,
+}
+
+/// A full state on its way into a [`DeltaFifo`].
+#[derive(Debug)]
+pub struct DeltaReplace {
+    shared: Arc<Shared>,
+    scope: Scope,
+    /// In the order of the list; `None`: put again later, or removed.
+    objects: Vec<Option<StoredObject>>,
+    places: HashMap<Key, usize>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: DeltaFifoConfig,
+    state: Mutex<State>,
+    /// There is something to pop, or the queue was closed.
+    ready: Notify,
+    /// There is room, something was processed, or the queue was closed.
+    moved: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of each queued key; never empty.
+    deltas: HashMap<Key, Vec<KeyDelta>>,
+    order: VecDeque<Key>,
+    /// How many deltas there are in all.
+    len: usize,
+    /// What is out: the key and its newest delta.
+    processing: Option<(Key, KeyDelta)>,
+    scopes: BTreeMap<Scope, ScopeState>,
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct ScopeState {
+    resource_version: String,
+    /// Something was queued.
+    populated: bool,
+    /// Keys of the first full state that are not processed yet.
+    initial: usize,
+}
+
+// === impl DeltaFifo ===
+
+impl DeltaFifo {
+    /// A queue.
+    pub fn new(config: DeltaFifoConfig) -> Self {
+        let (state, ready, moved) = Default::default();
+        Self { shared: Arc::new(Shared { config, state, ready, moved }) }
+    }
+
+    /// Waits for the next key; `None` when the queue is closed and empty.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves everything in the queue.
+    pub async fn pop(&self) -> Option<Popped> {
+        let (key, deltas, initial) = wait_until(&self.shared.state, &self.shared.ready, State::pop).await?;
+        self.shared.moved.notify_waiters();
+        Some(Popped { key, deltas, initial, shared: self.shared.clone() })
+    }
+
+    /// Whether everything in the first full state of a scope has been processed.
+    pub fn is_synced(&self, scope: Scope) -> bool {
+        self.shared.state.lock().is_synced(scope)
+    }
+
+    /// Waits until everything in the first full state of a scope has been processed.
+    ///
+    /// # Errors
+    /// If the queue is closed before.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn synced(&self, scope: Scope) -> Result<(), SinkError> {
+        let check = |state: &mut State| match state.is_synced(scope) {
+            true => Some(Ok(())),
+            false => (state.closed && state.order.is_empty() && state.processing.is_none())
+                .then_some(Err(SinkError::Closed)),
+        };
+        wait_until(&self.shared.state, &self.shared.moved, check).await
+    }
+
+    /// How many keys wait.
+    pub fn len(&self) -> usize {
+        self.shared.state.lock().order.len()
+    }
+
+    /// Whether no key waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes nothing more. What waits can still be popped.
+    pub fn close(&self) {
+        self.shared.state.lock().closed = true;
+        self.shared.ready.notify_waiters();
+        self.shared.moved.notify_waiters();
+    }
+
+    async fn push(&self, kind: DeltaKind, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        let object = StoredObject::new(scope, object)?;
+        let shared = &self.shared;
+        let push = |state: &mut State| {
+            if state.closed {
+                return Some(Err(SinkError::Closed));
+            }
+            if state.len >= shared.config.deltas_max {
+                return None;
+            }
+            let of_scope = state.scopes.entry(scope).or_default();
+            of_scope.populated = true;
+            of_scope.advance(object.resource_version());
+            let deletes = matches!(kind, DeltaKind::Deleted { .. });
+            if !deletes || shared.is_known(state, &object) {
+                state.push(KeyDelta { kind, object: object.clone() });
+            }
+            Some(Ok(()))
+        };
+        wait_until(&shared.state, &shared.moved, push).await?;
+        shared.ready.notify_waiters();
+        Ok(())
+    }
+}
+
+impl Sink for DeltaFifo {
+    type Replace = DeltaReplace;
+
+    async fn add(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.push(DeltaKind::Added, scope, object).await
+    }
+
+    async fn update(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.push(DeltaKind::Updated, scope, object).await
+    }
+
+    async fn delete(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.push(DeltaKind::Deleted { final_state_known: true }, scope, object).await
+    }
+
+    /// Not queued: see [`DeltaFifo`].
+    async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            return Err(SinkError::Closed);
+        }
+        state.scopes.entry(scope).or_default().advance(resource_version);
+        Ok(())
+    }
+
+    async fn resync(&self, scope: Scope) -> Result<(), SinkError> {
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            return Err(SinkError::Closed);
+        }
+        // Looked up under the lock, or it might meanwhile have been popped and deleted.
+        for object in self.shared.known_of(scope) {
+            let key = object.key();
+            // What is queued will be delivered anyway, and may be newer.
+            if !state.deltas.contains_key(&key) && !state.is_processing(&key) {
+                state.push(KeyDelta { kind: DeltaKind::Sync, object });
+            }
+        }
+        drop(state);
+        self.shared.ready.notify_waiters();
+        Ok(())
+    }
+
+    async fn begin_replace(&self, scope: Scope) -> Result<DeltaReplace, SinkError> {
+        if self.shared.state.lock().closed {
+            return Err(SinkError::Closed);
+        }
+        let (objects, places) = Default::default();
+        Ok(DeltaReplace { shared: self.shared.clone(), scope, objects, places })
+    }
+}
+
+impl Replace for DeltaReplace {
+    fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
+        let object = StoredObject::new(self.scope, object)?;
+        if let Some(before) = self.places.insert(object.key(), self.objects.len()) {
+            self.objects[before] = None;
+        }
+        self.objects.push(Some(object));
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(at) = self.places.remove(key) {
+            self.objects[at] = None;
+        }
+    }
+
+    async fn commit(self, resource_version: &str) -> Result<Committed, SinkError> {
+        let Self { shared, scope, objects, places } = self;
+        let mut state = shared.state.lock();
+        if state.closed {
+            return Err(SinkError::Closed);
+        }
+        for object in objects.into_iter().flatten() {
+            state.push(KeyDelta { kind: DeltaKind::Replaced, object });
+        }
+        let tombstone = DeltaKind::Deleted { final_state_known: false };
+        for object in state.newest_of(scope).into_iter().filter(|object| !places.contains_key(&object.key()))
+        {
+            state.push(KeyDelta { kind: tombstone, object });
+        }
+        for object in shared.known_of(scope) {
+            let key = object.key();
+            if !places.contains_key(&key) && !state.deltas.contains_key(&key) && !state.is_processing(&key) {
+                state.push(KeyDelta { kind: tombstone, object });
+            }
+        }
+        let queued = state.queued_of(scope).count();
+        let of_scope = state.scopes.entry(scope).or_default();
+        if !std::mem::replace(&mut of_scope.populated, true) {
+            of_scope.initial = queued;
+        }
+        let new_epoch = is_older(resource_version, &of_scope.resource_version);
+        resource_version.clone_into(&mut of_scope.resource_version);
+        drop(state);
+        shared.ready.notify_waiters();
+        shared.moved.notify_waiters();
+        Ok(Committed::new(new_epoch))
+    }
+}
+
+// === impl Popped ===
+
+impl Popped {
+    /// The key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// What was learned, oldest first.
+    pub fn deltas(&self) -> &[KeyDelta] {
+        &self.deltas
+    }
+
+    /// Whether it belongs to the first full state.
+    pub fn is_initial(&self) -> bool {
+        self.initial
+    }
+
+    /// The deltas are processed.
+    pub fn done(mut self) {
+        let deltas = std::mem::take(&mut self.deltas);
+        if let (Some(delta), true) = (deltas.last(), self.initial) {
+            let mut state = self.shared.state.lock();
+            let scope = state.scopes.entry(delta.object.scope()).or_default();
+            scope.initial = scope.initial.saturating_sub(1);
+        }
+    }
+}
+
+/// What was not processed is popped again.
+impl Drop for Popped {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.processing = None;
+        if !self.deltas.is_empty() {
+            state.put_back(&self.key, std::mem::take(&mut self.deltas));
+        }
+        drop(state);
+        self.shared.ready.notify_waiters();
+        self.shared.moved.notify_waiters();
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn known_of(&self, scope: Scope) -> Vec<StoredObject> {
+        let snapshot = self.config.known_objects.as_ref().map(|store| store.snapshot());
+        snapshot.map(|snapshot| snapshot.scope(scope).cloned().collect()).unwrap_or_default()
+    }
+
+    /// Whether an object's key is queued, out, or known.
+    fn is_known(&self, state: &State, object: &StoredObject) -> bool {
+        let key = object.key();
+        let store = self.config.known_objects.as_ref();
+        state.deltas.contains_key(&key)
+            || state.is_processing(&key)
+            || store.is_some_and(|store| store.get(&key).is_some())
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn is_synced(&self, scope: Scope) -> bool {
+        self.scopes.get(&scope).is_some_and(|scope| scope.populated && scope.initial == 0)
+    }
+
+    fn is_processing(&self, key: &Key) -> bool {
+        self.processing.as_ref().is_some_and(|(out, _)| out == key)
+    }
+
+    fn push(&mut self, delta: KeyDelta) {
+        let key = delta.object.key();
+        let deltas = self.deltas.entry(key.clone()).or_default();
+        if deltas.is_empty() {
+            self.order.push_back(key);
+        }
+        self.len += 1;
+        self.len -= join(deltas, delta);
+    }
+
+    /// The newest state of each key of a scope that is queued or out.
+    fn newest_of(&self, scope: Scope) -> Vec<StoredObject> {
+        let out = self.processing.iter().filter(|(key, delta)| {
+            let is_there = !matches!(delta.kind, DeltaKind::Deleted { .. });
+            is_there && delta.object.scope() == scope && !self.deltas.contains_key(key)
+        });
+        self.queued_of(scope).chain(out.map(|(_, delta)| &delta.object)).cloned().collect()
+    }
+
+    /// The newest state of each queued key of a scope.
+    fn queued_of(&self, scope: Scope) -> impl Iterator<Item = &StoredObject> {
+        let newest = self.order.iter().filter_map(|key| self.deltas.get(key)?.last());
+        newest.map(|delta| &delta.object).filter(move |object| object.scope() == scope)
+    }
+
+    /// The next key, its deltas, and whether they are of the first full state; `Some(None)` when there will be none.
+    fn pop(&mut self) -> Option<Option<(Key, Vec<KeyDelta>, bool)>> {
+        if self.processing.is_some() {
+            return None;
+        }
+        let Some(key) = self.order.pop_front() else { return self.closed.then_some(None) };
+        let deltas = self.deltas.remove(&key).unwrap_or_default();
+        self.len -= deltas.len();
+        let newest = deltas.last()?.clone();
+        let initial = self.scopes.get(&newest.object.scope()).is_some_and(|scope| scope.initial > 0);
+        self.processing = Some((key.clone(), newest));
+        Some(Some((key, deltas, initial)))
+    }
+
+    fn put_back(&mut self, key: &Key, earlier: Vec<KeyDelta>) {
+        let later = self.deltas.remove(key);
+        if later.is_some() {
+            self.order.retain(|queued| queued != key);
+        }
+        self.len += earlier.len();
+        let mut deltas = earlier;
+        for delta in later.into_iter().flatten() {
+            self.len -= join(&mut deltas, delta);
+        }
+        self.order.push_front(key.clone());
+        self.deltas.insert(key.clone(), deltas);
+    }
+}
+
+/// Appends a delta; two deletions in a row become one: the first that is real. Gives how many were saved.
+fn join(deltas: &mut Vec<KeyDelta>, delta: KeyDelta) -> usize {
+    if let (Some(last), DeltaKind::Deleted { .. }) = (deltas.last_mut(), delta.kind)
+        && let DeltaKind::Deleted { final_state_known } = last.kind
+    {
+        if !final_state_known {
+            *last = delta;
+        }
+        return 1;
+    }
+    deltas.push(delta);
+    0
+}
+
+// === impl ScopeState ===
+
+impl ScopeState {
+    fn advance(&mut self, version: &str) {
+        if !version.is_empty() && !is_older(version, &self.resource_version) {
+            version.clone_into(&mut self.resource_version);
+        }
+    }
+}
+
+impl Default for DeltaFifoConfig {
+    fn default() -> Self {
+        Self { known_objects: None, deltas_max: 10_000 }
+    }
+}

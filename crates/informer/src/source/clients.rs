@@ -1,0 +1,252 @@
+//! Connections for many watches.
+//!
+//! A kube-apiserver lets a connection carry a hundred streams at once, and a client that asks for one more simply waits:
+//! with a hundred watches open, the next list would never be sent. So watches are spread over connections of eighty,
+//! and everything else travels on others: lists on one, writes (and leases, which must not wait behind a list) on
+//! another. Where the server speaks HTTP/1.1 only, each request has a connection of its own anyway.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::client::legacy::{Client as HyperClient, Error as HyperError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube_client::client::{Body, ConfigExt};
+use kube_client::{Client, Config, Error};
+use parking_lot::Mutex;
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+use super::held::Held;
+
+/// Most watches that one connection carries.
+pub const WATCHES_PER_CONNECTION: usize = 80;
+
+/// Bytes that a stream may send before they are read, so that one that is not read cannot hold up its neighbours:
+/// a connection's window has room for all of its streams.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 100;
+
+/// Silence after which the server is asked whether it is still there, and how long it may take to answer.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The way to one API server, made for many watches: HTTP/2 where the server speaks it, pings, and room for lists and
+/// writes however many watches are open. kube's own retries are off: a reflector does that, and shows it.
+///
+/// [`client`](Self::client) is an ordinary [`kube_client::Client`]; use it for `Api` as well. Everything that
+/// `Client::try_from` makes of a [`Config`] is kept: authentication (exec and OIDC too), impersonation, server name,
+/// proxies, timeouts, extra headers. (Only [`Client::valid_until`] is not: kube does not say when a certificate that an
+/// exec plugin gave will expire.)
+#[derive(Clone)]
+pub struct Clients {
+    client: Client,
+}
+
+// === impl Clients ===
+
+impl Clients {
+    /// From a configuration.
+    ///
+    /// # Errors
+    /// If the credentials or certificates cannot be read, or the configuration asks for a feature (TLS, a proxy) that
+    /// was not compiled in.
+    pub fn from_config(config: Config) -> Result<Self, Error> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let client = match config.proxy_url.clone() {
+            None => build(&config, http)?,
+            Some(url) => match url.scheme_str() {
+                #[cfg(feature = "socks5")]
+                Some("socks5") => {
+                    build(&config, hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http))?
+                }
+                #[cfg(feature = "http-proxy")]
+                Some("http") => build(&config, super::proxy::tunnel(&url, http))?,
+                #[cfg(all(feature = "http-proxy", feature = "rustls-tls"))]
+                Some("https") => {
+                    build(&config, super::proxy::tunnel(&url, super::tls::connector(&config, http)?))?
+                }
+                #[cfg(not(feature = "socks5"))]
+                Some("socks5") => return Err(disabled(url, "kube-informer/socks5")),
+                #[cfg(not(feature = "http-proxy"))]
+                Some("http" | "https") => return Err(disabled(url, "kube-informer/http-proxy")),
+                _ => return Err(Error::ProxyProtocolUnsupported { proxy_url: Box::new(url) }),
+            },
+        };
+        Ok(Self { client })
+    }
+
+    /// From what kubectl would use: `$KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    ///
+    /// # Errors
+    /// If none is found, or as [`from_config`](Self::from_config).
+    pub async fn infer() -> Result<Self, Error> {
+        Self::from_config(Config::infer().await.map_err(Error::InferConfig)?)
+    }
+
+    /// The client. Watches, lists and all else that is sent by it take their own connections.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+}
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
+#[cfg(not(all(feature = "socks5", feature = "http-proxy")))]
+fn disabled(url: http::Uri, protocol_feature: &'static str) -> Error {
+    Error::ProxyProtocolDisabled { proxy_url: Box::new(url), protocol_feature }
+}
+
+/// The client's layers, the same that kube puts on top of each other, less the retries.
+fn build<H>(config: &Config, connector: H) -> Result<Client, Error>
+where
+    H: Service<http::Uri> + Clone + Send + Sync + 'static,
+    H::Response: hyper_util::client::legacy::connect::Connection
+        + hyper::rt::Read
+        + hyper::rt::Write
+        + Send
+        + Unpin
+        + 'static,
+    H::Future: Send + 'static,
+    H::Error: std::error::Error + Send + Sync + 'static,
+{
+    #[cfg(feature = "rustls-tls")]
+    let connector = super::tls::connector(config, connector)?;
+    #[cfg(all(feature = "openssl-tls", not(feature = "rustls-tls")))]
+    let connector = config.openssl_https_connector_with_connector(connector)?;
+    #[cfg(not(any(feature = "rustls-tls", feature = "openssl-tls")))]
+    if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+        return Err(Error::TlsRequired);
+    }
+    let mut connector = TimeoutConnector::new(connector);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(tower::BoxError::from)
+        .service(Spread::new(connector));
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Sends each request on a connection of its class.
+#[derive(Clone)]
+struct Spread<C> {
+    connector: C,
+    lists: HyperClient<C, Body>,
+    others: HyperClient<C, Body>,
+    watches: Arc<Mutex<Vec<WatchConnection<C>>>>,
+}
+
+/// A connection for watches; each open one holds the token.
+struct WatchConnection<C> {
+    client: HyperClient<C, Body>,
+    token: Arc<()>,
+}
+
+// === impl Spread ===
+
+impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
+    fn new(connector: C) -> Self {
+        Self {
+            lists: connection(connector.clone()),
+            others: connection(connector.clone()),
+            watches: Arc::default(),
+            connector,
+        }
+    }
+
+    /// A connection with room for a watch, and the token that keeps the room.
+    fn for_watch(&self) -> (HyperClient<C, Body>, Arc<()>) {
+        let mut watches = self.watches.lock();
+        // Connections that carry nothing are let go, except one.
+        let mut spare = 1;
+        watches.retain(|connection| {
+            let idle = Arc::strong_count(&connection.token) == 1;
+            spare -= usize::from(idle && spare > 0);
+            !idle || spare == 0
+        });
+        let room =
+            |connection: &&WatchConnection<C>| Arc::strong_count(&connection.token) <= WATCHES_PER_CONNECTION;
+        if watches.iter().find(room).is_none() {
+            let client = connection(self.connector.clone());
+            watches.push(WatchConnection { client, token: Arc::default() });
+        }
+        // There is one with room now, and only this lock hands it out.
+        let connection = watches.iter().find(room).unwrap_or(&watches[watches.len() - 1]);
+        (connection.client.clone(), connection.token.clone())
+    }
+}
+
+fn connection<C: Connect + Clone>(connector: C) -> HyperClient<C, Body> {
+    HyperClient::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .build(connector)
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Spread<C> {
+    type Response = Response<Held<Incoming>>;
+    type Error = HyperError;
+    type Future = BoxFuture<'static, Result<Self::Response, HyperError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), HyperError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (client, token) = match Class::of(&request) {
+            Class::Watch => {
+                let (client, token) = self.for_watch();
+                (client, Some(token))
+            }
+            Class::List => (self.lists.clone(), None),
+            Class::Other => (self.others.clone(), None),
+        };
+        client.oneshot(request).map_ok(|answer| answer.map(|body| Held::new(body, token))).boxed()
+    }
+}
+
+/// What a request is, as far as connections are concerned.
+enum Class {
+    Watch,
+    List,
+    Other,
+}
+
+impl Class {
+    fn of(request: &Request<Body>) -> Self {
+        let query = request.uri().query().unwrap_or_default();
+        let watches = form_urlencoded::parse(query.as_bytes())
+            .any(|(name, value)| name == "watch" && !matches!(&*value, "0" | "false"));
+        if watches {
+            Self::Watch
+        } else if request.extensions().get::<IsList>().is_some() {
+            Self::List
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Marks a request as a list.
+#[derive(Clone, Copy)]
+pub(super) struct IsList;

@@ -1,0 +1,93 @@
+//! The query string of a request. Written by hand, because kube's own leaves out `resourceVersion=0` beside a limit.
+
+use form_urlencoded::Serializer;
+
+use super::{ListOptions, WatchOptions};
+
+impl ListOptions {
+    /// The query string, without `?`.
+    pub(super) fn query(&self) -> String {
+        let mut query = Serializer::new(String::new());
+        pair(&mut query, "labelSelector", &self.label_selector);
+        pair(&mut query, "fieldSelector", &self.field_selector);
+        pair(&mut query, "resourceVersion", &self.resource_version);
+        if let Some(version_match) = self.version_match {
+            pair(&mut query, "resourceVersionMatch", version_match.as_str());
+        }
+        if let Some(limit) = self.limit {
+            pair(&mut query, "limit", &limit.to_string());
+        }
+        pair(&mut query, "continue", &self.continue_token);
+        query.finish()
+    }
+}
+
+impl WatchOptions {
+    /// The query string, without `?`.
+    pub(super) fn query(&self) -> String {
+        let mut query = Serializer::new(String::new());
+        pair(&mut query, "watch", "1");
+        pair(&mut query, "labelSelector", &self.label_selector);
+        pair(&mut query, "fieldSelector", &self.field_selector);
+        pair(&mut query, "resourceVersion", &self.resource_version);
+        if let Some(version_match) = self.version_match {
+            pair(&mut query, "resourceVersionMatch", version_match.as_str());
+        }
+        if self.send_initial_events {
+            pair(&mut query, "sendInitialEvents", "true");
+        }
+        if self.allow_bookmarks {
+            pair(&mut query, "allowWatchBookmarks", "true");
+        }
+        if let Some(timeout) = self.timeout {
+            pair(&mut query, "timeoutSeconds", &timeout.as_secs().to_string());
+        }
+        query.finish()
+    }
+}
+
+/// Empty values are not sent: to the API they mean the same as absent ones.
+fn pair(query: &mut Serializer<'_, String>, name: &str, value: &str) {
+    if !value.is_empty() {
+        query.append_pair(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::VersionMatch;
+    use super::*;
+
+    #[test]
+    fn everything_that_can_be_asked_is_sent() {
+        let options = ListOptions {
+            label_selector: "tier in (a, b)".into(),
+            field_selector: "spec.nodeName=node-7".into(),
+            resource_version: "0".into(),
+            version_match: Some(VersionMatch::Exact),
+            limit: Some(500),
+            continue_token: "abc=".into(),
+        };
+        assert_eq!(
+            options.query(),
+            "labelSelector=tier+in+%28a%2C+b%29&fieldSelector=spec.nodeName%3Dnode-7&resourceVersion=0\
+             &resourceVersionMatch=Exact&limit=500&continue=abc%3D"
+        );
+        assert_eq!(ListOptions::default().query(), "");
+        let options = WatchOptions {
+            resource_version: "7".into(),
+            version_match: Some(VersionMatch::NotOlderThan),
+            send_initial_events: true,
+            allow_bookmarks: true,
+            timeout: Some(Duration::from_millis(301_500)),
+            ..WatchOptions::default()
+        };
+        assert_eq!(
+            options.query(),
+            "watch=1&resourceVersion=7&resourceVersionMatch=NotOlderThan&sendInitialEvents=true\
+             &allowWatchBookmarks=true&timeoutSeconds=301"
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! What a write changed, as listeners are told.
+
+use crate::Key;
+use crate::queue::Scope;
+use crate::store::StoredObject;
+use crate::version::is_older;
+
+/// One change of one object, after the store shows it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// How it was learned.
+    pub origin: Origin,
+}
+
+/// What happened to an object.
+#[derive(Clone, Debug)]
+pub enum ChangeKind {
+    /// It is new.
+    Added {
+        /// The object.
+        object: StoredObject,
+    },
+    /// It has another state.
+    Updated {
+        /// The state before.
+        old: StoredObject,
+        /// The state now. For a resync both are the same.
+        new: StoredObject,
+    },
+    /// It is gone.
+    Deleted {
+        /// The last state that is known.
+        last: StoredObject,
+        /// Whether `last` is the state it was deleted in; if not, the deletion itself was not seen.
+        final_state_known: bool,
+    },
+}
+
+/// How a change was learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// From the first full state.
+    Initial,
+    /// From a watch, as it happened.
+    Live,
+    /// From a later full state: what happened while nobody watched.
+    Relist,
+    /// Nothing happened: told once more.
+    Resync,
+}
+
+/// What a full state of one scope changes, worked out and ready to be applied as a whole.
+#[derive(Clone, Debug)]
+pub struct ChangeSet {
+    pub(super) scope: Scope,
+    pub(super) resource_version: String,
+    pub(super) initial: bool,
+    pub(super) new_epoch: bool,
+    /// What is no longer there.
+    pub(super) deleted: Vec<StoredObject>,
+    /// What is new or different, in the order of the list.
+    pub(super) puts: Vec<Put>,
+}
+
+/// An object of a full state that is not as it is known.
+#[derive(Clone, Debug)]
+pub(super) enum Put {
+    /// Nothing is known under its key.
+    New(StoredObject),
+    /// It has another state.
+    Changed { old: StoredObject, new: StoredObject },
+    /// Another object is known under its key, which must have been deleted.
+    Recreated { old: StoredObject, new: StoredObject },
+    /// It is the same in another encoding, or was seen in another scope: nothing to tell.
+    Swapped(StoredObject),
+}
+
+// === impl Change ===
+
+impl Change {
+    /// The object as it is now, or was last.
+    pub fn object(&self) -> &StoredObject {
+        match &self.kind {
+            ChangeKind::Added { object } => object,
+            ChangeKind::Updated { new, .. } => new,
+            ChangeKind::Deleted { last, .. } => last,
+        }
+    }
+
+    /// The object's key.
+    pub fn key(&self) -> Key {
+        self.object().key()
+    }
+
+    pub(crate) fn added(object: StoredObject, origin: Origin) -> Self {
+        Self { kind: ChangeKind::Added { object }, origin }
+    }
+
+    pub(crate) fn updated(old: StoredObject, new: StoredObject, origin: Origin) -> Self {
+        Self { kind: ChangeKind::Updated { old, new }, origin }
+    }
+
+    pub(crate) fn deleted(last: StoredObject, final_state_known: bool, origin: Origin) -> Self {
+        Self { kind: ChangeKind::Deleted { last, final_state_known }, origin }
+    }
+}
+
+// === impl ChangeSet ===
+
+impl ChangeSet {
+    /// The scope whose state was replaced.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// The resourceVersion of the full state.
+    pub fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    /// Whether it is the first full state of the scope.
+    pub fn is_initial(&self) -> bool {
+        self.initial
+    }
+
+    /// Whether the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
+    pub fn is_new_epoch(&self) -> bool {
+        self.new_epoch
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.changes().next().is_none()
+    }
+
+    /// The changes, in the order in which they are told: what is gone, then what is new or different as listed.
+    pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
+        let origin = if self.initial { Origin::Initial } else { Origin::Relist };
+        let recreated = self.puts.iter().filter_map(|put| match put {
+            Put::Recreated { old, .. } => Some(old),
+            _ => None,
+        });
+        let gone = self.deleted.iter().chain(recreated);
+        let puts = self.puts.iter().filter_map(move |put| match put {
+            Put::New(object) | Put::Recreated { new: object, .. } => {
+                Some(Change::added(object.clone(), origin))
+            }
+            Put::Changed { old, new } => Some(Change::updated(old.clone(), new.clone(), origin)),
+            Put::Swapped(_) => None,
+        });
+        gone.map(move |last| Change::deleted(last.clone(), false, origin)).chain(puts)
+    }
+}
+
+// === impl Put ===
+
+impl Put {
+    /// What is stored.
+    pub(super) fn object(&self) -> &StoredObject {
+        match self {
+            Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
+                new
+            }
+        }
+    }
+
+    /// Whether the server has taken the object back to an earlier state.
+    pub(super) fn goes_back(&self) -> bool {
+        matches!(self, Self::Changed { old, new } if is_older(new.resource_version(), old.resource_version()))
+    }
+}

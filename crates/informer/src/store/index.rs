@@ -1,0 +1,258 @@
+//! What an index is made of: a name, and a way to read values from an object.
+
+use std::error::Error;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use kube_wire::path::PathReader;
+use kube_wire::projection::Kept;
+use kube_wire::{FieldPath, Projection, TypeMeta};
+
+use super::StoredObject;
+use crate::Key;
+
+/// A way to find objects by a value. An object may have several values, or none.
+///
+/// ```
+/// use kube_informer::store::Index;
+///
+/// let by_node = Index::field("node", "spec.nodeName");          // read from the bytes
+/// let by_app = Index::label("app", "app.kubernetes.io/name");
+/// let by_owner = Index::owner("owner");                         // uids of the owners
+/// let by_initial = Index::by("initial", |object| object.name().chars().next().map(String::from));
+/// ```
+///
+/// An index sees an object as it is kept: what the projection drops cannot be indexed, and trying to is an error when
+/// the index is added.
+#[derive(Clone)]
+pub struct Index {
+    name: Arc<str>,
+    source: Source,
+}
+
+type ValuesOf = dyn Fn(&StoredObject) -> Result<Vec<String>, Box<dyn Error + Send + Sync>> + Send + Sync;
+
+#[derive(Clone)]
+enum Source {
+    Namespace,
+    OwnerUid,
+    Label(Arc<str>),
+    /// As written: whether it is a path is found out when the index is added.
+    Field(Arc<str>),
+    Function(Arc<ValuesOf>),
+}
+
+/// Why an index cannot be added or read.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// There is one of that name.
+    #[error("there is an index `{0}` already: give the new one another name")]
+    Duplicate(Arc<str>),
+    /// There is none of that name.
+    #[error("there is no index `{0}`: add it first")]
+    Unknown(Arc<str>),
+    /// The path is no path, or the kind has no such field.
+    #[error("index `{index}`: {error}")]
+    Path {
+        /// The index.
+        index: Arc<str>,
+        /// What is wrong with the path.
+        error: kube_wire::Error,
+    },
+    /// Nothing of the field is kept, so the index would be empty for ever.
+    #[error("index `{index}`: the field `{path}` is dropped from every object; keep it, or index another")]
+    Dropped {
+        /// The index.
+        index: Arc<str>,
+        /// The field.
+        path: FieldPath,
+    },
+}
+
+/// An index could not read an object. The object is stored all the same; this index does not find it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("index `{index}` could not read object `{key}`, which it will not find: {why}")]
+pub struct IndexTrouble {
+    /// The index.
+    pub index: Arc<str>,
+    /// The object's key.
+    pub key: Key,
+    /// What the index said.
+    pub why: String,
+}
+
+/// An index made ready for a store.
+pub(super) struct Compiled {
+    pub(super) name: Arc<str>,
+    reader: Reader,
+}
+
+enum Reader {
+    Namespace,
+    OwnerUid,
+    Label(Arc<str>),
+    /// Compiled for the type of the first object, where the type is not known beforehand.
+    Field {
+        path: FieldPath,
+        reader: OnceLock<PathReader>,
+    },
+    Function(Arc<ValuesOf>),
+}
+
+// === impl Index ===
+
+impl Index {
+    /// The name of the index over namespaces.
+    pub const NAMESPACE: &'static str = "namespace";
+
+    /// By namespace, so that listing one does not look at the others. Called [`NAMESPACE`](Self::NAMESPACE).
+    pub fn namespace() -> Self {
+        Self::new(Self::NAMESPACE, Source::Namespace)
+    }
+
+    /// By the uids of an object's owners.
+    pub fn owner(name: &str) -> Self {
+        Self::new(name, Source::OwnerUid)
+    }
+
+    /// By the value of one label.
+    pub fn label(name: &str, label: &str) -> Self {
+        Self::new(name, Source::Label(label.into()))
+    }
+
+    /// By a field, read from the bytes: `spec.nodeName`, `spec.containers[*].image`. Numbers and booleans are found as
+    /// they are printed. A path that is none is an error when the index is added.
+    pub fn field(name: &str, path: &str) -> Self {
+        Self::new(name, Source::Field(path.into()))
+    }
+
+    /// By the values that a function gives. It is called once for each state of an object.
+    pub fn by<V>(name: &str, values: impl Fn(&StoredObject) -> V + Send + Sync + 'static) -> Self
+    where
+        V: IntoIterator<Item = String>,
+    {
+        Self::try_by(name, move |object| Ok(values(object)))
+    }
+
+    /// By the values that a function gives, which may fail: then it is reported, and the index does not find the object.
+    pub fn try_by<V>(
+        name: &str,
+        values: impl Fn(&StoredObject) -> Result<V, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    ) -> Self
+    where
+        V: IntoIterator<Item = String>,
+    {
+        let function = move |object: &StoredObject| Ok(values(object)?.into_iter().collect());
+        Self::new(name, Source::Function(Arc::new(function)))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn new(name: &str, source: Source) -> Self {
+        Self { name: name.into(), source }
+    }
+
+    /// Makes the index ready, if what it reads is kept.
+    pub(super) fn compile(
+        &self,
+        projection: Option<&Projection>,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<Compiled, IndexError> {
+        let name = self.name.clone();
+        let reader = match &self.source {
+            Source::Namespace => Reader::Namespace,
+            Source::OwnerUid => Reader::OwnerUid,
+            Source::Label(label) => Reader::Label(label.clone()),
+            Source::Function(function) => Reader::Function(function.clone()),
+            Source::Field(text) => {
+                let at_path = |error| IndexError::Path { index: name.clone(), error };
+                let path: FieldPath = text.parse().map_err(at_path)?;
+                if projection.is_some_and(|projection| projection.keeps(&path) == Kept::Dropped) {
+                    return Err(IndexError::Dropped { index: name, path });
+                }
+                let reader = OnceLock::new();
+                if let Some(type_meta) = type_meta {
+                    let _ = reader.set(PathReader::new(&path, type_meta).map_err(at_path)?);
+                }
+                Reader::Field { path, reader }
+            }
+        };
+        Ok(Compiled { name, reader })
+    }
+}
+
+/// An index is named in queries by itself or by its name.
+impl AsRef<str> for Index {
+    fn as_ref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::Namespace => write!(f, "{} by namespace", self.name),
+            Source::OwnerUid => write!(f, "{} by owner uid", self.name),
+            Source::Label(label) => write!(f, "{} by label {label}", self.name),
+            Source::Field(path) => write!(f, "{} by field {path}", self.name),
+            Source::Function(_) => write!(f, "{} by function", self.name),
+        }
+    }
+}
+
+// === impl Compiled ===
+
+impl Compiled {
+    /// Whether the values of an object must be remembered, to be taken out again: a function may give others when asked
+    /// a second time. What is read from the bytes is the same for ever.
+    pub(super) fn is_function(&self) -> bool {
+        matches!(self.reader, Reader::Function(_))
+    }
+
+    /// Hands the values of an object to `each`.
+    ///
+    /// # Errors
+    /// What the index says if it cannot read the object; some values may have been handed out before.
+    pub(super) fn values(&self, object: &StoredObject, mut each: impl FnMut(&str)) -> Result<(), String> {
+        match &self.reader {
+            Reader::Namespace if object.namespace().is_empty() => {}
+            Reader::Namespace => each(object.namespace()),
+            Reader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
+            Reader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
+            Reader::Function(function) => {
+                let values = catch_unwind(AssertUnwindSafe(|| function(object)));
+                let values = values.map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))?;
+                values.map_err(|error| error.to_string())?.iter().for_each(|value| each(value));
+            }
+            Reader::Field { path, reader } => {
+                let body = object.body();
+                let read = match reader.get() {
+                    Some(reader) => reader,
+                    None => {
+                        let compiled =
+                            PathReader::new(path, object.type_meta()).map_err(|error| error.to_string())?;
+                        reader.get_or_init(|| compiled)
+                    }
+                };
+                let each_text = |value: kube_wire::path::FieldValue<'_>| {
+                    value.text().iter().for_each(|text| each(text));
+                };
+                read.for_each(body.head(), each_text).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
+}

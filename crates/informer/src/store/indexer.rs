@@ -1,0 +1,139 @@
+//! client-go's Indexer: the store under the names that the seeds' flow uses.
+
+use std::sync::Arc;
+
+use super::{Index, IndexError, Store, StoredObject, Write};
+use crate::Key;
+use crate::queue::Scope;
+
+/// A [`Store`] with the methods of client-go's `Indexer`, for pop loops that are written by hand. Cloning gives another
+/// handle to the same store.
+#[derive(Clone, Debug, Default)]
+pub struct Indexer {
+    store: Arc<Store>,
+}
+
+impl Indexer {
+    /// Over a store.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Stores an object. The same as [`update`](Self::update).
+    pub fn add(&self, object: &StoredObject) {
+        self.update(object);
+    }
+
+    /// Stores an object, unless a newer state of it is there.
+    pub fn update(&self, object: &StoredObject) {
+        self.store.write([Write::Put(object)]);
+    }
+
+    /// Removes an object.
+    pub fn delete(&self, object: &StoredObject) {
+        self.store.write([Write::Delete(object)]);
+    }
+
+    /// Stores an object as a full list shows it, even where that is older than what is known.
+    pub fn set(&self, object: &StoredObject) {
+        self.store.write([Write::Listed(object)]);
+    }
+
+    /// Removes what is stored under a key, whatever it is: for tombstones.
+    pub fn delete_key(&self, key: &Key) {
+        if let Some(known) = self.store.get(key) {
+            self.store.write([Write::Vanished(&known)]);
+        }
+    }
+
+    /// What is stored under an object's key.
+    pub fn get(&self, object: &StoredObject) -> Option<StoredObject> {
+        self.store.get_by_name(object.namespace(), object.name())
+    }
+
+    /// What is stored under a key.
+    pub fn get_by_key(&self, key: &Key) -> Option<StoredObject> {
+        self.store.get(key)
+    }
+
+    /// All objects.
+    pub fn list(&self) -> Vec<StoredObject> {
+        self.store.snapshot().into_objects().collect()
+    }
+
+    /// All keys.
+    pub fn list_keys(&self) -> Vec<Key> {
+        self.store.snapshot().iter().map(StoredObject::key).collect()
+    }
+
+    /// Puts these objects in the place of everything in a scope.
+    pub fn replace(
+        &self,
+        scope: Scope,
+        objects: impl IntoIterator<Item = StoredObject>,
+        resource_version: &str,
+    ) {
+        let mut staging = self.store.stage_replace(scope);
+        for object in objects {
+            staging.put(object.raw()).expect("a stored object has a name");
+        }
+        self.store.replace(&staging.finish(resource_version));
+    }
+
+    /// The objects that share a value with `object` in an index; `object` itself need not be stored.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn index(
+        &self,
+        index: impl AsRef<str>,
+        object: &StoredObject,
+    ) -> Result<Vec<StoredObject>, IndexError> {
+        let mut found: Vec<StoredObject> = Vec::new();
+        for value in self.store.index_values_of(index.as_ref(), object)? {
+            for object in self.store.by_index(&index, &value)? {
+                if !found.iter().any(|known| known.ptr_eq(&object)) {
+                    found.push(object);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The objects that have a value in an index.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn by_index(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<StoredObject>, IndexError> {
+        self.store.by_index(index, value)
+    }
+
+    /// The keys of the objects that have a value in an index.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn index_keys(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<Key>, IndexError> {
+        Ok(self.store.snapshot().by_index(index, value)?.map(StoredObject::key).collect())
+    }
+
+    /// The values of an index.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn list_index_func_values(&self, index: impl AsRef<str>) -> Result<Vec<String>, IndexError> {
+        Ok(self.store.snapshot().index_values(index)?.map(|(value, _)| value.to_owned()).collect())
+    }
+
+    /// Adds indexes over what is stored and what will be.
+    ///
+    /// # Errors
+    /// For the first that cannot be added: see [`Store::add_index`].
+    pub fn add_indexers(&self, indexes: impl IntoIterator<Item = Index>) -> Result<(), IndexError> {
+        indexes.into_iter().try_for_each(|index| self.store.add_index(&index))
+    }
+}

@@ -1,0 +1,167 @@
+//! The one root under which everything that can be read hangs: objects, indexes, and how far each scope has come.
+//!
+//! Readers take it as a whole, so whatever they see belongs together.
+
+use std::sync::Arc;
+
+use super::object::{key_hash, value_hash};
+use super::table::{Hashed, Table};
+use super::{IndexError, StoredObject};
+use crate::queue::Scope;
+use crate::version::is_older;
+
+/// One moment of a store. Cheap to clone: everything in it is shared until it is written to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Root {
+    pub(super) objects: Table<StoredObject>,
+    /// In the order in which they were added.
+    pub(super) indexes: Vec<Grouping>,
+    /// Ascending by scope.
+    scopes: Vec<(Scope, ScopeState)>,
+    /// Of all objects together.
+    pub(super) bytes: usize,
+}
+
+/// How far a scope has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScopeState {
+    pub(super) resource_version: String,
+    pub(super) epoch: u64,
+    /// A full state has been applied.
+    pub(super) complete: bool,
+    pub(super) objects: usize,
+}
+
+/// An index: objects grouped by value.
+#[derive(Clone, Debug)]
+pub(super) struct Grouping {
+    pub(super) name: Arc<str>,
+    pub(super) groups: Table<Group>,
+}
+
+/// The objects that have one value. Never empty.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) value: Arc<str>,
+    pub(super) objects: Table<StoredObject>,
+}
+
+/// How a scope's state moves with a write.
+#[derive(Debug)]
+pub(super) enum Mark<'a> {
+    /// Everything up to this resourceVersion is in.
+    Reached(Scope, &'a str),
+    /// A full state was applied.
+    Replaced { scope: Scope, resource_version: &'a str, new_epoch: bool },
+}
+
+// === impl Root ===
+
+impl Root {
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
+        self.objects.get(key_hash(namespace, name), |object| object.has_key(namespace, name))
+    }
+
+    /// What is stored under the key of `object`.
+    pub(super) fn known(&self, object: &StoredObject) -> Option<&StoredObject> {
+        self.objects.get(object.key_hash(), |known| known.has_key_of(object))
+    }
+
+    pub(super) fn insert(&mut self, object: StoredObject) {
+        let known = object.clone();
+        self.scope_mut(object.scope()).objects += 1;
+        self.bytes += object.stored_bytes();
+        if let Some(old) = self.objects.insert(object, |other| other.has_key_of(&known)) {
+            self.forget(&old);
+        }
+    }
+
+    pub(super) fn remove(&mut self, object: &StoredObject) {
+        if let Some(old) = self.objects.remove(object.key_hash(), |known| known.has_key_of(object)) {
+            self.forget(&old);
+        }
+    }
+
+    fn forget(&mut self, old: &StoredObject) {
+        self.scope_mut(old.scope()).objects -= 1;
+        self.bytes -= old.stored_bytes();
+    }
+
+    pub(super) fn index(&self, name: &str) -> Result<&Grouping, IndexError> {
+        self.indexes.iter().find(|index| &*index.name == name).ok_or_else(|| IndexError::Unknown(name.into()))
+    }
+
+    pub(super) fn scope(&self, scope: Scope) -> Option<&ScopeState> {
+        self.scopes.iter().find(|(known, _)| *known == scope).map(|(_, state)| state)
+    }
+
+    fn scope_mut(&mut self, scope: Scope) -> &mut ScopeState {
+        let at = self.scopes.binary_search_by_key(&scope, |(known, _)| *known).unwrap_or_else(|at| {
+            self.scopes.insert(at, (scope, ScopeState::default()));
+            at
+        });
+        &mut self.scopes[at].1
+    }
+
+    pub(super) fn mark(&mut self, mark: &Mark<'_>) {
+        match *mark {
+            Mark::Reached(scope, version) => {
+                let state = self.scope_mut(scope);
+                // A repeated or unordered event does not take the scope back.
+                if !version.is_empty() && !is_older(version, &state.resource_version) {
+                    version.clone_into(&mut state.resource_version);
+                }
+            }
+            Mark::Replaced { scope, resource_version, new_epoch } => {
+                let state = self.scope_mut(scope);
+                resource_version.clone_into(&mut state.resource_version);
+                state.complete = true;
+                state.epoch += u64::from(new_epoch);
+            }
+        }
+    }
+}
+
+// === impl Grouping ===
+
+impl Grouping {
+    pub(super) fn new(name: Arc<str>) -> Self {
+        Self { name, groups: Table::default() }
+    }
+
+    pub(super) fn group(&self, value: &str) -> Option<&Group> {
+        self.groups.get(value_hash(value), |group| &*group.value == value)
+    }
+
+    /// Puts an object under a value, in the place of an older state of it.
+    pub(super) fn put(&mut self, value: &str, object: StoredObject) {
+        let hash = value_hash(value);
+        let known = object.clone();
+        match self.groups.get_mut(hash, |group| &*group.value == value) {
+            Some(group) => {
+                group.objects.insert(object, |other| other.has_key_of(&known));
+            }
+            None => {
+                let mut objects = Table::default();
+                objects.insert(object, |_| false);
+                self.groups.insert(Group { value: value.into(), objects }, |_| false);
+            }
+        }
+    }
+
+    /// Takes an object away from a value; the value goes with the last one.
+    pub(super) fn take(&mut self, value: &str, object: &StoredObject) {
+        let hash = value_hash(value);
+        let Some(group) = self.groups.get_mut(hash, |group| &*group.value == value) else { return };
+        group.objects.remove(object.key_hash(), |known| known.has_key_of(object));
+        if group.objects.is_empty() {
+            self.groups.remove(hash, |group| &*group.value == value);
+        }
+    }
+}
+
+impl Hashed for Group {
+    fn hash(&self) -> u64 {
+        value_hash(&self.value)
+    }
+}

@@ -1,0 +1,148 @@
+//! One moment of a store, to be read at leisure.
+
+use std::sync::Arc;
+
+use super::index::{Index, IndexError};
+use super::root::Root;
+use super::{StoredObject, root::ScopeState};
+use crate::Key;
+use crate::queue::Scope;
+
+/// The state of a store at one moment: objects, indexes and resourceVersions that belong together.
+///
+/// Taking one costs next to nothing, holding it costs what is changed meanwhile: it keeps the objects that were replaced
+/// or deleted since, and makes writers copy what they touch (once).
+#[derive(Clone, Debug)]
+pub struct Snapshot(pub(super) Arc<Root>);
+
+/// All objects of a snapshot, one after the other, without borrowing it: for readers that take long.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    snapshot: Snapshot,
+    leaf: usize,
+    at_hand: std::vec::IntoIter<StoredObject>,
+    left: usize,
+}
+
+impl Snapshot {
+    /// The object with this key.
+    pub fn get(&self, key: &Key) -> Option<&StoredObject> {
+        self.0.get(key.namespace(), key.name())
+    }
+
+    /// The object with this namespace (empty for cluster-scoped ones) and name.
+    pub fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
+        self.0.get(namespace, name)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.0.objects.len()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes the objects hold.
+    pub fn stored_bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// All objects, in no particular order (but the same for the same history).
+    pub fn iter(&self) -> impl Iterator<Item = &StoredObject> + Clone {
+        self.0.objects.iter()
+    }
+
+    /// All objects, as handles.
+    pub fn into_objects(self) -> Objects {
+        let left = self.len();
+        Objects { snapshot: self, leaf: 0, at_hand: Vec::new().into_iter(), left }
+    }
+
+    /// The objects of one scope.
+    pub fn scope(&self, scope: Scope) -> impl Iterator<Item = &StoredObject> + Clone {
+        self.iter().filter(move |object| object.scope() == scope)
+    }
+
+    /// The objects of one namespace. With [`Index::namespace`] this does not look at the others.
+    pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a StoredObject> + Clone {
+        let index = self.0.index(Index::NAMESPACE).ok();
+        let found = index.and_then(|index| index.group(namespace)).map(|group| group.objects.iter());
+        // Not indexed: cluster-scoped objects, and everything where the index is absent.
+        let scanned = (index.is_none() || namespace.is_empty())
+            .then(|| self.iter().filter(move |object| object.namespace() == namespace));
+        found.into_iter().flatten().chain(scanned.into_iter().flatten())
+    }
+
+    /// The objects that have a value in an index.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn by_index(
+        &self,
+        index: impl AsRef<str>,
+        value: &str,
+    ) -> Result<impl Iterator<Item = &StoredObject> + Clone, IndexError> {
+        let group = self.0.index(index.as_ref())?.group(value);
+        Ok(group.into_iter().flat_map(|group| group.objects.iter()))
+    }
+
+    /// The values of an index, each with how many objects have it.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn index_values(
+        &self,
+        index: impl AsRef<str>,
+    ) -> Result<impl Iterator<Item = (&str, usize)> + Clone, IndexError> {
+        let groups = self.0.index(index.as_ref())?.groups.iter();
+        Ok(groups.map(|group| (&*group.value, group.objects.len())))
+    }
+
+    /// The names of the indexes, in the order in which they were added.
+    pub fn indexes(&self) -> impl Iterator<Item = &str> {
+        self.0.indexes.iter().map(|index| &*index.name)
+    }
+
+    /// Up to which resourceVersion everything of this scope is in; empty if nothing is.
+    pub fn resource_version(&self, scope: Scope) -> &str {
+        self.state(scope).map_or("", |state| &state.resource_version)
+    }
+
+    /// How often the server has gone back in time: resourceVersions of different epochs cannot be compared.
+    pub fn epoch(&self, scope: Scope) -> u64 {
+        self.state(scope).map_or(0, |state| state.epoch)
+    }
+
+    /// Whether a full state of this scope has been applied.
+    pub fn is_complete(&self, scope: Scope) -> bool {
+        self.state(scope).is_some_and(|state| state.complete)
+    }
+
+    pub(super) fn state(&self, scope: Scope) -> Option<&ScopeState> {
+        self.0.scope(scope)
+    }
+}
+
+impl Iterator for Objects {
+    type Item = StoredObject;
+
+    fn next(&mut self) -> Option<StoredObject> {
+        loop {
+            if let Some(object) = self.at_hand.next() {
+                self.left -= 1;
+                return Some(object);
+            }
+            self.at_hand = self.snapshot.0.objects.leaf_entries(self.leaf)?.into_iter();
+            self.leaf += 1;
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Objects {}

@@ -1,0 +1,251 @@
+//! A hash table that can be kept as it is while it goes on changing: small hash tables ("leaves") in pages under one
+//! root, copied on write.
+//!
+//! Cloning a [`Table`] is one reference count. As long as nobody holds a clone, changes are made in place; while somebody
+//! does, root, page and leaf of a changed entry are copied first, each once. It grows and shrinks by one leaf at a time
+//! (linear hashing), so that no single change is ever dear, whatever the size.
+//!
+//! Hashes are not seeded: the order of entries must not differ from run to run. Names chosen to collide can make one leaf
+//! slow, not the table.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+/// Entries a leaf has on average. More make reading and memory cheaper, and copying dearer.
+const LEAF_LEN: usize = 96;
+/// Leaves of a page.
+const PAGE_LEN: usize = 64;
+
+/// What a [`Table`] holds: something that knows its hash.
+pub(crate) trait Hashed: Clone {
+    /// Of the part that makes it unique.
+    fn hash(&self) -> u64;
+}
+
+/// A table of entries. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<T> {
+    len: usize,
+    leaves: Leaves<T>,
+}
+
+type Leaf<T> = Arc<HashTable<T>>;
+
+#[derive(Clone, Debug)]
+enum Leaves<T> {
+    /// Most tables are small: the sets of an index.
+    One(Leaf<T>),
+    /// Two or more, all pages but the last full.
+    Many { count: usize, pages: Arc<[Arc<[Leaf<T>]>]> },
+}
+
+/// Where an entry stands in a table that is not changed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) leaf: usize,
+    pub(crate) bucket: usize,
+}
+
+// === impl Table ===
+
+impl<T: Hashed> Table<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The entry with this hash for which `same` holds.
+    pub(crate) fn get(&self, hash: u64, same: impl FnMut(&T) -> bool) -> Option<&T> {
+        self.leaves.leaf(self.leaves.at(hash)).find(hash, same)
+    }
+
+    /// The entry, and where it stands.
+    pub(crate) fn find(&self, hash: u64, same: impl FnMut(&T) -> bool) -> Option<(Place, &T)> {
+        let at = self.leaves.at(hash);
+        let leaf = self.leaves.leaf(at);
+        let bucket = leaf.find_bucket_index(hash, same)?;
+        leaf.get_bucket(bucket).map(|entry| (Place { leaf: at, bucket }, entry))
+    }
+
+    /// The entry, to be changed in place. Copies the way to it if it is shared.
+    pub(crate) fn get_mut(&mut self, hash: u64, same: impl Fn(&T) -> bool) -> Option<&mut T> {
+        // Looked for first: for what is not there nothing shall be copied.
+        self.get(hash, &same)?;
+        self.leaves.leaf_mut(self.leaves.at(hash)).find_mut(hash, same)
+    }
+
+    /// Puts an entry in the place of the one for which `same` holds, which is given back; or adds it.
+    pub(crate) fn insert(&mut self, entry: T, same: impl FnMut(&T) -> bool) -> Option<T> {
+        let hash = entry.hash();
+        let leaf = self.leaves.leaf_mut(self.leaves.at(hash));
+        match leaf.entry(hash, same, T::hash) {
+            Entry::Occupied(mut known) => Some(std::mem::replace(known.get_mut(), entry)),
+            Entry::Vacant(room) => {
+                room.insert(entry);
+                self.len += 1;
+                if self.len > self.leaves.count() * LEAF_LEN {
+                    self.grow();
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes out the entry for which `same` holds.
+    pub(crate) fn remove(&mut self, hash: u64, same: impl Fn(&T) -> bool) -> Option<T> {
+        self.get(hash, &same)?;
+        let leaf = self.leaves.leaf_mut(self.leaves.at(hash));
+        let (removed, _) = leaf.find_entry(hash, same).ok()?.remove();
+        self.len -= 1;
+        if self.leaves.count() > 1 && self.len < self.leaves.count() * LEAF_LEN / 4 {
+            self.shrink();
+        }
+        Some(removed)
+    }
+
+    /// All entries, in an order that depends on nothing but what was done to the table.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.leaves.iter().flat_map(|leaf| leaf.iter())
+    }
+
+    /// All entries, and where they stand.
+    pub(crate) fn iter_places(&self) -> impl Iterator<Item = (Place, &T)> {
+        self.leaves.iter().enumerate().flat_map(|(at, leaf)| {
+            let entries = leaf.iter_buckets().filter_map(|bucket| Some((bucket, leaf.get_bucket(bucket)?)));
+            entries.map(move |(bucket, entry)| (Place { leaf: at, bucket }, entry))
+        })
+    }
+
+    /// How many places each leaf has.
+    pub(crate) fn leaf_buckets(&self) -> impl Iterator<Item = usize> {
+        self.leaves.iter().map(HashTable::num_buckets)
+    }
+
+    /// The entries of one leaf; `None` beyond the last.
+    pub(crate) fn leaf_entries(&self, at: usize) -> Option<Vec<T>> {
+        (at < self.leaves.count()).then(|| self.leaves.leaf(at).iter().cloned().collect())
+    }
+
+    /// Divides the leaf whose turn it is.
+    fn grow(&mut self) {
+        let new = self.leaves.count();
+        let source = self.leaves.leaf_mut(source_of(new));
+        let moved = source.extract_if(|entry| leaf_for(entry.hash(), new + 1) == new).collect::<Vec<_>>();
+        source.shrink_to_fit(T::hash);
+        let mut leaf = HashTable::with_capacity(moved.len());
+        for entry in moved {
+            leaf.insert_unique(entry.hash(), entry, T::hash);
+        }
+        self.leaves.push(Arc::new(leaf));
+    }
+
+    /// Merges the last leaf into the one it was divided from.
+    fn shrink(&mut self) {
+        let Some(last) = self.leaves.pop() else { return };
+        let target = self.leaves.leaf_mut(source_of(self.leaves.count()));
+        for entry in last.iter() {
+            target.insert_unique(entry.hash(), entry.clone(), T::hash);
+        }
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { len: 0, leaves: Leaves::One(Arc::default()) }
+    }
+}
+
+/// The leaf of a hash, among `count`. The hash's low bits and its topmost ones are left to the leaf.
+fn leaf_for(hash: u64, count: usize) -> usize {
+    let mask = count.next_power_of_two() - 1;
+    let at = (hash >> 24) as usize & mask;
+    if at < count { at } else { at & (mask >> 1) }
+}
+
+/// The leaf that is divided when leaf `new` is made.
+fn source_of(new: usize) -> usize {
+    new - (1 << new.ilog2())
+}
+
+// === impl Leaves ===
+
+impl<T: Hashed> Leaves<T> {
+    fn count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many { count, .. } => *count,
+        }
+    }
+
+    fn at(&self, hash: u64) -> usize {
+        leaf_for(hash, self.count())
+    }
+
+    fn leaf(&self, at: usize) -> &HashTable<T> {
+        match self {
+            Self::One(leaf) => leaf,
+            Self::Many { pages, .. } => &pages[at / PAGE_LEN][at % PAGE_LEN],
+        }
+    }
+
+    fn leaf_mut(&mut self, at: usize) -> &mut HashTable<T> {
+        let leaf = match self {
+            Self::One(leaf) => leaf,
+            Self::Many { pages, .. } => {
+                let page = &mut Arc::make_mut(pages)[at / PAGE_LEN];
+                &mut Arc::make_mut(page)[at % PAGE_LEN]
+            }
+        };
+        Arc::make_mut(leaf)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &HashTable<T>> + Clone {
+        let (one, pages) = match self {
+            Self::One(leaf) => (Some(leaf), &[][..]),
+            Self::Many { pages, .. } => (None, &**pages),
+        };
+        one.into_iter().chain(pages.iter().flat_map(|page| page.iter())).map(|leaf| &**leaf)
+    }
+
+    fn push(&mut self, leaf: Leaf<T>) {
+        match self {
+            Self::One(first) => {
+                let page = Arc::from([first.clone(), leaf]);
+                *self = Self::Many { count: 2, pages: Arc::from([page]) };
+            }
+            Self::Many { count, pages } if count.is_multiple_of(PAGE_LEN) => {
+                *count += 1;
+                *pages = pages.iter().cloned().chain([Arc::from([leaf])]).collect();
+            }
+            Self::Many { count, pages } => {
+                let page = &mut Arc::make_mut(pages)[*count / PAGE_LEN];
+                *page = page.iter().cloned().chain([leaf]).collect();
+                *count += 1;
+            }
+        }
+    }
+
+    /// Takes the last leaf off; `None` if it is the only one.
+    fn pop(&mut self) -> Option<Leaf<T>> {
+        let Self::Many { count, pages } = self else { return None };
+        let (last_page, full) = pages.split_last()?;
+        let (last, rest) = last_page.split_last()?;
+        let last = last.clone();
+        *count -= 1;
+        if *count == 1 {
+            *self = Self::One(rest.first()?.clone());
+        } else if rest.is_empty() {
+            *pages = full.iter().cloned().collect();
+        } else {
+            let page = rest.iter().cloned().collect();
+            let at = full.len();
+            Arc::make_mut(pages)[at] = page;
+        }
+        Some(last)
+    }
+}

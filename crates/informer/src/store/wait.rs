@@ -1,0 +1,131 @@
+//! Waiting until the store shows something: one's own write, or a state of an object.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+use super::{Store, StoredObject};
+use crate::Key;
+use crate::queue::Scope;
+use crate::version::is_older;
+
+/// Why waiting ended without what was waited for.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The server has gone back in time, so that the resourceVersion may never come.
+    #[error(
+        "the server was reset to an earlier state while waiting for resourceVersion {resource_version} of `{key}`: \
+         read the object again"
+    )]
+    NewEpoch {
+        /// The object's key.
+        key: Key,
+        /// The resourceVersion that was waited for.
+        resource_version: String,
+    },
+}
+
+/// Those who wait. As long as there are none, a write pays one look at a counter.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    count: AtomicUsize,
+    changed: Notify,
+}
+
+/// One who waits; counted until dropped.
+struct Waiting<'a>(&'a Waiters);
+
+impl Store {
+    /// Waits until a write is in: the object has reached its resourceVersion, or everything of the scope up to it is in
+    /// (for a deletion, or for an object that is not selected).
+    ///
+    /// Gives the object, if it is there then.
+    ///
+    /// # Errors
+    /// If the server was reset to an earlier state meanwhile.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn wait_for(
+        &self,
+        scope: Scope,
+        key: &Key,
+        resource_version: &str,
+    ) -> Result<Option<StoredObject>, WaitError> {
+        let epoch = |root: &super::root::Root| root.scope(scope).map_or(0, |state| state.epoch);
+        let began = self.read(epoch);
+        self.wait_until_some(|| {
+            self.read(|root| {
+                let reached = root.scope(scope).map_or("", |state| &state.resource_version);
+                let object = root.get(key.namespace(), key.name());
+                let is_in =
+                    |version: &str| version == resource_version || is_older(resource_version, version);
+                if is_in(reached) || object.is_some_and(|object| is_in(object.resource_version())) {
+                    return Some(Ok(object.cloned()));
+                }
+                (epoch(root) != began).then(|| {
+                    let resource_version = resource_version.to_owned();
+                    Err(WaitError::NewEpoch { key: key.clone(), resource_version })
+                })
+            })
+        })
+        .await
+    }
+
+    /// Waits until the object with this key (`None`: there is none) is such that `check` gives something; gives that.
+    /// States that came and went while `check` was running may be missed; the last one never is.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn wait_until<T>(
+        &self,
+        key: &Key,
+        mut check: impl FnMut(Option<&StoredObject>) -> Option<T>,
+    ) -> T {
+        self.wait_until_some(|| {
+            let object = self.get(key);
+            check(object.as_ref())
+        })
+        .await
+    }
+
+    async fn wait_until_some<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
+        if let Some(found) = check() {
+            return found;
+        }
+        let waiting = Waiting::new(&self.waiters);
+        loop {
+            // Listening begins before looking, so that nothing is missed in between.
+            let changed = waiting.0.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(found) = check() {
+                return found;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Waiters {
+    /// Something has changed. Called after the change can be seen.
+    pub(super) fn wake(&self) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.changed.notify_waiters();
+        }
+    }
+}
+
+impl<'a> Waiting<'a> {
+    fn new(waiters: &'a Waiters) -> Self {
+        waiters.count.fetch_add(1, Ordering::SeqCst);
+        Self(waiters)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}

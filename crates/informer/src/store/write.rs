@@ -1,0 +1,234 @@
+//! The one way in which a root is written to: work everything out first, then change objects, indexes and marks in one
+//! step.
+//!
+//! Reading index values is the dear part, and user code; it happens before readers are kept out. What then remains is a
+//! handful of table operations an object. Few of them are done in place under the lock; many are done on a copy aside,
+//! which then takes the root's place, so that readers never wait for long.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::StoredObject;
+use super::index::{Compiled, IndexTrouble};
+use super::root::{Grouping, Mark, Root};
+use super::table::{Hashed, Table};
+
+/// Up to this many objects, a batch of a watch, are changed in place while readers wait: below a microsecond each, where
+/// a copy aside would cost several.
+pub(super) const IN_PLACE_MAX: usize = 1000;
+/// More room than this is given back after a write.
+const STEPS_KEPT_MAX: usize = 4 * IN_PLACE_MAX;
+
+/// What a write does to one key. No two of one write have the same key.
+#[derive(Clone, Debug)]
+pub(super) enum Edit {
+    /// The object takes the place of what is known, if anything is.
+    Put { old: Option<StoredObject>, new: StoredObject },
+    /// The object goes.
+    Remove { old: StoredObject },
+}
+
+/// What only the writer needs.
+#[derive(Default)]
+pub(super) struct Writer {
+    indexes: Vec<Indexer>,
+    steps: Steps,
+}
+
+/// An index and the values that cannot be read again.
+struct Indexer {
+    index: Arc<Compiled>,
+    /// `None` where the values can be read from the old object.
+    remembered: Option<Table<Remembered>>,
+}
+
+#[derive(Clone, Debug)]
+struct Remembered {
+    object: StoredObject,
+    values: Box<[Box<str>]>,
+}
+
+/// What is to be done to the indexes; kept for its room.
+#[derive(Default)]
+struct Steps {
+    /// All values, one after the other.
+    text: String,
+    steps: Vec<Step>,
+}
+
+/// A value of the object of an edit is put into an index, or taken out.
+struct Step {
+    edit: usize,
+    index: usize,
+    value: (usize, usize),
+    puts: bool,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    pub(super) fn index(&self, name: &str) -> Option<Arc<Compiled>> {
+        self.indexes.iter().find(|indexer| &*indexer.index.name == name).map(|indexer| indexer.index.clone())
+    }
+
+    /// Makes the edits, and moves the scopes, in one step.
+    pub(super) fn write(
+        &mut self,
+        root: &RwLock<Arc<Root>>,
+        edits: &[Edit],
+        marks: &[Mark<'_>],
+        trouble: &mut impl FnMut(IndexTrouble),
+    ) {
+        let mut steps = std::mem::take(&mut self.steps);
+        for (at, edit) in edits.iter().enumerate() {
+            for (index, indexer) in self.indexes.iter_mut().enumerate() {
+                indexer.plan(edit, &mut steps, (at, index), trouble);
+            }
+        }
+        if edits.len() <= IN_PLACE_MAX {
+            apply(Arc::make_mut(&mut root.write()), edits, &steps, marks);
+        } else {
+            let before = root.read().clone();
+            let mut aside = Root::clone(&before);
+            apply(&mut aside, edits, &steps, marks);
+            *root.write() = Arc::new(aside);
+            // Freed only now, when nobody waits.
+            drop(before);
+        }
+        if steps.steps.len() <= STEPS_KEPT_MAX {
+            steps.clear();
+            self.steps = steps;
+        }
+    }
+
+    /// Adds an index over everything that is there.
+    pub(super) fn add_index(
+        &mut self,
+        root: &RwLock<Arc<Root>>,
+        index: Compiled,
+        trouble: &mut impl FnMut(IndexTrouble),
+    ) {
+        let mut grouping = Grouping::new(index.name.clone());
+        let mut indexer =
+            Indexer { remembered: index.is_function().then(Table::default), index: Arc::new(index) };
+        let mut steps = Steps::default();
+        let present = root.read().clone();
+        for object in present.objects.iter() {
+            let edit = Edit::Put { old: None, new: object.clone() };
+            indexer.plan(&edit, &mut steps, (0, 0), trouble);
+            for step in &steps.steps {
+                grouping.put(steps.value(step), object.clone());
+            }
+            steps.clear();
+        }
+        drop(present);
+        Arc::make_mut(&mut root.write()).indexes.push(grouping);
+        self.indexes.push(indexer);
+    }
+}
+
+fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
+    for edit in edits {
+        match edit {
+            Edit::Put { new, .. } => root.insert(new.clone()),
+            Edit::Remove { old } => root.remove(old),
+        }
+    }
+    for step in &steps.steps {
+        let (index, value) = (&mut root.indexes[step.index], steps.value(step));
+        match &edits[step.edit] {
+            Edit::Put { new, .. } if step.puts => index.put(value, new.clone()),
+            Edit::Put { new: object, .. } | Edit::Remove { old: object } => index.take(value, object),
+        }
+    }
+    for mark in marks {
+        root.mark(mark);
+    }
+}
+
+// === impl Indexer ===
+
+impl Indexer {
+    /// Plans what an edit means for the index. A value that stays is put again: the new state takes the old one's place.
+    fn plan(
+        &mut self,
+        edit: &Edit,
+        steps: &mut Steps,
+        place: (usize, usize),
+        trouble: &mut impl FnMut(IndexTrouble),
+    ) {
+        let (old, new) = match edit {
+            Edit::Put { old, new } => (old.as_ref(), Some(new)),
+            Edit::Remove { old } => (Some(old), None),
+        };
+        let first = steps.steps.len();
+        if let Some(new) = new
+            && let Err(why) = self.index.values(new, |value| steps.push(place, value, true))
+        {
+            steps.steps.truncate(first);
+            trouble(IndexTrouble { index: self.index.name.clone(), key: new.key(), why });
+        }
+        let puts = first..steps.steps.len();
+        let gone = |steps: &mut Steps, value: &str| {
+            if !steps.steps[puts.clone()].iter().any(|step| steps.value(step) == value) {
+                steps.push(place, value, false);
+            }
+        };
+        match (&mut self.remembered, old) {
+            (Some(remembered), _) => {
+                let values: Box<[Box<str>]> =
+                    steps.steps[puts.clone()].iter().map(|step| steps.value(step).into()).collect();
+                for value in remember(remembered, old, new, values) {
+                    gone(steps, &value);
+                }
+            }
+            // What could not be read now could not be read then.
+            (None, Some(old)) => drop(self.index.values(old, |value| gone(steps, value))),
+            (None, None) => {}
+        }
+    }
+}
+
+/// Remembers the values of `new`; gives those of `old`.
+fn remember(
+    remembered: &mut Table<Remembered>,
+    old: Option<&StoredObject>,
+    new: Option<&StoredObject>,
+    values: Box<[Box<str>]>,
+) -> Box<[Box<str>]> {
+    let before = match (old, new) {
+        (_, Some(new)) if !values.is_empty() => remembered
+            .insert(Remembered { object: new.clone(), values }, |known| known.object.has_key_of(new)),
+        (Some(object), _) | (None, Some(object)) => {
+            remembered.remove(object.key_hash(), |known| known.object.has_key_of(object))
+        }
+        (None, None) => None,
+    };
+    before.map(|before| before.values).unwrap_or_default()
+}
+
+impl Hashed for Remembered {
+    fn hash(&self) -> u64 {
+        self.object.key_hash()
+    }
+}
+
+// === impl Steps ===
+
+impl Steps {
+    fn push(&mut self, (edit, index): (usize, usize), value: &str, puts: bool) {
+        let start = self.text.len();
+        self.text.push_str(value);
+        self.steps.push(Step { edit, index, value: (start, self.text.len()), puts });
+    }
+
+    fn value(&self, step: &Step) -> &str {
+        &self.text[step.value.0..step.value.1]
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.steps.clear();
+    }
+}

@@ -1,0 +1,227 @@
+//! The rules of listing: which resourceVersion, in which pages, and what follows a refusal.
+
+mod support;
+
+use kube_informer::testing::Request;
+use support::*;
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_asks_for_any_state_and_a_relist_for_the_last_one_seen() {
+    let source = pods();
+    source.put(pod("a"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("b"));
+    rig.logged("add web/b 102").await;
+    source.compact();
+    source.fail_watches(status(403, "Forbidden"));
+    rig.logged("replace 102 [web/a web/b]").await;
+    assert_eq!(rig.requests()[..3], [r#"list rv="0" limit=500"#, r#"watch rv="101""#, r#"list rv="102""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_is_followed_at_once_by_a_list_of_the_most_recent_state() {
+    for refusal in [status(410, "Expired"), status(410, "Gone")] {
+        let source = pods();
+        source.put(pod("a"));
+        let mut rig = Rig::start(&source, listing());
+        rig.watching().await;
+        source.fail_next_list(refusal);
+        source.fail_watches(status(403, "Forbidden"));
+        rig.source.requests_made(5).await;
+        assert_eq!(
+            rig.requests()[2..],
+            [r#"list rv="101""#, r#"list rv="""#, r#"watch rv="101""#],
+            "the page size of the repeated list is kept: none"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_newer_than_the_servers_is_taken_for_unavailable() {
+    let source = pods();
+    let old = source.checkpoint();
+    source.put(pod("a"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.restore(&old);
+    source.compact();
+    source.fail_watches(status(403, "Forbidden"));
+    rig.logged("replace 100 []").await;
+    assert!(rig.requests().contains(&r#"list rv="101""#.to_owned()));
+    assert!(rig.requests().contains(&r#"list rv="""#.to_owned()));
+    assert!(rig.troubles().iter().any(|line| line.contains("Too large resource version: 101")
+        && line.ends_with("asking for the most recent state instead")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_mark_of_an_unavailable_version_is_cleared_by_a_successful_list() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.fail_next_list(status(410, "Expired"));
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(5).await;
+    rig.watching().await;
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(6).await;
+    assert_eq!(rig.requests()[5], r#"list rv="100""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_mark_stands_lists_ask_for_the_most_recent_state() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    for refusal in [status(410, "Expired"), status(503, "ServiceUnavailable")] {
+        source.fail_next_list(refusal);
+    }
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(6).await;
+    assert_eq!(rig.requests()[2..5], [r#"list rv="100""#, r#"list rv="""#, r#"list rv="" limit=500"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_asked_for_only_where_the_servers_cache_does_not_answer() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests()[0], r#"list rv="0" limit=500"#);
+    assert_eq!(rig.requests()[2], r#"list rv="100""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_at_zero_that_came_in_pages_is_remembered() {
+    let source = pods();
+    source.paginate_at_zero(true);
+    (0..501).for_each(|i| drop(source.put(pod(&format!("p{i:03}")))));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests()[1], "list rv=\"\" limit=500 continue=601-1");
+    assert_eq!(rig.requests()[3], r#"list rv="601" limit=500"#);
+    assert_eq!(rig.sink.objects.lock().len(), 501);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_size_of_the_users_is_always_used() {
+    let source = pods();
+    let mut config = listing();
+    config.page_size = Some(3);
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests()[0], r#"list rv="0" limit=3"#);
+    assert_eq!(rig.requests()[2], r#"list rv="100" limit=3"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_pages_carry_the_token_and_no_version_and_the_lists_version_is_page_ones() {
+    let source = pods();
+    source.paginate_at_zero(true);
+    ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut config = listing();
+    config.page_size = Some(2);
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    let Request::List(page) = &source.requests()[1] else { panic!() };
+    assert_eq!((page.resource_version.as_str(), page.version_match), ("", None));
+    assert_eq!(page.continue_token, "103-1");
+    assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+    assert_eq!(rig.last_version.get(), "103");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_token_is_followed_by_one_full_list_at_the_original_version() {
+    let source = pods();
+    source.paginate_at_zero(true);
+    ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut config = listing();
+    config.page_size = Some(2);
+    // The first list passes as it is; the second page meets a token that is gone.
+    source.answer_next_list_with_kind("PodList");
+    source.fail_next_list(status(410, "Expired"));
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    assert_eq!(
+        rig.requests(),
+        [
+            r#"list rv="0" limit=2"#,
+            "list rv=\"\" limit=2 continue=103-1",
+            r#"list rv="0""#,
+            r#"watch rv="103""#
+        ]
+    );
+    assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_half_way_changes_nothing() {
+    let source = pods();
+    ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
+    source.break_next_list_after(2);
+    let mut rig = Rig::start(&source, listing());
+    rig.state("backing off").await;
+    assert_eq!(rig.sink.log(), [""; 0]);
+    rig.watching().await;
+    assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_is_no_list() {
+    let source = pods();
+    source.answer_next_list_with_kind("Table");
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    let troubles = rig.troubles();
+    assert!(
+        troubles[0].starts_with(
+            "scripted v1/Pod: listing failed: expected a list of v1/Pod, but the server sent Table; listing anew in"
+        ),
+        "{troubles:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_unreadable_item_is_left_out_and_reported() {
+    let source = pods();
+    ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
+    source.add_bad_item_to_next_list();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]"]);
+    assert_eq!(
+        rig.troubles(),
+        [
+            "scripted v1/Pod: one object could not be read: the answer could not be read: malformed JSON object at \
+          byte 7: a value was expected; left out, reading on"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_shown_in_the_state_and_overcome_when_the_server_changes_its_mind() {
+    let source = pods();
+    source.fail_next_list(status(403, "Forbidden"));
+    let mut rig = Rig::start(&source, listing());
+    rig.state("backing off: listing failed: 403 Forbidden: for a test").await;
+    assert!(!rig.status.borrow().listed);
+    rig.watching().await;
+    assert!(rig.status.borrow().listed);
+    assert!(rig.status.borrow().last_error.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_epoch_is_counted_in_the_status() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    assert_eq!(rig.status.borrow().epoch, 0);
+    rig.sink.next_commit_is_a_new_epoch.store(true, std::sync::atomic::Ordering::Relaxed);
+    source.fail_watches(status(403, "Forbidden"));
+    rig.status.wait_for(|status| status.epoch == 1).await.unwrap();
+}

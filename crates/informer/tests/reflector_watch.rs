@@ -1,0 +1,483 @@
+//! The rules of watching: when a watch is resumed, when everything is listed anew, and what is reported.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kube_informer::source::SourceError;
+use kube_informer::testing::{Request, WatchListSupport};
+use kube_wire::{Status, WatchEvent};
+use serde_json::json;
+use support::*;
+use tokio::time::Instant;
+
+const LIST: &str = r#"list rv="0" limit=500"#;
+const WATCH_100: &str = r#"watch rv="100""#;
+
+#[tokio::test(start_paused = true)]
+async fn changes_reach_the_sink_in_order_and_move_the_last_version() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("a"));
+    source.put(pod("a"));
+    source.delete("web/a");
+    source.bookmark();
+    rig.logged("bookmark 103").await;
+    assert_eq!(
+        rig.sink.log(),
+        ["replace 100 []", "add web/a 101", "update web/a 102", "delete web/a 103", "bookmark 103"]
+    );
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "103");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_ask_for_bookmarks_and_a_timeout_between_five_and_ten_minutes_in_whole_seconds() {
+    let mut timeouts = Vec::new();
+    for seed in 0..20 {
+        let source = pods();
+        let mut config = listing();
+        config.seed = Some(seed);
+        config.watch_timeout_min = Duration::from_secs(1); // too small: ignored
+        let mut rig = Rig::start(&source, config);
+        rig.watching().await;
+        let Request::Watch(options) = &source.requests()[1] else { panic!() };
+        assert!(options.allow_bookmarks);
+        let timeout = options.timeout.unwrap();
+        assert_eq!(timeout.subsec_nanos(), 0);
+        assert!((300..600).contains(&timeout.as_secs()), "{timeout:?}");
+        timeouts.push(timeout);
+    }
+    timeouts.sort();
+    timeouts.dedup();
+    assert!(timeouts.len() > 10, "they are spread");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_connection_and_429_at_opening_back_off_and_watch_on_at_the_same_version() {
+    let source = pods();
+    source.refuse_next_watch();
+    source.fail_next_watch(status(429, "TooManyRequests"));
+    let mut rig = Rig::start(&source, listing());
+    let started = Instant::now();
+    rig.watching().await;
+    assert_eq!(rig.requests(), [LIST, WATCH_100, WATCH_100, WATCH_100]);
+    assert!(started.elapsed() >= Duration::from_millis(2400));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_down_for_a_moment_costs_no_relist() {
+    for error in [
+        SourceError::Status(status(503, "ServiceUnavailable")),
+        SourceError::Interrupted(Arc::new(std::io::Error::other("reset"))),
+        SourceError::Connect(Arc::new(std::io::Error::other("no route"))),
+    ] {
+        let source = pods();
+        source.fail_next_watch(error.clone());
+        let mut rig = Rig::start(&source, listing());
+        rig.watching().await;
+        assert_eq!(rig.requests(), [LIST, WATCH_100, WATCH_100], "{error}");
+        // Twice without progress is another matter.
+        tokio::time::advance(Duration::from_secs(2)).await;
+        source.fail_next_watch(error);
+        source.close_watches();
+        rig.source.requests_made(5).await;
+        assert_eq!(rig.requests()[4], r#"list rv="100""#);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_refusals_at_opening_end_the_cycle_and_a_list_follows_after_back_off() {
+    let source = pods();
+    source.fail_next_watch(status(403, "Forbidden"));
+    let mut rig = Rig::start(&source, listing());
+    rig.state("backing off: the watch could not be opened: 403 Forbidden").await;
+    let started = Instant::now();
+    rig.watching().await;
+    assert_eq!(rig.requests(), [LIST, WATCH_100, r#"list rv="100""#, WATCH_100]);
+    assert!(started.elapsed() >= Duration::from_millis(800));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_410_in_the_stream_lists_anew_at_the_last_version_after_back_off() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("a"));
+    rig.logged("add web/a 101").await;
+    let started = Instant::now();
+    source.send_error(status(410, "Expired"));
+    rig.logged("replace 101 [web/a]").await;
+    assert_eq!(rig.requests()[2], r#"list rv="101""#, "the version is not marked unavailable");
+    assert!(started.elapsed() >= Duration::from_millis(800), "every cycle's end waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_in_the_stream_backs_off_and_watches_on() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    let started = Instant::now();
+    source.send_error(status(429, "TooManyRequests"));
+    rig.source.requests_made(3).await;
+    assert_eq!(rig.requests(), [LIST, WATCH_100, WATCH_100]);
+    assert!(started.elapsed() >= Duration::from_millis(800));
+}
+
+#[tokio::test(start_paused = true)]
+async fn internal_errors_list_anew_unless_a_retry_deadline_is_set() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.send_error(status(500, "InternalError"));
+    rig.source.requests_made(3).await;
+    assert_eq!(rig.requests()[2], r#"list rv="100""#);
+
+    let source = pods();
+    let mut config = listing();
+    config.internal_error_retry_max = Duration::from_secs(20);
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    for count in [3, 4] {
+        let started = Instant::now();
+        source.send_error(status(500, "InternalError"));
+        rig.source.requests_made(count).await;
+        assert_eq!(rig.requests()[count - 1], WATCH_100);
+        assert_eq!(started.elapsed(), Duration::ZERO, "at once");
+        tokio::time::advance(Duration::from_secs(15)).await;
+    }
+    source.send_error(status(500, "InternalError"));
+    rig.source.requests_made(5).await;
+    assert_eq!(rig.requests()[4], r#"list rv="100""#, "the deadline, counted from the first, has passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn internal_errors_far_apart_begin_a_new_deadline() {
+    let source = pods();
+    let mut config = listing();
+    config.internal_error_retry_max = Duration::from_secs(20);
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    for count in [3, 4] {
+        source.send_error(status(500, "InternalError"));
+        rig.source.requests_made(count).await;
+        assert_eq!(rig.requests()[count - 1], WATCH_100);
+        tokio::time::advance(Duration::from_secs(61)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_errors_in_the_stream_list_anew() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.send_error(status(500, "StoreReadError"));
+    rig.source.requests_made(3).await;
+    assert_eq!(rig.requests()[2], r#"list rv="100""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_corrupt_object_that_was_deleted_unsafely_is_gone_after_the_list_that_follows() {
+    let source = pods();
+    ["kept", "corrupt"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    // The server cannot send the deletion of what it cannot read: it ends the watch with an error instead.
+    tokio::time::advance(Duration::from_secs(2)).await;
+    source.fail_next_watch(status(500, "StoreReadError"));
+    source.close_watches();
+    source.delete("web/corrupt");
+    rig.logged("replace 103 [web/kept]").await;
+    assert_eq!(rig.sink.objects.lock().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_or_breaks_is_resumed_at_once_from_the_last_version_and_misses_nothing() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("a"));
+    rig.logged("add web/a 101").await;
+    for (round, end) in [ScriptedEnd::Close, ScriptedEnd::Break, ScriptedEnd::Break].into_iter().enumerate() {
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let started = Instant::now();
+        match end {
+            ScriptedEnd::Close => source.close_watches(),
+            ScriptedEnd::Break => source.break_watches(),
+        }
+        source.put(pod("a")); // while nobody watches
+        rig.logged(&format!("update web/a {}", 102 + round)).await;
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+    assert!(rig.requests().iter().filter(|line| line.starts_with("list")).count() == 1);
+    assert_eq!(rig.requests()[2..], [r#"watch rv="101""#, r#"watch rv="102""#, r#"watch rv="103""#]);
+}
+
+enum ScriptedEnd {
+    Close,
+    Break,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_closed_within_a_second_without_an_event_is_an_error() {
+    let source = pods();
+    source.close_next_watch_at_once();
+    let mut rig = Rig::start(&source, listing());
+    let started = Instant::now();
+    rig.watching().await;
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests(), [LIST, WATCH_100, r#"list rv="100""#, WATCH_100]);
+    assert!(started.elapsed() >= Duration::from_millis(800));
+    assert!(rig.troubles()[0].contains("closed within a second without any event; listing anew in"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_watch_with_an_event_is_none() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("a"));
+    source.close_watches();
+    rig.source.requests_made(3).await;
+    assert_eq!(rig.requests()[2], r#"watch rv="101""#);
+    assert_eq!(rig.troubles(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_event_resumes_once_then_lists_anew_then_shows_as_degraded() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.send_unreadable_event();
+    rig.source.requests_made(3).await;
+    rig.settle().await;
+    assert_eq!(rig.requests()[2], WATCH_100, "the first time it is asked for again");
+    source.send_unreadable_event();
+    rig.source.requests_made(5).await;
+    rig.settle().await;
+    assert_eq!(rig.requests()[3..], [r#"list rv="100""#, WATCH_100]);
+    rig.watching().await;
+    source.send_unreadable_event();
+    rig.source.requests_made(7).await;
+    rig.state("degraded: the watch ended: the answer could not be read").await;
+    // Progress ends it.
+    source.put(pod("a"));
+    rig.watching().await;
+    source.send_unreadable_event();
+    rig.source.requests_made(8).await;
+    assert_eq!(rig.requests()[7], r#"watch rv="101""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_kind_is_skipped_reported_and_does_not_move_the_version() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    let table =
+        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "999"}});
+    source.send(&WatchEvent::Added(source.object(&table)));
+    source.send(&WatchEvent::Bookmark(source.object(&table)));
+    source.put(pod("a"));
+    rig.logged("add web/a 101").await;
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "101");
+    assert_eq!(
+        rig.troubles(),
+        ["scripted v1/Pod: an event carried meta.k8s.io/v1/Table instead of v1/Pod; left out, reading on"; 2]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_an_unknown_type_is_reported_and_moves_the_version() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    let object = source.object(&json!({"metadata": {"name": "a", "resourceVersion": "150"}}));
+    source.send(&WatchEvent::Other { event_type: "RENAMED".to_owned(), object });
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "150");
+    assert_eq!(
+        rig.troubles(),
+        ["scripted v1/Pod: an event of the unknown type `RENAMED`; left out, reading on"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_the_sink_refuses_is_reported_and_moves_the_version() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod(REJECTED));
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "101");
+    assert_eq!(
+        rig.troubles(),
+        ["scripted v1/Pod: object `web/rejected` was not stored: for a test; left out, reading on"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_cannot_be_compared_stop_nothing() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    for version in ["abc", "", "0", "007", "102"] {
+        let object = json!({"metadata": {"namespace": "web", "name": "a", "resourceVersion": version}});
+        source.send(&WatchEvent::Modified(source.object(&object)));
+    }
+    rig.logged("update web/a 102").await;
+    assert_eq!(rig.sink.log().len(), 6);
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "102");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_event_does_not_take_the_watch_back() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("a"));
+    source.put(pod("a"));
+    let old = json!({"metadata": {"namespace": "web", "name": "a", "resourceVersion": "101"}});
+    source.send(&WatchEvent::Modified(source.object(&old)));
+    rig.logged("update web/a 101").await;
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "102");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_nothing_moves_the_version_only_after_the_first_event_that_is_not_added() {
+    let source = pods();
+    ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
+    source.answer_next_list_with_version("");
+    let mut rig = Rig::start(&source, listing());
+    rig.logged("add web/b 102").await;
+    assert_eq!(rig.requests()[1], r#"watch rv="""#);
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "", "synthetic events come in no order");
+    source.put(pod("a"));
+    rig.logged("update web/a 103").await;
+    rig.settle().await;
+    assert_eq!(rig.last_version.get(), "103");
+    rig.watching().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_handler_hears_every_error_and_what_is_done_about_it() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.break_watches();
+    source.refuse_next_watch();
+    rig.source.requests_made(4).await;
+    rig.watching().await;
+    source.send_error(status(410, "Expired"));
+    rig.source.requests_made(6).await;
+    let troubles = rig.troubles();
+    for (line, (what, next)) in troubles.iter().zip([
+        ("the watch ended: the connection broke", "; watching on from the last resourceVersion"),
+        (
+            "the watch could not be opened: connection refused",
+            "; watching on from the last resourceVersion in",
+        ),
+        ("the watch ended: 410 Expired: for a test", "; listing anew in"),
+    ]) {
+        assert!(line.contains(what) && line.contains(next), "{line}");
+    }
+    assert_eq!(troubles.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_retry_after_is_waited_for_and_shown() {
+    let source = pods();
+    source.fail_next_watch(Status::from_response(429, "text/plain", Some("17"), b"slow down"));
+    let mut rig = Rig::start(&source, listing());
+    rig.state("backing off: the watch could not be opened: 429 TooManyRequests: slow down").await;
+    let started = Instant::now();
+    rig.watching().await;
+    assert_eq!(started.elapsed(), Duration::from_secs(17));
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_delivered_again_after_each_period_while_watching() {
+    let source = pods();
+    let should = Arc::new(AtomicBool::new(true));
+    let asked = should.clone();
+    let mut config = listing();
+    config.resync_period = Some(Duration::from_secs(60));
+    config.should_resync = Some(Arc::new(move || asked.load(Ordering::Relaxed)));
+    source.fail_next_list(Status::from_response(429, "text/plain", Some("300"), b""));
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    assert_eq!(rig.sink.log(), ["replace 100 []"], "no resync while the server could not be listed");
+    let started = Instant::now();
+    rig.logged("resync").await;
+    assert_eq!(started.elapsed(), Duration::from_secs(60));
+    should.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(200)).await; // paused time: nothing sleeps
+    assert_eq!(rig.sink.log().len(), 2, "should_resync said no");
+    assert_eq!(rig.requests().len(), 3, "a resync never talks to the server");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_bookmarks_is_never_taken_for_dead() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.bookmark(); // one is no interval
+    rig.logged("bookmark 100").await;
+    tokio::time::sleep(Duration::from_secs(3600)).await; // paused time: nothing sleeps
+    assert_eq!(rig.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_watch_is_noticed_by_its_missing_bookmarks_resumed_and_then_listed_anew() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_secs(70)).await;
+        source.bookmark();
+        rig.settle().await;
+    }
+    let silent_since = Instant::now();
+    rig.source.requests_made(3).await;
+    assert_eq!(silent_since.elapsed(), Duration::from_secs(210), "three times the longest interval");
+    assert_eq!(rig.requests()[2], WATCH_100);
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests()[3], r#"list rv="100""#, "silent again");
+    assert!(rig.troubles()[0].contains("nothing came for 210s"), "{:?}", rig.troubles());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_sink_ends_the_reflector() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    rig.sink.closed.store(true, Ordering::Relaxed);
+    source.put(pod("a"));
+    rig.state("stopped").await;
+    (&mut rig.task).await.unwrap();
+    assert_eq!(source.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn states_follow_each_other_as_the_work_does() {
+    let source = pods();
+    source.fail_next_list(status(503, "ServiceUnavailable"));
+    let mut rig = Rig::start(&source, listing());
+    assert_eq!(rig.status.borrow().state.to_string(), "pending");
+    rig.state("backing off: listing failed: 503 ServiceUnavailable").await;
+    rig.watching().await;
+    rig.task.abort();
+
+    // A watch-list whose end is awaited.
+    let source = pods();
+    source.support_watch_list(WatchListSupport::Ignored);
+    let mut rig = Rig::start(&source, streaming());
+    rig.state("streaming the initial state").await;
+    rig.watching().await;
+}

@@ -1,0 +1,175 @@
+//! The rules of watch-list: the full state as a stream of events.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_informer::testing::WatchListSupport;
+use kube_wire::WatchEvent;
+use serde_json::json;
+use support::*;
+use tokio::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn the_initial_events_become_one_replace_and_the_same_stream_goes_on() {
+    let source = pods();
+    ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut rig = Rig::start(&source, streaming());
+    rig.watching().await;
+    source.put(pod("c"));
+    rig.logged("add web/c 103").await;
+    assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]", "add web/c 103"]);
+    assert_eq!(rig.requests(), [r#"watch rv="" initial NotOlderThan"#]);
+    let kube_informer::testing::Request::Watch(options) = &source.requests()[0] else { panic!() };
+    assert!(options.allow_bookmarks && options.timeout.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_watch_list_begins_at_the_last_version_seen() {
+    let source = pods();
+    source.put(pod("a"));
+    let mut rig = Rig::start(&source, streaming());
+    rig.watching().await;
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(2).await;
+    assert_eq!(rig.requests()[1], r#"watch rv="101" initial NotOlderThan"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_between_the_initial_events_count() {
+    let source = pods();
+    source.support_watch_list(WatchListSupport::Ignored); // the test plays the stream itself
+    let rig = Rig::start(&source, streaming());
+    source.requests_made(1).await;
+    let object = |name: &str, version: &str| {
+        source.object(&json!({"metadata": {"namespace": "web", "name": name, "resourceVersion": version}}))
+    };
+    source.send(&WatchEvent::Added(object("a", "1")));
+    source.send(&WatchEvent::Added(object("b", "2")));
+    source.send(&WatchEvent::Deleted(object("a", "3")));
+    source.send(&WatchEvent::Modified(object("b", "4")));
+    source.send(&WatchEvent::Bookmark(source.object(&json!({"metadata": {
+        "resourceVersion": "5", "annotations": {"k8s.io/initial-events-end": "true"}}}))));
+    rig.logged("replace 5 [web/b]").await;
+    let objects = rig.sink.objects.lock();
+    assert_eq!(objects.values().next().unwrap().head().resource_version(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_connection_and_429_back_off_and_stream_again() {
+    let source = pods();
+    source.refuse_next_watch();
+    source.fail_next_watch(status(429, "TooManyRequests"));
+    let mut rig = Rig::start(&source, streaming());
+    let started = Instant::now();
+    rig.watching().await;
+    assert_eq!(rig.requests(), [r#"watch rv="" initial NotOlderThan"#; 3]);
+    assert!(started.elapsed() >= Duration::from_millis(2400), "0.8 s and 1.6 s at least");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_or_too_large_version_is_asked_again_at_the_most_recent_state() {
+    let source = pods();
+    let old = source.checkpoint();
+    source.put(pod("a"));
+    let mut rig = Rig::start(&source, streaming());
+    rig.watching().await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    source.restore(&old); // 101 is now in the future: an in-stream 504
+    source.fail_next_watch(status(410, "Expired")); // resuming the watch ends the cycle
+    rig.logged("replace 100 []").await;
+    assert_eq!(
+        rig.requests()[1..],
+        [
+            r#"watch rv="101""#,
+            r#"watch rv="101" initial NotOlderThan"#,
+            r#"watch rv="" initial NotOlderThan"#
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_keeps_saying_expired_is_listed() {
+    let source = pods();
+    source.fail_next_watch(status(410, "Expired"));
+    let mut rig = Rig::start(&source, streaming());
+    rig.watching().await;
+    assert_eq!(rig.requests()[..2], [r#"watch rv="" initial NotOlderThan"#, r#"list rv="0" limit=500"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_other_refusal_means_a_list_in_this_cycle_only() {
+    let source = pods();
+    source.support_watch_list(WatchListSupport::Refused);
+    let mut rig = Rig::start(&source, streaming());
+    let started = Instant::now();
+    rig.watching().await;
+    assert_eq!(started.elapsed(), Duration::ZERO, "the list follows at once");
+    assert_eq!(
+        rig.requests(),
+        [r#"watch rv="" initial NotOlderThan"#, r#"list rv="0" limit=500"#, r#"watch rv="100""#]
+    );
+    source.support_watch_list(WatchListSupport::Full);
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests()[3], r#"watch rv="100" initial NotOlderThan"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_closes_without_its_bookmark_is_followed_by_a_list_and_remembered() {
+    let source = pods();
+    source.put(pod("a"));
+    source.support_watch_list(WatchListSupport::ClosesEarly);
+    let mut rig = Rig::start(&source, streaming());
+    let started = Instant::now();
+    rig.watching().await;
+    assert!(started.elapsed() >= Duration::from_millis(800), "with back-off");
+    assert_eq!(rig.sink.log(), ["replace 101 [web/a]"]);
+    source.fail_watches(status(403, "Forbidden"));
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests()[3], r#"list rv="101""#, "the next cycle does not try again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_that_never_comes_is_waited_for_only_so_long_after_the_last_event() {
+    let source = pods();
+    source.put(pod("a"));
+    source.support_watch_list(WatchListSupport::Ignored);
+    let config = streaming();
+    let server = config.server.clone();
+    let mut rig = Rig::start(&source, config.clone());
+    rig.source.requests_made(1).await;
+    tokio::time::sleep(Duration::from_secs(29)).await; // paused time: nothing sleeps
+    source.put(pod("b"));
+    rig.settle().await;
+    let last_event = Instant::now();
+    rig.watching().await;
+    assert!(last_event.elapsed() >= Duration::from_secs(30));
+    assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]"]);
+    assert!(rig.troubles()[0].contains("did not come within 30s of the last event"));
+
+    // Everybody who talks to this server has learned of it.
+    assert!(server.is_watch_list_broken());
+    let other = pods();
+    let mut config = streaming();
+    config.server = Arc::clone(&server);
+    let mut rig = Rig::start(&other, config);
+    rig.watching().await;
+    assert_eq!(rig.requests()[0], r#"list rv="0" limit=500"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_half_way_changes_nothing_and_a_list_follows() {
+    let source = pods();
+    source.put(pod("a"));
+    source.support_watch_list(WatchListSupport::Ignored);
+    let mut rig = Rig::start(&source, streaming());
+    source.requests_made(1).await;
+    rig.settle().await;
+    source.break_watches();
+    rig.settle().await;
+    assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
+    rig.watching().await;
+    assert_eq!(rig.sink.log(), ["replace 101 [web/a]"]);
+}

@@ -1,0 +1,226 @@
+//! Indexes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kube_informer::store::{Index, IndexError, Store, StoreConfig};
+use kube_wire::{Projection, TypeMeta};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::support::*;
+
+fn store_with(index: Index) -> Store {
+    Store::new(StoreConfig::default().index(index)).unwrap()
+}
+
+fn found(store: &Store, index: &str, value: &str) -> Vec<String> {
+    keys(&store.by_index(index, value).unwrap())
+}
+
+fn values(store: &Store, index: &str) -> Vec<String> {
+    let snapshot = store.snapshot();
+    let mut values = snapshot
+        .index_values(index)
+        .unwrap()
+        .map(|(value, count)| format!("{value}: {count}"))
+        .collect::<Vec<_>>();
+    values.sort();
+    values
+}
+
+#[test]
+fn an_index_reads_namespaces_owners_labels_and_fields() {
+    let store = Store::new(
+        StoreConfig::default()
+            .index(Index::namespace())
+            .index(Index::owner("owner"))
+            .index(Index::label("app", "app.kubernetes.io/name"))
+            .index(Index::field("node", "spec.nodeName"))
+            .index(Index::field("image", "spec.containers[*].image"))
+            .index(Index::field("priority", "spec.priority")),
+    )
+    .unwrap();
+    let more = json!({
+        "metadata": {
+            "labels": {"app.kubernetes.io/name": "api"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u1"},
+                {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "u2"},
+            ],
+        },
+        "spec": {"nodeName": "node-7", "priority": 3, "containers": [{"image": "one"}, {"image": "two"}]},
+    });
+    put(&store, pod_with("web/api", 1, &more));
+    put(&store, pod("web/bare", 2));
+    for (index, value) in [
+        ("owner", "u1"),
+        ("owner", "u2"),
+        ("app", "api"),
+        ("node", "node-7"),
+        ("image", "two"),
+        ("priority", "3"),
+    ] {
+        assert_eq!(found(&store, index, value), ["web/api"], "{index} {value}");
+    }
+    assert_eq!(found(&store, "namespace", "web"), ["web/api", "web/bare"]);
+    assert_eq!(found(&store, "node", "node-8"), [""; 0]);
+    let snapshot = store.snapshot();
+    let names = snapshot.indexes().collect::<Vec<_>>();
+    assert_eq!(names, ["namespace", "owner", "app", "node", "image", "priority"]);
+}
+
+#[test]
+fn a_field_is_found_in_both_encodings() {
+    let store = store_with(Index::field("name", "metadata.name"));
+    put(&store, pod("web/api", 1));
+    put(&store, pod_in_protobuf("db/api", 2));
+    assert_eq!(found(&store, "name", "api"), ["db/api", "web/api"]);
+}
+
+#[test]
+fn an_object_may_have_several_values_and_loses_those_it_no_longer_has() {
+    let store = store_with(Index::by("letters", |object| {
+        let letters = object.labels().get("letters").unwrap_or_default().into_owned();
+        letters.split(',').map(str::to_owned).collect::<Vec<_>>()
+    }));
+    let mut version = 0;
+    let mut put = |key: &str, letters: &str| {
+        version += 1;
+        put(&store, pod_with(key, version, &json!({"metadata": {"labels": {"letters": letters}}})));
+    };
+    put("k1", "foo");
+    put("k2", "bar");
+    assert_eq!(values(&store, "letters"), ["bar: 1", "foo: 1"]);
+    put("k2", "foo,bar");
+    put("k1", "foo,bar");
+    put("k3", "foo,bar,baz");
+    assert_eq!(values(&store, "letters"), ["bar: 3", "baz: 1", "foo: 3"]);
+    put("k1", "foo");
+    put("k2", "bar");
+    assert_eq!(found(&store, "letters", "foo"), ["k1", "k3"]);
+    assert_eq!(found(&store, "letters", "bar"), ["k2", "k3"]);
+    delete(&store, pod("k1", 100));
+    delete(&store, pod("k3", 101));
+    assert_eq!(values(&store, "letters"), ["bar: 1"]);
+}
+
+#[test]
+fn empty_sets_are_removed_and_others_kept() {
+    let store = store_with(Index::label("app", "app"));
+    for (at, key) in ["retain", "delete"].into_iter().enumerate() {
+        put(&store, pod_with(key, at as u64 + 1, &json!({"metadata": {"labels": {"app": "x"}}})));
+    }
+    delete(&store, pod("delete", 5));
+    assert_eq!(values(&store, "app"), ["x: 1"]);
+    delete(&store, pod("retain", 6));
+    assert_eq!(values(&store, "app"), [""; 0]);
+}
+
+#[test]
+fn the_newest_state_is_found_also_where_the_value_has_not_changed() {
+    let store = store_with(Index::namespace());
+    put(&store, pod("web/api", 1));
+    put(&store, pod("web/api", 2));
+    assert_eq!(content(&store.by_index("namespace", "web").unwrap()), ["web/api 2"]);
+}
+
+#[test]
+fn an_index_added_while_running_has_what_is_stored_already() {
+    let store = Store::default();
+    for at in 0..200 {
+        put(&store, pod(&format!("ns-{}/{at}", at % 3), at + 1));
+    }
+    assert_eq!(store.by_index("namespace", "ns-1").unwrap_err(), IndexError::Unknown("namespace".into()));
+    let before = store.snapshot();
+    store.add_index(&Index::namespace()).unwrap();
+    store.add_index(&Index::by("last", |object| object.name().chars().last().map(String::from))).unwrap();
+    assert_eq!(store.by_index("namespace", "ns-1").unwrap().len(), 67);
+    assert_eq!(store.by_index("last", "7").unwrap().len(), 20);
+    delete(&store, pod("ns-1/7", 900));
+    assert_eq!(store.by_index("last", "7").unwrap().len(), 19);
+    assert!(before.by_index("namespace", "ns-1").is_err(), "not in the moment before");
+}
+
+#[test]
+fn a_second_index_of_the_same_name_is_an_error() {
+    let store = store_with(Index::namespace());
+    let error = store.add_index(&Index::label("namespace", "x")).unwrap_err();
+    assert_eq!(error.to_string(), "there is an index `namespace` already: give the new one another name");
+    let twice = StoreConfig::default().index(Index::namespace()).index(Index::namespace());
+    assert!(Store::new(twice).is_err());
+}
+
+#[test]
+fn indexing_what_is_dropped_or_does_not_exist_is_an_error_at_the_start() {
+    let config = || {
+        StoreConfig::default()
+            .projection(Projection::dropping(["status"]).unwrap())
+            .type_meta(TypeMeta::new("v1", "Pod"))
+    };
+    let error = |path: &str| Store::new(config().index(Index::field("x", path))).unwrap_err().to_string();
+    assert_eq!(
+        error("status.phase"),
+        "index `x`: the field `status.phase` is dropped from every object; keep it, or index another"
+    );
+    assert!(error("spec..nodeName").starts_with("index `x`: "), "{}", error("spec..nodeName"));
+    assert!(error("spec.nodName").starts_with("index `x`: "), "{}", error("spec.nodName"));
+    assert!(Store::new(config().index(Index::field("x", "spec.nodeName"))).is_ok());
+    let running = Store::new(config()).unwrap();
+    assert!(matches!(running.add_index(&Index::field("x", "status.phase")), Err(IndexError::Dropped { .. })));
+}
+
+#[test]
+fn an_index_function_that_fails_is_reported_with_the_key_and_the_object_is_stored_all_the_same() {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let heard = reports.clone();
+    let fails = Index::try_by("picky", |object| match object.name() {
+        "error" => Err("no thanks".into()),
+        "panic" => panic!("at the disco"),
+        name => Ok(vec![name.to_owned()]),
+    });
+    let config = StoreConfig::default()
+        .on_index_trouble(move |trouble| heard.lock().push(trouble.to_string()))
+        .index(fails);
+    let store = Store::new(config).unwrap();
+    for name in ["error", "panic", "fine"] {
+        put(&store, pod(name, 1));
+    }
+    assert_eq!(store.len(), 3);
+    assert_eq!(values(&store, "picky"), ["fine: 1"]);
+    assert_eq!(store.stats().index_troubles, 2);
+    assert_eq!(
+        *reports.lock(),
+        [
+            "index `picky` could not read object `error`, which it will not find: no thanks",
+            "index `picky` could not read object `panic`, which it will not find: it panicked: at the disco",
+        ]
+    );
+}
+
+#[test]
+fn an_index_that_can_no_longer_read_an_object_no_longer_finds_it() {
+    let store = store_with(Index::try_by("picky", |object| match object.generation() {
+        2 => Err("not this one".into()),
+        generation => Ok([generation.to_string()]),
+    }));
+    let generation = |version: u64| pod_with("a", version, &json!({"metadata": {"generation": version}}));
+    put(&store, generation(1));
+    assert_eq!(values(&store, "picky"), ["1: 1"]);
+    put(&store, generation(2));
+    assert_eq!(values(&store, "picky"), [""; 0]);
+    put(&store, generation(3));
+    assert_eq!(values(&store, "picky"), ["3: 1"]);
+}
+
+#[test]
+fn an_index_function_that_changes_its_mind_leaves_nothing_behind() {
+    let calls = AtomicUsize::new(0);
+    let store = store_with(Index::by("fickle", move |_| [calls.fetch_add(1, Ordering::Relaxed).to_string()]));
+    put(&store, pod("a", 1));
+    assert_eq!(values(&store, "fickle"), ["0: 1"]);
+    put(&store, pod("a", 2));
+    assert_eq!(values(&store, "fickle"), ["1: 1"], "called once for each state");
+    delete(&store, pod("a", 3));
+    assert_eq!(values(&store, "fickle"), [""; 0]);
+}

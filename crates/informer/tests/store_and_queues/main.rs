@@ -1,0 +1,13 @@
+//! The rules of the store and of the two queues, one test each, named after the rule; and the same against models.
+
+mod delta_fifo;
+mod delta_fifo_model;
+mod fifo;
+mod fifo_model;
+mod index;
+mod indexer;
+mod replace;
+mod store;
+mod store_model;
+mod support;
+mod wait;

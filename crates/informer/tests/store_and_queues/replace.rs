@@ -1,0 +1,161 @@
+//! A new full state: compared, staged, applied as a whole.
+
+use kube_informer::Key;
+use kube_informer::store::{Store, Write};
+use kube_wire::Encoding;
+use serde_json::json;
+
+use crate::support::*;
+
+fn store_of(objects: &[(&str, u64)]) -> Store {
+    let store = Store::default();
+    replace(&store, A, objects.iter().map(|(key, version)| pod(key, *version)).collect(), "10");
+    store
+}
+
+#[test]
+fn the_first_full_state_is_initial_and_later_ones_are_relists() {
+    let store = Store::default();
+    assert!(!store.snapshot().is_complete(A));
+    let first = replace(&store, A, vec![pod("b", 2), pod("a", 1)], "10");
+    assert_eq!(first, ["initial: added b 2", "initial: added a 1"]);
+    assert!(store.snapshot().is_complete(A));
+    assert_eq!(replace(&store, A, vec![pod("a", 11), pod("b", 2)], "12"), ["relist: updated a 1 -> 11"]);
+    assert_eq!(store.resource_version(A), "12");
+}
+
+#[test]
+fn what_vanished_is_told_first_then_what_is_new_or_different_in_list_order() {
+    let store = store_of(&[("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
+    let changes = replace(&store, A, vec![pod("z", 12), pod("d", 11), pod("b", 2), pod("e", 10)], "12");
+    let (gone, rest) = changes.split_at(2);
+    let mut gone = gone.to_vec();
+    gone.sort();
+    assert_eq!(gone, ["relist: vanished a 1", "relist: vanished c 3"]);
+    assert_eq!(rest, ["relist: added z 12", "relist: updated d 4 -> 11", "relist: added e 10"]);
+    assert_eq!(snapshot_content(&store.snapshot()), ["b 2", "d 11", "e 10", "z 12"]);
+}
+
+#[test]
+fn promise_3_an_object_replaced_meanwhile_is_told_as_vanished_and_added() {
+    let store = store_of(&[("a", 1), ("b", 2)]);
+    let recreated = pod_with("a", 11, &json!({"metadata": {"uid": "other"}}));
+    let changes = replace(&store, A, vec![recreated, pod("b", 2)], "12");
+    assert_eq!(changes, ["relist: vanished a 1", "relist: added a 11"]);
+    assert_eq!(snapshot_content(&store.snapshot()), ["a 11", "b 2"]);
+}
+
+#[test]
+fn unchanged_is_the_same_uid_a_version_and_the_same_bytes() {
+    let store = Store::default();
+    let unversioned = || raw(&json!({"metadata": {"name": "metrics"}, "usage": 1}));
+    let versioned = || pod_with("a", 5, &json!({"spec": {"x": 1}}));
+    replace(&store, A, vec![unversioned(), versioned()], "10");
+    let handle = store.get_by_name("", "a").unwrap();
+    // Without a version nobody can tell.
+    assert_eq!(replace(&store, A, vec![unversioned(), versioned()], "11"), ["relist: updated metrics  -> "]);
+    assert!(store.get_by_name("", "a").unwrap().ptr_eq(&handle), "what is unchanged is kept");
+    // Defaulting and conversion change bodies without a new version.
+    let converted = pod_with("a", 5, &json!({"spec": {"x": 2}}));
+    let changes = replace(&store, A, vec![unversioned(), converted], "12");
+    assert_eq!(changes, ["relist: updated metrics  -> ", "relist: updated a 5 -> 5"]);
+}
+
+#[test]
+fn across_encodings_uid_and_version_decide_and_the_bytes_are_swapped_silently() {
+    let store = store_of(&[("web/a", 5), ("web/b", 6)]);
+    let changes = replace(&store, A, vec![pod_in_protobuf("web/a", 5), pod_in_protobuf("web/b", 11)], "12");
+    assert_eq!(changes, ["relist: updated web/b 6 -> 11"]);
+    assert_eq!(store.get_by_name("web", "a").unwrap().encoding(), Encoding::Protobuf);
+    assert!(put(&store, pod("web/a", 5)).is_empty(), "by a watch too");
+    assert_eq!(store.get_by_name("web", "a").unwrap().encoding(), Encoding::Json);
+}
+
+#[test]
+fn of_several_with_one_key_the_last_counts() {
+    let store = store_of(&[("a", 5)]);
+    let changes = replace(&store, A, vec![pod("b", 7), pod("a", 6), pod("b", 8), pod("a", 5)], "12");
+    assert_eq!(changes, ["relist: added b 8"], "a is unchanged after all");
+    assert_eq!(snapshot_content(&store.snapshot()), ["a 5", "b 8"]);
+}
+
+#[test]
+fn what_is_removed_while_the_state_is_streamed_is_not_part_of_it() {
+    let store = store_of(&[("a", 5), ("b", 6)]);
+    let mut staging = store.stage_replace(A);
+    for object in [pod("a", 5), pod("b", 6), pod("c", 7)] {
+        staging.put(object).unwrap();
+    }
+    for key in ["a", "c", "never-put"] {
+        staging.remove(&key.parse::<Key>().unwrap());
+    }
+    let set = staging.finish("12");
+    store.replace(&set);
+    assert_eq!(lines(set.changes()), ["relist: vanished a 5"]);
+    assert_eq!(snapshot_content(&store.snapshot()), ["b 6"]);
+}
+
+#[test]
+fn a_state_that_breaks_half_way_leaves_the_store_untouched() {
+    let store = store_of(&[("a", 5)]);
+    let mut staging = store.stage_replace(A);
+    staging.put(pod("b", 7)).unwrap();
+    drop(staging);
+    assert_eq!(snapshot_content(&store.snapshot()), ["a 5"]);
+    assert_eq!(store.resource_version(A), "10");
+}
+
+#[test]
+fn a_replace_touches_its_own_scope_only() {
+    let store = Store::default();
+    replace(&store, A, vec![pod("a/x", 1)], "10");
+    assert_eq!(replace(&store, B, vec![pod("b/x", 2)], "20"), ["initial: added b/x 2"]);
+    assert_eq!(replace(&store, A, vec![], "30"), ["relist: vanished a/x 1"]);
+    let snapshot = store.snapshot();
+    assert_eq!(snapshot_content(&snapshot), ["b/x 2"]);
+    assert_eq!((snapshot.resource_version(A), snapshot.resource_version(B)), ("30", "20"));
+    assert_eq!(content(snapshot.scope(B)), ["b/x 2"]);
+}
+
+#[test]
+fn an_older_list_begins_a_new_epoch_in_which_versions_begin_anew() {
+    let store = store_of(&[("a", 5), ("b", 9)]);
+    put(&store, pod("a", 12));
+    let changes = replace(&store, A, vec![pod("a", 5), pod("b", 9)], "9");
+    assert_eq!(changes, ["relist: updated a 12 -> 5"], "what is identical stays, every difference is told");
+    assert_eq!((store.snapshot().epoch(A), store.resource_version(A).as_str()), (1, "9"));
+    assert_eq!(store.stats().stale, 0);
+}
+
+#[test]
+fn an_older_item_under_the_same_uid_begins_a_new_epoch() {
+    let store = store_of(&[("a", 8)]);
+    let recreated = || pod_with("a", 3, &json!({"metadata": {"uid": "other"}}));
+    let mut staging = store.stage_replace(A);
+    staging.put(pod("a", 3)).unwrap();
+    staging.put(recreated()).unwrap();
+    assert!(!staging.finish("11").is_new_epoch(), "the last put has another uid");
+    replace(&store, A, vec![pod("a", 3)], "11");
+    assert_eq!(store.snapshot().epoch(A), 1);
+    replace(&store, A, vec![pod("a", 3)], "12");
+    assert_eq!(store.snapshot().epoch(A), 1);
+}
+
+#[test]
+fn a_large_replace_is_applied_in_one_step_while_a_snapshot_is_held() {
+    let store = Store::default();
+    let many = |version: u64| (0..3000).map(|at| pod(&format!("ns/{at}"), version + at)).collect::<Vec<_>>();
+    replace(&store, A, many(1), "5000");
+    let snapshot = store.snapshot();
+    assert_eq!(replace(&store, A, many(10_000), "20000").len(), 3000);
+    assert_eq!(snapshot.resource_version(A), "5000");
+    assert!(snapshot.iter().all(|object| object.resource_version().len() < 5));
+    assert!(store.snapshot().iter().all(|object| object.resource_version().len() == 5));
+}
+
+#[test]
+fn listed_objects_count_even_where_they_are_older() {
+    let store = store_of(&[("a", 8)]);
+    let changes = store.write([Write::Listed(&stored(pod("a", 3)))]);
+    assert_eq!(lines(changes), ["relist: updated a 8 -> 3"]);
+}

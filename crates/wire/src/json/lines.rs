@@ -1,0 +1,217 @@
+//! Takes the events of a watch out of its JSON body as the body arrives.
+//!
+//! A server writes one event a line, and a line's end is found faster than a value's: so a line is tried first. What is no
+//! whole value goes on in the next line (somebody printed it prettily), or in the next chunk, and its end is looked for
+//! with a [`Finder`](super::finder::Finder). Every byte is looked at a fixed number of times, however it is broken up.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytes::Bytes;
+use memchr::memchr;
+
+use super::pieces::{Piece, Pieces};
+use super::{Kind, Members, Value};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+
+const WHAT: &str = "JSON watch event";
+
+/// What an event may hold beside its object.
+const FRAME_BYTES_MAX: usize = 256;
+
+/// The body of a watch.
+///
+/// A line that is no event is an error for itself alone, since the next one begins behind a line's end, which no JSON
+/// string can hold. The framing is lost only when an event that spans lines is not sound. An event that is too large is
+/// passed over.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    pieces: Pieces,
+    place: Place,
+    event_bytes_max: usize,
+    /// The line's end as it was last looked for: its offset in the body (or the chunk's end), and whether it is one.
+    /// Many values in one line must not make that line be searched over and over.
+    line_end: (usize, bool),
+    /// The error that ended the watch.
+    lost: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Between events.
+    Between,
+    /// In an event that is no line, or not yet.
+    Event { spans_lines: bool },
+    /// In the rest of a line that is no event.
+    PassLine,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EventText<'a> {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR`.
+    pub(crate) event_type: Cow<'a, str>,
+    /// The text of the object. Its structure is checked, its content is not.
+    pub(crate) object: &'a [u8],
+}
+
+// === impl Lines ===
+
+impl Lines {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let event_bytes_max = limits.object_bytes_max.saturating_add(FRAME_BYTES_MAX);
+        Self {
+            pieces: Pieces::default(),
+            place: Place::Between,
+            event_bytes_max,
+            line_end: (0, false),
+            lost: None,
+        }
+    }
+
+    /// Adds a chunk of the body. Take all events that are there before adding the next.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        self.pieces.push(chunk);
+    }
+
+    /// The next event; `None` until there is one.
+    pub(crate) fn next(&mut self) -> Option<Result<EventText<'_>>> {
+        let found = self.advance().transpose()?;
+        Some(found.and_then(|(piece, parts)| {
+            let text = self.pieces.text(piece);
+            let event_type = Value::new(&text[parts.event_type]).as_string()?.unwrap_or_default();
+            Ok(EventText { event_type, object: &text[parts.object] })
+        }))
+    }
+
+    /// The body has ended.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        match (&self.lost, self.place) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Place::Between | Place::PassLine) if self.pieces.peek().is_none() => Ok(()),
+            _ => Err(Error::Truncated { what: WHAT, at: self.pieces.position() }.framing()),
+        }
+    }
+
+    /// Goes on to the next event.
+    fn advance(&mut self) -> Result<Option<(Piece, Parts)>> {
+        while self.lost.is_none() {
+            match self.place {
+                Place::Between => match self.pieces.peek() {
+                    None => return Ok(None),
+                    Some(b'{') => {
+                        if let Some(found) = self.line() {
+                            return Ok(Some(found));
+                        }
+                        self.place = Place::Event { spans_lines: false };
+                    }
+                    Some(_) => {
+                        self.place = Place::PassLine;
+                        return Err(Error::malformed(WHAT, self.pieces.position(), "an object was expected"));
+                    }
+                },
+                Place::Event { .. } if self.pieces.rest().is_empty() => return Ok(None),
+                Place::Event { spans_lines } => match self.event(spans_lines)? {
+                    Some(Piece::Passed) | None => {}
+                    Some(piece) => return parts(self.pieces.text(piece)).map(|parts| Some((piece, parts))),
+                },
+                Place::PassLine => {
+                    let (len, is_line) = self.line_end();
+                    self.pieces.advance(len + usize::from(is_line));
+                    if is_line {
+                        self.place = Place::Between;
+                    } else if self.pieces.rest().is_empty() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The length of the rest of the line or chunk, and whether it is the line's.
+    fn line_end(&mut self) -> (usize, bool) {
+        let position = self.pieces.position();
+        let (end, is_line) = self.line_end;
+        if position > end || (position == end && !is_line) {
+            let rest = self.pieces.rest();
+            self.line_end = match memchr(b'\n', rest) {
+                Some(len) => (position + len, true),
+                None => (position + rest.len(), false),
+            };
+        }
+        (self.line_end.0 - position, self.line_end.1)
+    }
+
+    /// The event that is exactly the next line, if there is such a one.
+    fn line(&mut self) -> Option<(Piece, Parts)> {
+        let (len, is_line) = self.line_end();
+        if !is_line || len > self.event_bytes_max {
+            return None;
+        }
+        let parts = parts(&self.pieces.rest()[..len]).ok()?;
+        Some((self.pieces.take(len), parts))
+    }
+
+    /// Follows an event to the end of the line or chunk, or over the end of the line. Gives it if it ends there.
+    fn event(&mut self, spans_lines: bool) -> Result<Option<Piece>> {
+        let (len, spans_lines) = match self.line_end() {
+            (0, true) if self.pieces.is_in_string() => {
+                let why = "a line ends within a string";
+                return Err(self.unsound(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
+            }
+            (0, true) => (1, true),
+            (len, _) => (len, spans_lines),
+        };
+        let outcome = self.pieces.value_within(len, self.event_bytes_max);
+        match outcome {
+            Ok(_) | Err(Error::Limit { .. }) => {
+                self.place = match self.pieces.is_begun() {
+                    true => Place::Event { spans_lines },
+                    false => Place::Between,
+                };
+                outcome
+            }
+            Err(error) => Err(self.unsound(error, spans_lines)),
+        }
+    }
+
+    /// Lets go of an event that is not sound, and of the rest of its line. Had it other lines before, then it is not known
+    /// what the next one is.
+    fn unsound(&mut self, error: Error, spans_lines: bool) -> Error {
+        self.pieces.forget();
+        self.place = Place::PassLine;
+        if !spans_lines {
+            return error;
+        }
+        self.lost.insert(error.framing()).clone()
+    }
+}
+
+/// Where the parts of an event stand in its text.
+struct Parts {
+    event_type: Range<usize>,
+    object: Range<usize>,
+}
+
+/// Takes the text of an event apart.
+fn parts(text: &[u8]) -> Result<Parts> {
+    let (mut event_type, mut object) = (None, None);
+    let mut members = Members::new(text);
+    while let Some(member) = members.next() {
+        let (name, value) = member?;
+        let slot = match &*name {
+            "type" => &mut event_type,
+            "object" => &mut object,
+            _ => continue,
+        };
+        let end = members.position();
+        *slot = Some((end - value.bytes().len()..end, value.kind()));
+    }
+    match (event_type, object) {
+        (Some((event_type, Ok(Kind::String))), Some((object, Ok(_)))) => Ok(Parts { event_type, object }),
+        (Some((_, Ok(Kind::String))), _) => Err(Error::malformed(WHAT, 0, "the event has no object")),
+        _ => Err(Error::malformed(WHAT, 0, "the event has no type")),
+    }
+}

@@ -1,0 +1,248 @@
+//! Takes the items of a list out of its JSON body as the body arrives.
+//!
+//! `items` may stand before or after `metadata` (Go writes the members of unstructured lists in alphabetical order), so
+//! the list's head is complete only at the end. Members that are neither, like the `rows` of a Table, are passed over and
+//! never held.
+
+use bytes::Bytes;
+
+use super::pieces::{Piece, Pieces};
+use super::value::Value;
+use super::{Kind, Members};
+use crate::error::{Error, Result};
+use crate::frame::ListHead;
+use crate::limits::Limits;
+
+const WHAT: &str = "JSON list";
+
+/// The body of a list.
+///
+/// What is checked: the list's own members and the row of items by their grammar; what is passed over, and each item, by
+/// structure only, so that an item that is wrong inside is an error when it is read, for that item alone. An item that is
+/// too large is passed over as well. Any other error here ends the list ([`Error::is_fatal`]).
+#[derive(Debug)]
+pub(crate) struct ListBody {
+    pieces: Pieces,
+    place: Place,
+    object_bytes_max: usize,
+    head: ListHead,
+    /// The error that ended the list.
+    lost: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In front of the list.
+    Start,
+    /// In front of a member's name; behind the opening brace the list may end instead.
+    Name { or_end: bool },
+    /// In front of a member's colon.
+    Colon(Member),
+    /// In front of a member's value.
+    Value(Member),
+    /// Behind a member.
+    Behind,
+    /// In front of an item; behind the opening bracket the row may end instead.
+    Item { or_end: bool },
+    /// In the rest of an item that is too large.
+    PassItem,
+    /// Behind an item.
+    BehindItem,
+    /// Behind the list.
+    End,
+}
+
+/// The members of a list that matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    ApiVersion,
+    Kind,
+    Metadata,
+    Items,
+    Other,
+}
+
+// === impl ListBody ===
+
+impl ListBody {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let object_bytes_max = limits.object_bytes_max;
+        let (pieces, head) = (Pieces::default(), ListHead::default());
+        Self { pieces, place: Place::Start, object_bytes_max, head, lost: None }
+    }
+
+    /// Adds a chunk of the body. Take all items that are there before adding the next.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        self.pieces.push(chunk);
+    }
+
+    /// The text of the next item, with what is known of the list so far; `None` until there is one.
+    pub(crate) fn next(&mut self) -> Option<Result<(&ListHead, &[u8])>> {
+        if self.lost.is_some() {
+            return None;
+        }
+        match self.advance() {
+            Ok(Some(piece)) => Some(Ok((&self.head, self.pieces.text(piece)))),
+            Ok(None) => None,
+            // Only an item that is too large leaves a place to go on from.
+            Err(error @ Error::Limit { .. }) if matches!(self.place, Place::PassItem | Place::BehindItem) => {
+                Some(Err(error))
+            }
+            Err(error) => {
+                let error = error.framing();
+                self.lost = Some(error.clone());
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// What is known of the list so far.
+    pub(crate) fn head(&self) -> &ListHead {
+        &self.head
+    }
+
+    /// The body has ended: the list's head.
+    pub(crate) fn finish(self) -> Result<ListHead> {
+        match (self.lost, self.place) {
+            (Some(error), _) => Err(error),
+            (None, Place::End) => Ok(self.head),
+            _ => Err(Error::Truncated { what: WHAT, at: self.pieces.position() }.framing()),
+        }
+    }
+
+    /// Goes on to the next item.
+    fn advance(&mut self) -> Result<Option<Piece>> {
+        loop {
+            let byte = if self.pieces.is_begun() { None } else { self.pieces.peek() };
+            if byte.is_none() && !self.pieces.is_begun() {
+                return Ok(None);
+            }
+            match (self.place, byte) {
+                (Place::Start, Some(b'{')) => self.over(Place::Name { or_end: true }),
+                (Place::Name { or_end: true } | Place::Behind, Some(b'}')) => self.over(Place::End),
+                (Place::Name { .. }, _) => match self.name(byte)? {
+                    Some(member) => self.place = Place::Colon(member),
+                    None => return Ok(None),
+                },
+                (Place::Colon(member), Some(b':')) => self.over(Place::Value(member)),
+                (Place::Value(Member::Items), Some(b'[')) => self.over(Place::Item { or_end: true }),
+                (Place::Value(member), _) => match self.member(member)? {
+                    true => self.place = Place::Behind,
+                    false => return Ok(None),
+                },
+                (Place::Behind, Some(b',')) => self.over(Place::Name { or_end: false }),
+                (Place::Item { or_end: true } | Place::BehindItem, Some(b']')) => self.over(Place::Behind),
+                (Place::Item { .. }, _) => return self.item(),
+                (Place::PassItem, _) => match self.pieces.pass()? {
+                    true => self.place = Place::BehindItem,
+                    false => return Ok(None),
+                },
+                (Place::BehindItem, Some(b',')) => self.over(Place::Item { or_end: false }),
+                (Place::Start, _) => return Err(self.malformed("a list was expected")),
+                (Place::Colon(_), _) => return Err(self.malformed("a colon was expected")),
+                (Place::Behind, _) => {
+                    return Err(self.malformed("a comma or the end of the list was expected"));
+                }
+                (Place::BehindItem, _) => {
+                    return Err(self.malformed("a comma or the end of the items was expected"));
+                }
+                (Place::End, _) => return Err(self.malformed("something follows the list")),
+            }
+        }
+    }
+
+    /// Passes over the byte that leads to `place`.
+    fn over(&mut self, place: Place) {
+        self.pieces.advance(1);
+        self.place = place;
+    }
+
+    /// The item that goes on (or begins) here; `None` until it is whole.
+    fn item(&mut self) -> Result<Option<Piece>> {
+        let item = self.pieces.value(self.object_bytes_max);
+        match &item {
+            Ok(Some(_)) => self.place = Place::BehindItem,
+            Err(Error::Limit { .. }) if self.pieces.is_begun() => self.place = Place::PassItem,
+            Err(Error::Limit { .. }) => self.place = Place::BehindItem,
+            Ok(None) | Err(_) => {}
+        }
+        item
+    }
+
+    /// The name of a member; `None` until it is whole.
+    fn name(&mut self, byte: Option<u8>) -> Result<Option<Member>> {
+        if byte.is_some_and(|byte| byte != b'"') {
+            return Err(self.malformed("a quoted name was expected"));
+        }
+        let Some(piece) = self.pieces.value(self.object_bytes_max)? else { return Ok(None) };
+        let name = Value::new(self.pieces.text(piece)).as_string()?;
+        Ok(Some(match name.as_deref() {
+            Some("apiVersion") => Member::ApiVersion,
+            Some("kind") => Member::Kind,
+            Some("metadata") => Member::Metadata,
+            Some("items") => Member::Items,
+            _ => Member::Other,
+        }))
+    }
+
+    /// Reads a member of the list's head, or passes over another. Whether it was whole.
+    fn member(&mut self, member: Member) -> Result<bool> {
+        if member == Member::Other {
+            return self.pieces.pass();
+        }
+        let Some(piece) = self.pieces.value(self.object_bytes_max)? else { return Ok(false) };
+        let value = Value::new(self.pieces.text(piece));
+        match member {
+            Member::ApiVersion => self.head.api_version = text(value, "apiVersion must be a string")?,
+            Member::Kind => self.head.kind = text(value, "kind must be a string")?,
+            Member::Metadata => list_meta(value, &mut self.head)?,
+            // An array is entered; Go writes null for a list that was never filled.
+            Member::Items if !value.is_null() => {
+                return Err(Error::malformed(WHAT, self.pieces.position(), "items must be an array"));
+            }
+            Member::Items | Member::Other => {}
+        }
+        Ok(true)
+    }
+
+    fn malformed(&self, why: &'static str) -> Error {
+        Error::malformed(WHAT, self.pieces.position(), why)
+    }
+}
+
+fn list_meta(meta: Value<'_>, head: &mut ListHead) -> Result<()> {
+    match meta.kind()? {
+        Kind::Null => return Ok(()),
+        Kind::Object => {}
+        _ => return Err(Error::malformed(WHAT, 0, "metadata must be an object")),
+    }
+    for member in Members::new(meta.bytes()) {
+        let (name, value) = member?;
+        match &*name {
+            "resourceVersion" => {
+                head.resource_version = text(value, "metadata.resourceVersion must be a string")?;
+            }
+            "continue" => head.continue_token = text(value, "metadata.continue must be a string")?,
+            "remainingItemCount" => {
+                head.remaining_item_count = match value.as_i64()? {
+                    None if !value.is_null() => {
+                        let why = "metadata.remainingItemCount must be a whole number";
+                        return Err(Error::malformed(WHAT, 0, why));
+                    }
+                    count => count,
+                };
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A string of the head; empty for null, as Go reads it.
+fn text(value: Value<'_>, why: &'static str) -> Result<String> {
+    match value.as_string()? {
+        Some(text) => Ok(text.into_owned()),
+        None if value.is_null() => Ok(String::new()),
+        None => Err(Error::malformed(WHAT, 0, why)),
+    }
+}

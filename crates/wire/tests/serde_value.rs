@@ -1,0 +1,81 @@
+//! serde over protobuf beside objects that Go has written in both encodings: the same value, and the same bytes back.
+
+mod support;
+
+use kube_wire::de::{Deserializer, UnknownFields};
+use kube_wire::schema::{Message, Schema};
+use kube_wire::{Limits, ser};
+use serde::Deserialize;
+use serde_json::Value;
+use support::{Vector, object, vectors};
+
+#[test]
+fn protobuf_and_json_give_the_same_value() {
+    let Ok(vectors) = vectors() else { return };
+    let mut differences = Vec::new();
+    for vector in &vectors {
+        let expected: Value = serde_json::from_slice(&vector.json).unwrap();
+        match dynamic(vector) {
+            Ok(value) => differences.extend(support::difference(&vector.name, &value, &expected)),
+            Err(error) => differences.push(format!("{}: {error}", vector.name)),
+        }
+    }
+    assert_eq!(differences, [""; 0]);
+}
+
+#[test]
+fn a_value_from_json_gives_the_bytes_that_go_wrote() {
+    let Ok(vectors) = vectors() else { return };
+    let mut differences = Vec::new();
+    for vector in &vectors {
+        let value: Value = serde_json::from_slice(&vector.json).unwrap();
+        check_bytes(vector, &value, &mut differences);
+    }
+    assert_eq!(differences, [""; 0]);
+}
+
+#[test]
+fn decoding_and_encoding_gives_the_same_message() {
+    let Ok(vectors) = vectors() else { return };
+    let mut differences = Vec::new();
+    for vector in &vectors {
+        check_bytes(vector, &dynamic(vector).unwrap(), &mut differences);
+    }
+    assert_eq!(differences, [""; 0]);
+}
+
+#[test]
+fn api_version_and_kind_are_handed_back_when_encoding() {
+    let Ok(vectors) = vectors() else { return };
+    for vector in vectors.iter().filter(|vector| message(vector).type_meta) {
+        let value: Value = serde_json::from_slice(&vector.json).unwrap();
+        let type_meta =
+            ser::Serializer::new(message(vector)).serialize_into(&value, &mut Vec::new()).unwrap();
+        assert_eq!(type_meta.api_version.as_ref(), Some(&vector.api_version), "{}", vector.name);
+        assert_eq!(type_meta.kind.as_ref(), Some(&vector.kind), "{}", vector.name);
+    }
+}
+
+fn check_bytes(vector: &Vector, value: &Value, differences: &mut Vec<String>) {
+    match ser::to_vec(value, message(vector)) {
+        Ok(bytes) if bytes == object(vector) => {}
+        Ok(bytes) => {
+            let at = bytes.iter().zip(object(vector)).take_while(|(a, b)| a == b).count();
+            differences.push(format!("{}: differs at byte {at}", vector.name));
+        }
+        Err(error) => differences.push(format!("{}: {error}", vector.name)),
+    }
+}
+
+fn dynamic(vector: &Vector) -> kube_wire::Result<Value> {
+    Value::deserialize(
+        Deserializer::new(object(vector), message(vector))
+            .type_meta(&vector.api_version, &vector.kind)
+            .unknown_fields(UnknownFields::Reject)
+            .limits(Limits::default()),
+    )
+}
+
+fn message(vector: &Vector) -> &'static Message {
+    Schema::builtin().kind(&vector.api_version, &vector.kind).unwrap_or_else(|| panic!("{}", vector.name))
+}
