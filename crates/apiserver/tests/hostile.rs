@@ -1,5 +1,7 @@
 //! Requests that mean no good, or make no sense, are refused in bounded time and memory.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use embedded_apiserver::Server;

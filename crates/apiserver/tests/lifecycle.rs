@@ -1,5 +1,7 @@
 //! What happens after a write: finalizers, owners, namespaces, pods that take their time, definitions that go.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::Duration;
