@@ -97,6 +97,18 @@ impl Clients {
     }
 }
 
+impl From<Clients> for Client {
+    fn from(clients: Clients) -> Self {
+        clients.client
+    }
+}
+
+impl From<&Clients> for Client {
+    fn from(clients: &Clients) -> Self {
+        clients.client()
+    }
+}
+
 impl std::fmt::Debug for Clients {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Clients").finish_non_exhaustive()
