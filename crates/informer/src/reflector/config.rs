@@ -31,12 +31,15 @@ pub struct ReflectorConfig {
     /// How long to wait after trouble.
     pub backoff: BackoffConfig,
     /// Hears of every trouble, and what is done about it.
-    pub on_error: Option<Arc<dyn Fn(&Trouble) + Send + Sync>>,
+    pub on_error: Option<ErrorHandler>,
     /// What was learned about the server; shared by all reflectors that talk to it.
     pub server: Arc<ServerMemory>,
     /// Seed of the random choices (jitter); `None` for one of the system's.
     pub seed: Option<u64>,
 }
+
+/// Hears of trouble.
+pub type ErrorHandler = Arc<dyn Fn(&Trouble) + Send + Sync>;
 
 /// Whether the initial state comes as a stream of events (watch-list) or as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

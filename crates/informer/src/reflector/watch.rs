@@ -89,15 +89,15 @@ impl<S: Sink> Reflector<S> {
             drop(opened);
             match ended {
                 Ended::Closed { events: 0 } if started.elapsed() < VERY_SHORT => {
-                    return Err(End::Cycle(ReflectorError::VeryShortWatch));
+                    return Err(End::because(ReflectorError::VeryShortWatch));
                 }
                 Ended::Closed { .. } => {}
                 Ended::FromTheFuture(error) => {
                     self.version_unavailable = true;
-                    return Err(End::Cycle(ReflectorError::Watch(error)));
+                    return Err(End::because(ReflectorError::Watch(error)));
                 }
                 Ended::Silent(silence) => {
-                    self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?
+                    self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?;
                 }
                 Ended::Failed(error) => {
                     let decision = decide(During::Stream, &error);
@@ -111,7 +111,7 @@ impl<S: Sink> Reflector<S> {
                         {
                             self.report(&error.into(), NextStep::Resume(Duration::ZERO));
                         }
-                        _ => return Err(End::Cycle(error)),
+                        _ => return Err(End::because(error)),
                     }
                 }
             }
@@ -137,7 +137,7 @@ impl<S: Sink> Reflector<S> {
                 let wait = self.backoff_wait(&error);
                 self.resume_once(error, wait).await?;
             }
-            _ => return Err(End::Cycle(error)),
+            _ => return Err(End::because(error)),
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl<S: Sink> Reflector<S> {
         self.unsound.strikes += 1;
         self.unsound.error = Some(error.clone());
         if self.unsound.strikes != 1 {
-            return Err(End::Cycle(Arc::unwrap_or_clone(error)));
+            return Err(End::Cycle(error));
         }
         self.report(&error, NextStep::Resume(wait));
         if !wait.is_zero() {
