@@ -1,8 +1,9 @@
 //! Gathers small writes into large ones.
 //!
-//! HTTP/2 hands each frame of a watch to the socket by itself; over TLS each would become a record and a system call of
-//! its own. A connection that carries eighty watches has eighty frames to send for one change: here they are put
-//! together until the frames at hand are all written, which is when the connection is flushed.
+//! HTTP/2 writes each frame of a watch by itself *and flushes it*; over TLS each would become a record and a system call of
+//! its own. A connection that carries eighty watches has eighty frames to send for one change. So the first flush after a
+//! write is only noted: the task is woken and runs again when the tasks of the other streams have had their turn, and the
+//! flush that finds nothing new is the one that writes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,11 +20,13 @@ pub(super) struct Coalesced<S> {
     gathered: Vec<u8>,
     /// How much of `gathered` is written already.
     written: usize,
+    /// Something was written since the last flush.
+    fresh: bool,
 }
 
 impl<S: AsyncWrite + Unpin> Coalesced<S> {
     pub(super) fn new(inner: S) -> Self {
-        Self { inner, gathered: Vec::new(), written: 0 }
+        Self { inner, gathered: Vec::new(), written: 0, fresh: false }
     }
 
     /// Writes out what was gathered.
@@ -59,6 +62,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
         let room = ready!(self.poll_room(context))?;
         let taken = bytes.len().min(room);
         self.gathered.extend_from_slice(&bytes[..taken]);
+        self.fresh = true;
         Poll::Ready(Ok(taken))
     }
 
@@ -74,6 +78,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
             self.gathered.extend_from_slice(&slice[..taken]);
             room -= taken;
         }
+        self.fresh = true;
         Poll::Ready(Ok(self.gathered.len() - before))
     }
 
@@ -82,6 +87,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.fresh) {
+            context.waker().wake_by_ref();
+            return Poll::Ready(Ok(()));
+        }
         ready!(self.poll_drain(context))?;
         Pin::new(&mut self.inner).poll_flush(context)
     }
@@ -130,11 +139,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_writes_wait_for_the_flush() {
+    async fn small_writes_wait_for_the_flush_that_finds_nothing_new() {
         let (near, mut far) = tokio::io::duplex(1000);
         let mut stream = Coalesced::new(near);
         stream.write_all(b"a").await.unwrap();
         stream.write_all(b"b").await.unwrap();
+        assert!(futures::poll!(std::pin::pin!(far.read_u8())).is_pending());
+        stream.flush().await.unwrap();
         assert!(futures::poll!(std::pin::pin!(far.read_u8())).is_pending());
         stream.flush().await.unwrap();
         let mut both = [0; 2];
