@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         write_kubeconfig(&server, file)?;
         say(&format!("in another terminal: kubectl --kubeconfig {} get pods -A", file.display()));
     }
-    let mut world = World::new(&server, arguments.seed)?;
+    let mut world = World::new(&server, arguments.seed);
     let started = Instant::now();
     world.populate(arguments.objects).await?;
     say(&format!("{} pods created in {:.1?}", arguments.objects, started.elapsed()));
