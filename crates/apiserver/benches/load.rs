@@ -279,6 +279,7 @@ fn pod(n: u64) -> serde_json::Value {
     };
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
     let uid = |salt: u64| {
         let x = (u128::from(n) + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834 * u128::from(salt);
         format!("{:08x}-0000-4000-8000-{:012x}", x >> 96, x & 0xffff_ffff_ffff)
@@ -297,7 +298,7 @@ fn pod(n: u64) -> serde_json::Value {
         },
         "status": {
             "phase": "Running", "podIP": format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255), "hostIP": "192.168.0.1",
-            "conditions": ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition),
+            "conditions": conditions,
             "containerStatuses": [status("app"), status("proxy")], "qosClass": "Burstable", "startTime": "2026-01-01T00:00:00Z",
         },
     })

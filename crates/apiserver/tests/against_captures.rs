@@ -1,5 +1,7 @@
 //! The recorded session of a kube-apiserver 1.36.3, replayed: every answer is compared field by field.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::path::Path;

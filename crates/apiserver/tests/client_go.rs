@@ -1,5 +1,7 @@
 //! client-go against the server, where Go is installed: see `client-go/main.go`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -1,5 +1,7 @@
 //! Faults as clients meet them.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::Duration;

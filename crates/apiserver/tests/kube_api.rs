@@ -1,5 +1,7 @@
 //! kube-rs against the server: `Api`, over a socket, over TLS and without any socket.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 
 use embedded_apiserver::Server;

@@ -1,5 +1,7 @@
 //! kube-rs's runtime against the server: watcher, reflector and Controller, in both ways of listing, and a lease.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! Any sequence of writes, lists, watches and compactions gives each watcher exactly the events of a simple model: a log
 //! of everything that ever happened.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
 

@@ -70,6 +70,13 @@ mod decode {
         bencher.counter(BytesCount::of_slice(&pod.protobuf)).bench_local(|| pod.pod());
     }
 
+    /// What the typed value costs without any reading: the floor under `typed_from_protobuf`.
+    #[divan::bench(args = BOTH)]
+    fn typed_clone(bencher: Bencher<'_, '_>, managed_fields: bool) {
+        let pod = Sample::new(managed_fields).pod();
+        bencher.bench_local(|| pod.clone());
+    }
+
     #[divan::bench(args = BOTH)]
     fn typed_from_json(bencher: Bencher<'_, '_>, managed_fields: bool) {
         let pod = Sample::new(managed_fields);

@@ -25,7 +25,7 @@ const BOTH: [Shutdown; 2] = [Shutdown::Plain, Shutdown::Drain];
 async fn shut_down(queue: &WorkQueue<u32>, how: Shutdown) {
     match how {
         Shutdown::Plain => queue.shutdown(),
-        Shutdown::Drain => queue.shutdown_with_drain().await.unwrap(),
+        Shutdown::Drain => queue.shutdown_with_drain().await.expect("nobody calls it off"),
     }
 }
 

@@ -135,7 +135,6 @@ impl Faults {
 
 impl Fired {
     fn add(&mut self, action: &Action) {
-        let script = || Script::default();
         match action {
             Action::Delay(delay) => self.delay += *delay,
             Action::Status { code, reason, message, retry_after_seconds } => {
@@ -151,28 +150,7 @@ impl Fired {
             Action::Hang => self.instead = Some(Instead::Nothing),
             Action::SkipBookmarks => self.skip_bookmarks = true,
             Action::SkipInitialEventsEnd => self.skip_initial_events_end = true,
-            Action::CutAfterBytes(bytes) => {
-                self.script.get_or_insert_with(script).cut_after_bytes = Some(*bytes)
-            }
-            Action::CutAfterEvents(events) => {
-                self.script.get_or_insert_with(script).cut_after_events = Some(*events)
-            }
-            Action::EndAfterEvents(events) => {
-                self.script.get_or_insert_with(script).end_after_events = Some(*events)
-            }
-            Action::StallAfterEvents(events) => {
-                self.script.get_or_insert_with(script).stall_after_events = Some(*events);
-            }
-            Action::DuplicateEvent(event) => {
-                self.script.get_or_insert_with(script).duplicate_event = Some(*event)
-            }
-            Action::TruncateEvent(event) => {
-                self.script.get_or_insert_with(script).truncate_event = Some(*event)
-            }
-            Action::ErrorAfterEvents { events, code, reason, message } => {
-                let status = Status::named(*code, reason, message, 0);
-                self.script.get_or_insert_with(script).error_after_events = Some((*events, status));
-            }
+            stream => self.script.get_or_insert_default().add(stream),
         }
     }
 }

@@ -5,18 +5,19 @@ use std::io;
 
 use bytes::Bytes;
 
+use super::Action;
 use crate::http::Status;
 
 /// The faults of one stream. Counts are of what was sent so far.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    pub(super) cut_after_bytes: Option<u64>,
-    pub(super) cut_after_events: Option<u64>,
-    pub(super) end_after_events: Option<u64>,
-    pub(super) stall_after_events: Option<u64>,
-    pub(super) error_after_events: Option<(u64, Status)>,
-    pub(super) duplicate_event: Option<u64>,
-    pub(super) truncate_event: Option<u64>,
+    cut_after_bytes: Option<u64>,
+    cut_after_events: Option<u64>,
+    end_after_events: Option<u64>,
+    stall_after_events: Option<u64>,
+    error_after_events: Option<(u64, Status)>,
+    duplicate_event: Option<u64>,
+    truncate_event: Option<u64>,
     events: u64,
     bytes: u64,
     /// What is to be sent before anything else is read.
@@ -40,6 +41,22 @@ pub(crate) enum Step {
 }
 
 impl Script {
+    /// Adds a fault of streams; others are none of a script's business.
+    pub(super) fn add(&mut self, action: &Action) {
+        match action {
+            Action::CutAfterBytes(bytes) => self.cut_after_bytes = Some(*bytes),
+            Action::CutAfterEvents(events) => self.cut_after_events = Some(*events),
+            Action::EndAfterEvents(events) => self.end_after_events = Some(*events),
+            Action::StallAfterEvents(events) => self.stall_after_events = Some(*events),
+            Action::DuplicateEvent(event) => self.duplicate_event = Some(*event),
+            Action::TruncateEvent(event) => self.truncate_event = Some(*event),
+            Action::ErrorAfterEvents { events, code, reason, message } => {
+                self.error_after_events = Some((*events, Status::named(*code, reason, message, 0)));
+            }
+            _ => {}
+        }
+    }
+
     /// Asked before a frame is read.
     pub(crate) fn before(&mut self) -> Step {
         if let Some(step) = self.pending.pop_front() {
@@ -62,7 +79,7 @@ impl Script {
     }
 
     /// What is sent of a frame that was read.
-    pub(crate) fn after(&mut self, frame: Bytes) -> Step {
+    pub(crate) fn after(&mut self, frame: &Bytes) -> Step {
         let event = self.events;
         self.events += 1;
         if self.truncate_event == Some(event) {
@@ -94,7 +111,7 @@ mod tests {
         loop {
             let step = match script.before() {
                 Step::Read => match frames.next() {
-                    Some(frame) => script.after(Bytes::from_static(frame.as_bytes())),
+                    Some(frame) => script.after(&Bytes::from_static(frame.as_bytes())),
                     None => return (sent, "all"),
                 },
                 step => step,

@@ -87,7 +87,7 @@ impl Body for ApiBody {
                 Step::Read => match std::task::ready!(self.inner.poll_bytes(context)) {
                     None => return Poll::Ready(None),
                     Some(bytes) => match &mut self.faults {
-                        Some(faults) => faults.0.after(bytes),
+                        Some(faults) => faults.0.after(&bytes),
                         None => Step::Send(bytes),
                     },
                 },

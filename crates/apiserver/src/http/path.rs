@@ -22,8 +22,12 @@ pub(crate) struct ApiPath {
 impl ApiPath {
     /// Takes apart `/api/v1/…` and `/apis/group/version/…`; `None` for everything else.
     pub(crate) fn parse(path: &str) -> Option<Self> {
-        let mut parts = path.strip_prefix('/')?.trim_end_matches('/').split('/');
-        let mut next = || parts.next().filter(|part| !part.is_empty()).map(decode);
+        let parts: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
+        if parts.contains(&"") {
+            return None;
+        }
+        let mut parts = parts.into_iter();
+        let mut next = || parts.next().map(decode);
         let mut parsed = Self::default();
         match next()?.as_str() {
             "api" => {}
@@ -101,9 +105,16 @@ mod tests {
 
     #[test]
     fn other_paths_are_not_the_resource_api() {
-        for path in
-            ["/", "/nope", "/api", "/api/v1", "/apis/apps/v1", "/api/v1/namespaces/a/pods/b/c/d", "api/v1/x"]
-        {
+        for path in [
+            "/",
+            "/nope",
+            "/api",
+            "/api/v1",
+            "/apis/apps/v1",
+            "/api/v1/namespaces/a/pods/b/c/d",
+            "/api/v1//pods",
+            "api/v1/x",
+        ] {
             assert_eq!(ApiPath::parse(path), None, "{path}");
         }
     }

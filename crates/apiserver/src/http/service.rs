@@ -84,7 +84,7 @@ where
         headers: parts.headers,
         faults: Fired::default(),
     };
-    if api.options.admin && head.path == admin::PATH {
+    if api.options.admin && head.path == admin::PATH && authorized(api, &head) {
         return Ok(admin::serve(api, &head, body).await);
     }
     let path = ApiPath::parse(&head.path);

@@ -16,7 +16,7 @@ pub(crate) struct Status {
     pub(crate) code: u16,
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
-    pub(crate) details: Option<Details>,
+    pub(crate) details: Option<Box<Details>>,
     /// `metadata.continue`, which only an expired token's answer has.
     pub(crate) continue_token: String,
 }
@@ -110,19 +110,22 @@ impl Status {
 
     /// About one object: name and resource in the details.
     fn about(mut self, resource: &Resource, name: &str) -> Self {
-        self.details = Some(Details {
+        self.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: resource.group.clone(),
             kind: resource.plural.clone(),
             ..Details::default()
-        });
+        }));
         self
     }
 
     /// The answer to a deletion that left nothing to show.
     pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Self {
-        let status = Self { success: true, ..Self::failure(0, "", "") }.about(resource, name);
-        Self { details: status.details.map(|details| Details { uid: uid.to_owned(), ..details }), ..status }
+        let mut status = Self { success: true, ..Self::failure(0, "", "") }.about(resource, name);
+        if let Some(details) = &mut status.details {
+            details.uid = uid.to_owned();
+        }
+        status
     }
 
     /// Done, and nothing to show for it.
@@ -218,7 +221,7 @@ impl Status {
 
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self { details: Some(Details::default()), ..Self::failure(405, "MethodNotAllowed", message) }
+        Self { details: Some(Box::default()), ..Self::failure(405, "MethodNotAllowed", message) }
     }
 
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
@@ -266,7 +269,7 @@ impl Status {
             field: String::new(),
         };
         let details = Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() };
-        Self { details: Some(details), ..Self::failure(504, "Timeout", message) }
+        Self { details: Some(Box::new(details)), ..Self::failure(504, "Timeout", message) }
     }
 
     /// Options that don't go together, such as `ListOptions`.
@@ -274,7 +277,8 @@ impl Status {
         let mut status = Self::failure(422, "Invalid", "");
         status.message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", joined(errors));
         let (group, kind) = ("meta.k8s.io".to_owned(), kind.to_owned());
-        status.details = Some(Details { group, kind, causes: causes(errors), ..Details::default() });
+        let details = Details { group, kind, causes: causes(errors), ..Details::default() };
+        status.details = Some(Box::new(details));
         status
     }
 
@@ -317,13 +321,13 @@ impl Status {
     /// A patch that could be read but not applied.
     pub(crate) fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
-        Self { details: Some(Details::default()), ..Self::failure(422, "Invalid", message) }
+        Self { details: Some(Box::default()), ..Self::failure(422, "Invalid", message) }
     }
 
     /// Others own fields that an apply would change.
     pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         let details = Details { causes, ..Details::default() };
-        Self { details: Some(details), ..Self::failure(409, "Conflict", message) }
+        Self { details: Some(Box::new(details)), ..Self::failure(409, "Conflict", message) }
     }
 
     /// An error without a reason, as the storage layer of a kube-apiserver lets them through.
@@ -338,8 +342,8 @@ impl Status {
         message: impl Into<String>,
         retry_after_seconds: u32,
     ) -> Self {
-        let details =
-            (retry_after_seconds > 0).then(|| Details { retry_after_seconds, ..Details::default() });
+        let details = Details { retry_after_seconds, ..Details::default() };
+        let details = (retry_after_seconds > 0).then(|| Box::new(details));
         Self { details, ..Self::failure(code, reason, message) }
     }
 
@@ -422,7 +426,7 @@ impl<'a> From<&'a Status> for Wire<'a> {
             status: if status.success { "Success" } else { "Failure" },
             message: &status.message,
             reason: &status.reason,
-            details: status.details.as_ref(),
+            details: status.details.as_deref(),
             code: status.code,
         }
     }

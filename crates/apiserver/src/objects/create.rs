@@ -112,9 +112,7 @@ impl Api {
         set(object, "creationTimestamp", Some(self.clock.timestamp().into()));
         set(object, "generation", super::update::has_generation(resource).then(|| json!(1)));
         if resource.has_status() && !resource.is("", "nodes") {
-            if let Some(object) = object.as_object_mut() {
-                object.remove("status");
-            }
+            super::update::put_member(object, "status", None);
         }
         defaults::fill(resource, object, defaults::Moment::Create);
     }

@@ -50,7 +50,7 @@ impl Api {
             match self.delete_once(target, &stored, &current, options) {
                 Ok(outcome) => return Ok(outcome),
                 Err(Mismatch) => {
-                    tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again")
+                    tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again");
                 }
             }
         }

@@ -43,8 +43,8 @@ impl Api {
                         return Err(Status::not_found(resource, &target.name));
                     }
                     self.with_write(target, options, |write| {
-                        let mut object =
-                            apply::apply(current, configuration, write, *force).map_err(refused_apply)?;
+                        let mut object = apply::apply(current, configuration, write, *force)
+                            .map_err(|error| refused_apply(&error))?;
                         if current.is_none() {
                             meta::set(&mut object, "name", Some(target.name.clone().into()));
                         }
@@ -86,8 +86,8 @@ fn refused(error: &PatchError) -> Status {
     }
 }
 
-fn refused_apply(error: ApplyError) -> Status {
-    match &error {
+fn refused_apply(error: &ApplyError) -> Status {
+    match error {
         ApplyError::Conflict(conflicts) => {
             let causes =
                 conflicts.iter().map(|conflict| serde_json::from_value(conflict.cause()).unwrap_or_default());

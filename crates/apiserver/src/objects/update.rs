@@ -263,8 +263,8 @@ fn counts(resource: &Resource, current: &Value, object: &Value) -> bool {
     let relevant = |value: &Value| {
         let members = value.as_object().into_iter().flatten();
         let relevant = members.filter(|(name, _)| {
-            !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")
-                && !(name.as_str() == "status" && resource.has_status())
+            let status = name.as_str() == "status" && resource.has_status();
+            !status && !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")
         });
         relevant.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>()
     };

@@ -198,6 +198,7 @@ impl Builder {
 fn create_namespaces(api: &Api) {
     let registry = api.registry();
     let Some(resource) = registry.find("", "v1", "namespaces") else { return };
+    let options = WriteOptions { manager: "kube-apiserver".to_owned(), ..WriteOptions::default() };
     for name in NAMESPACES {
         let target = Target {
             resource: resource.clone(),
@@ -207,6 +208,6 @@ fn create_namespaces(api: &Api) {
         };
         let object = json!({"metadata": {"name": name}});
         // The names are valid, and nothing else is there yet.
-        let _created = api.create(&target, object, &WriteOptions::default());
+        let _created = api.create(&target, object, &options);
     }
 }

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::coalesce::Coalesced;
 use super::connections::Connections;
 use crate::http::ApiService;
 
@@ -112,7 +113,7 @@ impl Listen {
             .max_concurrent_streams(STREAMS_MAX)
             .max_send_buf_size(SEND_BUFFER_BYTES);
         let service = TowerToHyperService::new(self.service);
-        if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        if let Err(error) = builder.serve_connection(TokioIo::new(Coalesced::new(stream)), service).await {
             tracing::debug!(%error, "connection ended");
         }
     }

@@ -3,6 +3,7 @@
 mod builder;
 #[cfg(feature = "client")]
 mod client;
+mod coalesce;
 mod connections;
 mod control;
 mod feed;

@@ -9,7 +9,7 @@ use super::signal::Signal;
 use super::{CollectionId, Cursor, Event, Stored, Window};
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Collection {
     pub(super) objects: BTreeMap<Arc<str>, Arc<Stored>>,
     /// Ascending by revision.
@@ -35,20 +35,6 @@ pub(super) struct Owners(BTreeMap<Box<str>, BTreeSet<(CollectionId, Arc<str>)>>)
 pub(crate) struct Owned {
     pub(crate) collection: CollectionId,
     pub(crate) key: Arc<str>,
-}
-
-impl Default for Collection {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            history: VecDeque::new(),
-            first_sequence: 0,
-            history_bytes: 0,
-            compacted: 0,
-            own_revision: None,
-            signal: Arc::default(),
-        }
-    }
 }
 
 // === impl Collection ===

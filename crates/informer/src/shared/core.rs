@@ -115,6 +115,17 @@ pub enum InformerState {
     Stopped,
 }
 
+impl std::fmt::Display for InformerState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Syncing => f.write_str("syncing"),
+            Self::Live => f.write_str("live"),
+            Self::Troubled(error) => write!(f, "troubled: {error}"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
 // === impl Core ===
 
 impl Core {

@@ -5,6 +5,7 @@
 //! handful of table operations an object. Few of them are done in place under the lock; many are done on a copy aside,
 //! which then takes the root's place, so that readers never wait for long.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -18,7 +19,7 @@ use super::table::{Hashed, Table};
 /// a copy aside would cost several.
 pub(super) const IN_PLACE_MAX: usize = 1000;
 /// More room than this is given back after a write.
-const STEPS_KEPT_MAX: usize = 4 * IN_PLACE_MAX;
+const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 
 /// What a write does to one key. No two of one write have the same key.
 #[derive(Clone, Debug)]
@@ -33,7 +34,10 @@ pub(super) enum Edit {
 #[derive(Default)]
 pub(super) struct Writer {
     indexes: Vec<Indexer>,
+    /// Empty between writes; kept for their room.
     steps: Steps,
+    edits: Vec<Edit>,
+    keys: HashSet<u64>,
 }
 
 /// An index and the values that cannot be read again.
@@ -49,7 +53,7 @@ struct Remembered {
     values: Box<[Box<str>]>,
 }
 
-/// What is to be done to the indexes; kept for its room.
+/// What is to be done to the indexes.
 #[derive(Default)]
 struct Steps {
     /// All values, one after the other.
@@ -70,6 +74,18 @@ struct Step {
 impl Writer {
     pub(super) fn index(&self, name: &str) -> Option<Arc<Compiled>> {
         self.indexes.iter().find(|indexer| &*indexer.index.name == name).map(|indexer| indexer.index.clone())
+    }
+
+    /// Room for the next write.
+    pub(super) fn take_room(&mut self) -> (Vec<Edit>, HashSet<u64>) {
+        (std::mem::take(&mut self.edits), std::mem::take(&mut self.keys))
+    }
+
+    /// Keeps the room of a write for the next one, unless it was a very large one.
+    pub(super) fn give_room(&mut self, edits: Vec<Edit>, keys: HashSet<u64>) {
+        if edits.capacity() <= ROOM_MAX {
+            (self.edits, self.keys) = (edits, keys);
+        }
     }
 
     /// Makes the edits, and moves the scopes, in one step.
@@ -96,7 +112,7 @@ impl Writer {
             // Freed only now, when nobody waits.
             drop(before);
         }
-        if steps.steps.len() <= STEPS_KEPT_MAX {
+        if steps.steps.len() <= ROOM_MAX {
             steps.clear();
             self.steps = steps;
         }

@@ -10,4 +10,5 @@ mod replace;
 mod store;
 mod store_model;
 mod support;
+mod threads;
 mod wait;

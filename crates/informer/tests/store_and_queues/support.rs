@@ -48,11 +48,21 @@ pub fn pod_with(key: &str, version: u64, more: &Value) -> RawObject {
 
 /// The same object as [`pod`], in protobuf.
 pub fn pod_in_protobuf(key: &str, version: u64) -> RawObject {
+    pod_in_protobuf_with(key, version, &format!("uid-{key}"), None)
+}
+
+pub fn pod_in_protobuf_with(key: &str, version: u64, uid: &str, label: Option<(&str, &str)>) -> RawObject {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    let (uid, version) = (format!("uid-{key}"), version.to_string());
+    let version = version.to_string();
     let mut meta = Vec::new();
-    for (number, text) in [(1, name), (3, namespace), (5, &uid), (6, &version)] {
+    for (number, text) in [(1, name), (3, namespace), (5, uid), (6, &version)] {
         Writer::new(&mut meta).bytes_field(number, text.as_bytes());
+    }
+    if let Some((label, value)) = label {
+        let mut entry = Vec::new();
+        Writer::new(&mut entry).bytes_field(1, label.as_bytes());
+        Writer::new(&mut entry).bytes_field(2, value.as_bytes());
+        Writer::new(&mut meta).bytes_field(11, &entry);
     }
     let mut body = Vec::new();
     Writer::new(&mut body).bytes_field(1, &meta);
