@@ -16,7 +16,7 @@ use kube_informer::{Event, Informer, InformerBuilder, Key, ListenerConfig, SyncE
 use parking_lot::Mutex;
 use serde_json::json;
 
-fn config_map(name: &str, labels: serde_json::Value) -> ConfigMap {
+fn config_map(name: &str, labels: &serde_json::Value) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "data": {"n": "0"}})).unwrap()
 }
 
@@ -46,7 +46,7 @@ async fn ones_own_writes_are_read_in_both_encodings() {
             .unwrap();
         maps.synced().await.unwrap();
         let written =
-            api.create(&PostParams::default(), &config_map("a", json!({"tier": "backend"}))).await.unwrap();
+            api.create(&PostParams::default(), &config_map("a", &json!({"tier": "backend"}))).await.unwrap();
         let found = maps.wait_for(&written).await.unwrap().unwrap();
         assert_eq!(found.decode().unwrap().data, written.data, "{encoding:?}");
 
@@ -57,7 +57,7 @@ async fn ones_own_writes_are_read_in_both_encodings() {
         maps.wait_until(&key, is_one).await.unwrap();
 
         let other =
-            api.create(&PostParams::default(), &config_map("b", json!({"tier": "front"}))).await.unwrap();
+            api.create(&PostParams::default(), &config_map("b", &json!({"tier": "front"}))).await.unwrap();
         assert!(matches!(maps.wait_for(&other).await, Err(WaitError::NotInScope { .. })));
 
         api.delete("a", &DeleteParams::default()).await.unwrap();
@@ -135,7 +135,7 @@ async fn promise_1_every_listener_ends_with_the_servers_state_though_watches_kee
             3 => drop(api.delete(&name, &DeleteParams::default()).await),
             _ => {
                 let labels = json!({"round": round.to_string()});
-                if api.create(&PostParams::default(), &config_map(&name, labels.clone())).await.is_err() {
+                if api.create(&PostParams::default(), &config_map(&name, &labels)).await.is_err() {
                     let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
                     api.patch(&name, &PatchParams::default(), &patch).await.unwrap();
                 }

@@ -363,10 +363,7 @@ impl Inner {
             Some(WatchStep::Close) => return Ok(stream::empty().boxed()),
             None => {}
         }
-        let initial = match self.initial_events(options)? {
-            Some(initial) => initial,
-            None => return Ok(stream::empty().boxed()),
-        };
+        let Some(initial) = self.initial_events(options)? else { return Ok(stream::empty().boxed()) };
         let (sender, receiver) = mpsc::unbounded_channel();
         let closes = options.send_initial_events && self.watch_list == WatchListSupport::ClosesEarly;
         if !closes {
