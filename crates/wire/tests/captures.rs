@@ -74,7 +74,7 @@ fn json_and_protobuf_of_the_same_answer_give_the_same() {
         ("watchlist-json", "watchlist-protobuf"),
     ] {
         // What happened while a watch-list was open is another story each time; its initial events are the same.
-        let lines = if json == "watchlist-json" { 5 } else { usize::MAX };
+        let compared = if json == "watchlist-json" { 5 } else { usize::MAX };
         let [json, protobuf] = [json, protobuf].map(|name| {
             let capture = captures[name];
             let what = capture.what().unwrap();
@@ -86,7 +86,7 @@ fn json_and_protobuf_of_the_same_answer_give_the_same() {
             let periodic =
                 |line: &String| line.starts_with("bookmark") && !line.ends_with("initial-events-end");
             let cut = |line: String| line.split(", current: ").next().unwrap_or_default().to_owned();
-            lines.into_iter().filter(|line| !periodic(line)).map(cut).take(lines).collect::<Vec<_>>()
+            lines.into_iter().filter(|line| !periodic(line)).map(cut).take(compared).collect::<Vec<_>>()
         };
         assert_eq!(timeless(json), timeless(protobuf));
     }
