@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::list::Counts;
 use super::signal::Signal;
 use super::{CollectionId, Cursor, Event, Stored, Window};
 
@@ -24,6 +25,7 @@ pub(super) struct Collection {
     pub(super) own_revision: Option<u64>,
     /// Tells watchers that there is something to read.
     pub(super) signal: Arc<Signal>,
+    pub(super) counts: Counts,
 }
 
 /// Keys by the uid of an owner they name.
@@ -105,6 +107,7 @@ impl Collection {
         self.history.clear();
         self.history_bytes = 0;
         self.compacted = revision;
+        self.counts.clear();
         self.own_revision = self.own_revision.map(|_| revision);
     }
 
