@@ -4,7 +4,7 @@
 
 use embedded_apiserver::{
     apply::{TypeView, Write, apply, normalize, record_update},
-    crd::{Structural, prune, set_defaults},
+    crd::{Structural, drop_nulls, prune, set_defaults},
     patch::{json_patch, merge_patch, strategic_merge_patch},
 };
 use serde::Deserialize;
@@ -104,7 +104,9 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
             (error.code(), error.to_string(), causes)
         })?;
         keep_other_parts(step, scenario.has_status, &mut object);
-        custom(&mut object, schema);
+        if let Some(schema) = schema {
+            set_defaults(&mut object, schema);
+        }
         return Ok(object);
     }
 
@@ -175,6 +177,7 @@ fn keep_other_parts(step: &Step, has_status: bool, object: &mut Value) {
 fn custom(object: &mut Value, schema: Option<&Structural>) {
     if let Some(schema) = schema {
         prune(object, schema);
+        drop_nulls(object, schema);
         set_defaults(object, schema);
     }
 }

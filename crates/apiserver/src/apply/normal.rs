@@ -46,8 +46,8 @@ fn object_members(message: &'static Message, members: &mut Map<String, Value>) {
                 }
             }
             None => {
-                let zero = zero(field);
-                if field.pointer || left_out(field, &zero) {
+                let zero = if field.pointer { Value::Null } else { zero(field) };
+                if left_out(field, &zero) {
                     members.remove(field.name);
                 } else {
                     members.insert(field.name.to_owned(), zero);
@@ -80,7 +80,7 @@ fn inside(field: &Field, value: &mut Value) {
 /// Whether Go leaves the member out when it has this value.
 fn left_out(field: &Field, value: &Value) -> bool {
     if field.pointer {
-        return false;
+        return field.omit_empty && value.is_null();
     }
     let is_struct = field.ty.cardinality == Cardinality::One && matches!(field.ty.scalar, Scalar::Message(_));
     let empty = match value {
