@@ -1,6 +1,8 @@
 //! Definitions and custom resources that were sent to a kube-apiserver 1.36.3, with its answers: the same are taken, the
 //! same are refused, for the same reasons.
 
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
 use embedded_apiserver::crd::{
     Definition, DefinitionError, FieldError, accept_names, drop_nulls, prune, set_defaults,
 };

@@ -2,6 +2,8 @@
 //! objects, the same owners, the same refusals. `captures/writes.json` holds, for each step, the object before, the
 //! request and the answer.
 
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
 use embedded_apiserver::{
     apply::{TypeView, Write, apply, normalize, record_update},
     crd::{Structural, drop_nulls, prune, set_defaults},

@@ -14,6 +14,7 @@ mod definition;
 mod formats;
 mod invalid;
 mod prune;
+mod raw;
 mod status;
 mod structural;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{PatchError, strategic::no_merge_key};
 use crate::apply::go;
 
 /// Puts the elements of a merged list in order. Those named in `patch_order` come in its order, the others in the order
-/// of `live`; the latter stand before the first named one that followed them in `live`.
+/// of `live`; the latter stand before the first named one that followed them in `live`, and after all that are new.
 ///
 /// # Errors
 ///

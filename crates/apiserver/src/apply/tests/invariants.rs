@@ -19,11 +19,11 @@ fn text() -> impl Strategy<Value = Value> {
 }
 
 fn texts() -> impl Strategy<Value = Value> {
-    prop::collection::btree_map("[k-n]", text(), 0..3).prop_map(|m| Value::Object(m.into_iter().collect()))
+    prop::collection::btree_map("[k-n]", text(), 1..3).prop_map(|m| Value::Object(m.into_iter().collect()))
 }
 
 fn members(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
-    prop::collection::btree_map(prop::sample::select(names), text(), 0..3)
+    prop::collection::btree_map(prop::sample::select(names), text(), 1..3)
         .prop_map(|m| Value::Object(m.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()))
 }
 
@@ -49,7 +49,8 @@ fn keyed() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any spec that fits the type. No empty lists: nobody owns one, so that an applier of nothing else leaves no trace.
+/// Any spec that fits the type, without empty lists and maps: nobody owns an empty list, and a map that is emptied
+/// becomes null, which differs from an empty one. (All as on a kube-apiserver, whose captures hold such cases.)
 fn spec() -> impl Strategy<Value = Value> {
     let set =
         prop::sample::subsequence(vec!["a", "b", "c", "d"], 1..4).prop_shuffle().prop_map(|set| json!(set));
@@ -64,7 +65,7 @@ fn spec() -> impl Strategy<Value = Value> {
         members(&["a", "b"]).prop_map(|v| ("nested", json!({"inner": v}))),
         texts().prop_map(|v| ("any", json!({"x": v}))),
     ];
-    prop::collection::vec(member, 0..6).prop_map(|members| {
+    prop::collection::vec(member, 1..6).prop_map(|members| {
         Value::Object(members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<Map<_, _>>())
     })
 }
@@ -176,7 +177,7 @@ proptest! {
         let (a, b) = (field_set(types, &json!({"spec": a})), field_set(types, &json!({"spec": b})));
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert_eq!(a.intersection(&b), b.intersection(&a));
-        prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
+        prop_assert_eq!(&a.difference(&b).union(&a.intersection(&b)), &a);
         prop_assert!(a.difference(&b).intersection(&b).is_empty());
         prop_assert_eq!(a.union(&b).difference(&b), a.difference(&b));
         for path in a.union(&b).paths() {

@@ -1,6 +1,9 @@
 //! Tests of server-side apply with types made for them; that real kinds end as on a kube-apiserver is tested with
 //! captures, in the crate's `tests/writes.rs`.
 
+// Specs are written where they are used.
+#![allow(clippy::needless_pass_by_value)]
+
 mod invariants;
 mod owners;
 
