@@ -1,4 +1,4 @@
-//! Single answers of a kube-apiserver 1.36.3, from a session in which a client called `capture` wrote objects of several
+//! Single answers of a kube-apiserver 1.36.3 to a client called `capture` that wrote objects of several
 //! kinds: what was sent, and what came back.
 
 #![allow(clippy::unwrap_used)]
