@@ -46,6 +46,7 @@ fn object_members(message: &'static Message, members: &mut Map<String, Value>) {
                 }
             }
             None => {
+                // Schemas hold schemas: what a nil pointer would point to must not be looked at.
                 let zero = if field.pointer { Value::Null } else { zero(field) };
                 if left_out(field, &zero) {
                     members.remove(field.name);
