@@ -59,13 +59,15 @@ impl Collection {
     }
 
     /// A cursor whose first event is the first one after the revision.
-    pub(super) fn cursor(&self, id: CollectionId, after: u64) -> Cursor {
+    pub(super) fn cursor(&self, id: CollectionId, after: u64, window: &Window) -> Cursor {
         let at = self.history.partition_point(|event| event.revision <= after);
+        let behind = (self.history.len() - at) as u64;
         Cursor {
             collection: id,
             next: self.first_sequence + at as u64,
             after,
             listener: self.signal.listen(),
+            behind_max: behind.max(window.watch_buffer_events_max as u64),
         }
     }
 
