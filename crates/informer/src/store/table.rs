@@ -41,6 +41,10 @@ enum Leaves<T> {
     Many { count: usize, pages: Arc<[Arc<[Leaf<T>]>]> },
 }
 
+/// A set of hashes, which need not be hashed again.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(HashTable<u64>);
+
 /// Where an entry stands in a table that is not changed meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
@@ -170,6 +174,22 @@ fn leaf_for(hash: u64, count: usize) -> usize {
 /// The leaf that is divided when leaf `new` is made.
 fn source_of(new: usize) -> usize {
     new - (1 << new.ilog2())
+}
+
+// === impl Hashes ===
+
+impl Hashes {
+    /// Whether it was not there yet.
+    pub(crate) fn insert(&mut self, hash: u64) -> bool {
+        let entry = self.0.entry(hash, |other| *other == hash, |other| *other);
+        let is_new = matches!(entry, Entry::Vacant(_));
+        entry.insert(hash);
+        is_new
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 // === impl Leaves ===
