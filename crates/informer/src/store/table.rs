@@ -14,9 +14,9 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 /// Entries a leaf has on average. More make reading and memory cheaper, and copying dearer.
-const LEAF_LEN: usize = 96;
+const LEAF_LEN: usize = 48;
 /// Leaves of a page.
-const PAGE_LEN: usize = 64;
+const PAGE_LEN: usize = 128;
 
 /// What a [`Table`] holds: something that knows its hash.
 pub(crate) trait Hashed: Clone {
@@ -123,6 +123,10 @@ impl<T: Hashed> Table<T> {
             let entries = leaf.iter_buckets().filter_map(|bucket| Some((bucket, leaf.get_bucket(bucket)?)));
             entries.map(move |(bucket, entry)| (Place { leaf: at, bucket }, entry))
         })
+    }
+
+    pub(crate) fn leaf_count(&self) -> usize {
+        self.leaves.count()
     }
 
     /// How many places each leaf has.
