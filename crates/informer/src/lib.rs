@@ -37,6 +37,8 @@
 
 mod key;
 mod lister;
+#[cfg(feature = "metrics")]
+mod metrics;
 pub mod queue;
 pub mod reflector;
 mod selector;
@@ -49,6 +51,8 @@ mod version;
 
 pub use key::{InvalidKey, Key};
 pub use lister::{Lister, View};
+#[cfg(feature = "metrics")]
+pub use metrics::InformerMetrics;
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use shared::{
     DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,

@@ -1,4 +1,5 @@
 //! Informers shared by all who want the same.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Listeners: who hears what, and when; joining late, falling behind, filtering, resync, leaving.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
 
 mod support;
 

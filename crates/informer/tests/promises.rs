@@ -1,5 +1,6 @@
 //! The ten promises of docs/contract.md, by number. Those that a reflector or the store keeps alone have more tests beside
 //! those; here they are checked from where users stand.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
 
 mod support;
 

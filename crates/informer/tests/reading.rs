@@ -1,4 +1,5 @@
 //! Starting, reading and waiting: what users do with an informer besides listening.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
 
 mod support;
 

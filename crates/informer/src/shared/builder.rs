@@ -15,6 +15,8 @@ use super::core::{Core, Owner, Parts, Selection};
 use super::decoder::{Decode, Decoder};
 use super::factory::InformerFactory;
 use super::{Informer, StartError};
+#[cfg(feature = "metrics")]
+use crate::InformerMetrics;
 use crate::reflector::{ReflectorConfig, Trouble, WatchList};
 use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
 use crate::store::{Index, Store, StoreConfig};
@@ -58,6 +60,8 @@ pub(super) struct Settings {
     resync: Option<Duration>,
     hot_values_max: usize,
     wait_max: Duration,
+    #[cfg(feature = "metrics")]
+    metrics: Option<(InformerMetrics, String)>,
 }
 
 // === impl InformerBuilder ===
@@ -199,6 +203,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
+    /// Reports under this name to these metrics.
+    #[cfg(feature = "metrics")]
+    pub fn metrics(mut self, name: impl Into<String>, metrics: &InformerMetrics) -> Self {
+        self.settings.metrics = Some((metrics.clone(), name.into()));
+        self
+    }
+
     /// Checks all settings, and starts.
     ///
     /// # Errors
@@ -207,6 +218,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let (resync, wanted) = (self.settings.resync, self.settings.wanted(&self.source));
         let decoder = Decoder::new(self.decode, self.settings.hot_values_max);
+        #[cfg(feature = "metrics")]
+        let reports =
+            self.settings.metrics.clone().map(|(metrics, name)| (metrics, name, self.source.resource()));
         let (owner, decoder) = match (self.factory, wanted) {
             (Some(factory), Some(wanted)) => factory.share(wanted, decoder, self.settings, self.source)?,
             (factory, _) => {
@@ -214,12 +228,32 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
                 (self.settings.start(self.source, starts)?, Arc::new(decoder))
             }
         };
+        #[cfg(feature = "metrics")]
+        if let Some((metrics, name, resource)) = reports {
+            metrics.add(name, &resource, &owner.0, decoder.error_counter());
+        }
         Ok(Informer::new(owner, decoder, resync))
     }
 }
 
 fn unlimited() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(Semaphore::MAX_PERMITS))
+}
+
+#[cfg(feature = "metrics")]
+impl Source {
+    /// The resource, as far as it is known.
+    fn resource(&self) -> Resource {
+        match self {
+            Self::Client { resource, .. } => resource.clone(),
+            Self::Given(sources) => {
+                let type_meta = sources.first().and_then(|(_, source)| source.expected_type());
+                let type_meta = type_meta.unwrap_or_else(|| TypeMeta::new("", ""));
+                let (kind, plural) = (type_meta.kind(), type_meta.kind().to_lowercase());
+                Resource::new(type_meta.group(), type_meta.version(), &plural, kind)
+            }
+        }
+    }
 }
 
 // === impl Settings ===
@@ -348,6 +382,8 @@ impl Default for Settings {
             resync: None,
             hot_values_max: 100,
             wait_max: Duration::from_secs(30),
+            #[cfg(feature = "metrics")]
+            metrics: None,
         }
     }
 }

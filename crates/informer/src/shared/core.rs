@@ -3,6 +3,7 @@
 //! Tasks hold the [`Core`]; users hold the [`Owner`]. So when the last handle of a user goes, everything stops.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
-use crate::queue::{Fifo, Scope};
+use crate::queue::{Batch, Delta, Fifo, Scope};
 use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
 use crate::source::ListerWatcher;
 use crate::store::{Index, IndexError, Store, StoredObject};
@@ -25,15 +26,30 @@ use crate::{FieldSelector, Key, LabelSelector};
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
-    pub(super) fifo: Fifo,
-    pub(super) hub: Hub,
+    pub(crate) fifo: Fifo,
+    pub(crate) hub: Hub,
     scopes: Vec<Watched>,
     selection: Selection,
     /// As they were added.
     indexes: Mutex<Vec<Index>>,
     wait_max: Duration,
+    pub(crate) counts: Counts,
     stop: CancellationToken,
     pub(super) tasks: TaskTracker,
+}
+
+/// What is counted while an informer runs.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Full states that were applied.
+    pub(crate) full_states: AtomicU64,
+    /// Changes that were applied one by one.
+    pub(crate) changes: AtomicU64,
+    /// Calls of handlers that panicked.
+    pub(crate) panics: AtomicU64,
+    /// How long applying a batch takes, listeners' queues included.
+    #[cfg(feature = "metrics")]
+    pub(crate) latency: crate::metrics::Latency,
 }
 
 /// Keeps the informer running.
@@ -135,6 +151,7 @@ impl Core {
             selection: parts.selection,
             indexes: Mutex::new(parts.indexes),
             wait_max: parts.wait_max,
+            counts: Counts::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -160,8 +177,7 @@ impl Core {
                 () = sleep_until(due) => self.hub.resync(Instant::now()),
                 batch = self.fifo.pop_batch() => {
                     let Some(batch) = batch else { return };
-                    self.hub.apply(&batch);
-                    batch.done();
+                    self.apply_batch(batch);
                     if !synced && *self.hub.synced().borrow() {
                         synced = true;
                         tracing::info!(resource = %self.describe(), objects = self.store.len(), "synced");
@@ -171,6 +187,20 @@ impl Core {
                 }
             }
         }
+    }
+
+    fn apply_batch(&self, batch: Batch) {
+        #[cfg(feature = "metrics")]
+        let began = Instant::now();
+        self.hub.apply(&batch);
+        let count = match batch.deltas() {
+            [Delta::Replaced(_)] => &self.counts.full_states,
+            _ => &self.counts.changes,
+        };
+        count.fetch_add(batch.deltas().len() as u64, Ordering::Relaxed);
+        batch.done();
+        #[cfg(feature = "metrics")]
+        self.counts.latency.observe(began.elapsed());
     }
 
     /// Stops everything. Calls of handlers that are under way are finished.
@@ -241,7 +271,7 @@ impl Core {
         }
     }
 
-    pub(super) fn status(&self) -> Vec<ScopeStatus> {
+    pub(crate) fn status(&self) -> Vec<ScopeStatus> {
         let status = |(number, scope): (u16, &Watched)| ScopeStatus {
             scope: Scope(number),
             namespace: scope.namespace.clone(),
@@ -325,7 +355,7 @@ async fn in_turn(reflector: Reflector<Fifo>, starts: Arc<Semaphore>) {
     let answered = async {
         let _ = status.wait_for(|status| status.listed || status.last_error.is_some()).await;
         drop(turn);
-        pending().await
+        pending::<()>().await;
     };
     tokio::select! {
         biased;

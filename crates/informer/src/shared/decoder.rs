@@ -23,7 +23,7 @@ pub(crate) struct Decoder<K> {
     decode: Decode<K>,
     hot_max: usize,
     values: Mutex<Values<K>>,
-    errors: AtomicU64,
+    errors: Arc<AtomicU64>,
 }
 
 struct Values<K> {
@@ -46,7 +46,7 @@ const SWEEP_MIN: usize = 64;
 impl<K> Decoder<K> {
     pub(super) fn new(decode: Decode<K>, hot_max: usize) -> Self {
         let values = Values { by_address: HashMap::new(), sweep_at: SWEEP_MIN, hot: VecDeque::new() };
-        Self { decode, hot_max, values: Mutex::new(values), errors: AtomicU64::new(0) }
+        Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default() }
     }
 
     pub(super) fn value(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
@@ -71,6 +71,12 @@ impl<K> Decoder<K> {
     /// How many objects did not fit the type.
     pub(super) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
+    }
+
+    /// The counter of [`errors`](Self::errors).
+    #[cfg(feature = "metrics")]
+    pub(super) fn error_counter(&self) -> Arc<AtomicU64> {
+        self.errors.clone()
     }
 
     fn keep_hot(&self, value: Arc<K>) {

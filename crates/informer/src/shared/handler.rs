@@ -153,8 +153,8 @@ impl HandlerHandle {
         let panics = Arc::<AtomicU64>::default();
         // The task does not hold the owner: a handler alone does not keep an informer running.
         let core: Arc<Core> = owner.0.clone();
-        let run = run(handler, decoder, backlog.clone(), sender, panics.clone(), core.describe());
-        core.tasks.spawn(run);
+        let task = run(core.clone(), handler, decoder, backlog.clone(), sender, panics.clone());
+        core.tasks.spawn(task);
         Self { owner, backlog, progress, panics }
     }
 
@@ -223,12 +223,12 @@ impl fmt::Debug for HandlerHandle {
 }
 
 async fn run<K: Send + Sync + 'static>(
+    core: Arc<Core>,
     mut handler: impl EventHandler<K>,
     decoder: Arc<Decoder<K>>,
     backlog: Arc<Backlog>,
     progress: watch::Sender<Progress>,
     panics: Arc<AtomicU64>,
-    resource: String,
 ) {
     while let Some(heard) = poll_fn(|context| backlog.poll_next(context)).await {
         let event = Event::new(heard, &decoder);
@@ -238,6 +238,8 @@ async fn run<K: Send + Sync + 'static>(
         let call = AssertUnwindSafe(async { handler.handle(event).await }).catch_unwind();
         if let Err(panic) = call.await {
             panics.fetch_add(1, Ordering::Relaxed);
+            core.counts.panics.fetch_add(1, Ordering::Relaxed);
+            let resource = core.describe();
             let why = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(|s| &**s));
             tracing::error!(
                 resource,

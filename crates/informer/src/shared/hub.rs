@@ -18,7 +18,7 @@ use crate::store::{Origin, Store};
 
 /// Applies batches to a store and tells its listeners.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(crate) struct Hub {
     store: Arc<Store>,
     state: Mutex<State>,
     synced: watch::Sender<bool>,
@@ -64,7 +64,7 @@ impl Hub {
     }
 
     /// Whether the first full state of every scope is in the store and was handed to the listeners.
-    pub(super) fn synced(&self) -> watch::Receiver<bool> {
+    pub(crate) fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
     }
 
@@ -152,9 +152,12 @@ impl Hub {
         }
     }
 
-    /// How far the slowest listener is behind.
-    pub(super) fn lag_max(&self) -> usize {
-        self.state.lock().listeners.iter().map(|listener| listener.backlog.lag()).max().unwrap_or_default()
+    /// How many listeners there are, and how far the slowest is behind.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn listeners(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        let lags = state.listeners.iter().map(|listener| listener.backlog.lag());
+        (state.listeners.len(), lags.max().unwrap_or_default())
     }
 
     /// Nobody hears anything more.

@@ -28,5 +28,7 @@ pub use informer::Informer;
 pub use object::Object;
 pub use subscription::Subscription;
 
+#[cfg(feature = "metrics")]
+pub(crate) use self::core::Core;
 pub(crate) use self::core::Owner;
 pub(crate) use decoder::Decoder;
