@@ -2,6 +2,8 @@
 
 mod support;
 
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
