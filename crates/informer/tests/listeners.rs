@@ -86,7 +86,8 @@ async fn resync_is_each_listeners_own_at_least_a_second_apart() {
     let (often, seldom) = (Log::default(), Log::default());
     pods.add_handler_with(resyncing(0), logging(&often)).unwrap().synced().await.unwrap();
     pods.add_handler(logging(&seldom)).unwrap().synced().await.unwrap();
-    (take(&often), take(&seldom));
+    take(&often);
+    take(&seldom);
     tokio::time::sleep(Duration::from_millis(3500)).await;
     assert_eq!(take(&often), ["updated web/a@101 from 101 (Resync)"; 3]);
     assert_eq!(take(&seldom), [""; 0]);

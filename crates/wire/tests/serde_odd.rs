@@ -1,8 +1,7 @@
 //! What protobuf allows but Go never writes, what breaks the rules, and what exceeds the limits.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
-
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 use std::collections::BTreeMap;
 
