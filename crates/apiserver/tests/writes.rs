@@ -2,9 +2,11 @@
 //! objects, the same owners, the same refusals. `captures/writes.json` holds, for each step, the object before, the
 //! request and the answer.
 
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
 use embedded_apiserver::{
     apply::{TypeView, Write, apply, normalize, record_update},
-    crd::{Structural, prune, set_defaults},
+    crd::{Structural, drop_nulls, prune, set_defaults},
     patch::{json_patch, merge_patch, strategic_merge_patch},
 };
 use serde::Deserialize;
@@ -104,7 +106,9 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
             (error.code(), error.to_string(), causes)
         })?;
         keep_other_parts(step, scenario.has_status, &mut object);
-        custom(&mut object, schema);
+        if let Some(schema) = schema {
+            set_defaults(&mut object, schema);
+        }
         return Ok(object);
     }
 
@@ -175,6 +179,7 @@ fn keep_other_parts(step: &Step, has_status: bool, object: &mut Value) {
 fn custom(object: &mut Value, schema: Option<&Structural>) {
     if let Some(schema) = schema {
         prune(object, schema);
+        drop_nulls(object, schema);
         set_defaults(object, schema);
     }
 }

@@ -5,36 +5,36 @@ use kube_wire::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 
 /// Objects a node has, and so a value of the index over nodes.
-pub const PODS_PER_NODE: usize = 50;
+pub(crate) const PODS_PER_NODE: usize = 50;
 
 /// Reads pods from their messages, as a source would.
-pub struct PodReader(ObjectReader, TypeMeta);
+pub(crate) struct PodReader(ObjectReader, TypeMeta);
 
 impl PodReader {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let reader = ObjectReader::new(Projection::default(), Limits::default());
         Self(reader, TypeMeta::new("v1", "Pod"))
     }
 
-    pub fn read(&mut self, message: &[u8]) -> RawObject {
+    pub(crate) fn read(&mut self, message: &[u8]) -> RawObject {
         self.0.read(message, Encoding::Protobuf, Some(&self.1)).expect("a pod is readable")
     }
 }
 
-pub fn namespace(at: usize) -> String {
+pub(crate) fn namespace(at: usize) -> String {
     format!("namespace-{}", at % 500)
 }
 
-pub fn name(at: usize) -> String {
+pub(crate) fn name(at: usize) -> String {
     format!("app-{}-7d9f8b6c5d-{at:07}", at / 50)
 }
 
-pub fn node(at: usize) -> String {
+pub(crate) fn node(at: usize) -> String {
     format!("node-{}", at / PODS_PER_NODE)
 }
 
 /// A pod with little more than a head: about 200 bytes.
-pub fn small_pod(at: usize, version: u64) -> Vec<u8> {
+pub(crate) fn small_pod(at: usize, version: u64) -> Vec<u8> {
     let spec = message(|spec| text(spec, 10, &node(at)));
     message(|pod| {
         Writer::new(pod).bytes_field(1, &metadata(at, version));
@@ -43,7 +43,7 @@ pub fn small_pod(at: usize, version: u64) -> Vec<u8> {
 }
 
 /// A pod of two containers: about 3.3 KB, a third of it `managedFields`.
-pub fn whole_pod(at: usize, version: u64) -> Vec<u8> {
+pub(crate) fn whole_pod(at: usize, version: u64) -> Vec<u8> {
     let env = |number: usize| {
         message(|env| {
             text(env, 1, &format!("VARIABLE_NUMBER_{number}"));
@@ -95,7 +95,7 @@ pub fn whole_pod(at: usize, version: u64) -> Vec<u8> {
 }
 
 /// A message as an event of a watch, in its frame.
-pub fn watch_frame(event_type: &str, pod: &[u8]) -> Vec<u8> {
+pub(crate) fn watch_frame(event_type: &str, pod: &[u8]) -> Vec<u8> {
     let type_meta = message(|meta| {
         text(meta, 1, "v1");
         text(meta, 2, "Pod");

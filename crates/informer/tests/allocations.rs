@@ -1,5 +1,6 @@
 //! How often the allocator is asked, on the two paths where that matters: a relist that finds nothing new, and one event
 //! of a watch.
+#![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
 
 #[path = "../benches/pods.rs"]
 mod pods;

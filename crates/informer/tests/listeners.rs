@@ -86,7 +86,8 @@ async fn resync_is_each_listeners_own_at_least_a_second_apart() {
     let (often, seldom) = (Log::default(), Log::default());
     pods.add_handler_with(resyncing(0), logging(&often)).unwrap().synced().await.unwrap();
     pods.add_handler(logging(&seldom)).unwrap().synced().await.unwrap();
-    let _ = (take(&often), take(&seldom));
+    take(&often);
+    take(&seldom);
     tokio::time::sleep(Duration::from_millis(3500)).await;
     assert_eq!(take(&often), ["updated web/a@101 from 101 (Resync)"; 3]);
     assert_eq!(take(&seldom), [""; 0]);
@@ -190,8 +191,7 @@ async fn a_handler_may_remove_itself_from_inside() {
 #[tokio::test(start_paused = true)]
 async fn everything_stops_with_the_last_handle_of_any_kind() {
     let source = pods();
-    type Hold = fn(&Informer<Pod>) -> Box<dyn std::any::Any>;
-    let kinds: [(&str, Hold); 4] = [
+    let kinds: [(&str, fn(&Informer<Pod>) -> Box<dyn std::any::Any>); 4] = [
         ("informer", |pods| Box::new(pods.clone())),
         ("lister", |pods| Box::new(pods.lister())),
         ("subscription", |pods| Box::new(pods.subscribe())),

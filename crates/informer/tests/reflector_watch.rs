@@ -1,4 +1,5 @@
 //! The rules of watching: when a watch is resumed, when everything is listed anew, and what is reported.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 

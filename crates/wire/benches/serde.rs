@@ -1,6 +1,7 @@
 //! Protobuf into and out of the values that users hold, beside serde_json and prost with the same pod: two containers,
 //! status and managedFields as a cluster has them. With managedFields it is what a server sends; without, what an
 //! informer keeps.
+#![allow(clippy::print_stdout, reason = "a benchmark talks")]
 
 use divan::Bencher;
 use divan::counter::BytesCount;

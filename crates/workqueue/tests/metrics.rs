@@ -1,4 +1,5 @@
 //! What a scrape shows. The counterparts of client-go's `metrics_test.go` carry its names.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Who goes first, and that nobody waits for ever.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 

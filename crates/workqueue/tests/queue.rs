@@ -1,5 +1,6 @@
 //! The plain queue: one key, one worker at a time, nothing lost. The counterparts of client-go's `queue_test.go` carry its
 //! names in a comment; see `docs/parity-workqueue.md`.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 

@@ -134,8 +134,9 @@ pub fn apply(
 /// Keeps the books for a write that is no apply: what `new` changes belongs to the writer from now on.
 ///
 /// To be called on create, update and patch, with `new` as it will be stored (defaults set, `metadata` filled, status
-/// kept or taken from `old` as the subresource demands) and with the managedFields that the request sent, if any: an
-/// empty list or one empty entry there means to forget all entries, which then stay forgotten until the next apply.
+/// kept or taken from `old` as the subresource demands; but before admission adds things, which are nobody's) and with
+/// the managedFields that the request sent, if any: an empty list or one empty entry there means to forget all entries,
+/// which then stay forgotten until the next apply.
 /// For the `scale` subresource give the scaled object itself with the new number of replicas.
 pub fn record_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     let mut managed = Managed::for_update(old, new, !write.subresource.is_empty());

@@ -45,12 +45,9 @@ fn object_members(message: &'static Message, members: &mut Map<String, Value>) {
                     members.remove(field.name);
                 }
             }
-            // Schemas hold schemas: what a nil pointer would point to must not be looked at.
-            None if field.pointer => {
-                members.remove(field.name);
-            }
             None => {
-                let zero = zero(field);
+                // Schemas hold schemas: what a nil pointer would point to must not be looked at.
+                let zero = if field.pointer { Value::Null } else { zero(field) };
                 if left_out(field, &zero) {
                     members.remove(field.name);
                 } else {
@@ -84,7 +81,7 @@ fn inside(field: &Field, value: &mut Value) {
 /// Whether Go leaves the member out when it has this value.
 fn left_out(field: &Field, value: &Value) -> bool {
     if field.pointer {
-        return false;
+        return field.omit_empty && value.is_null();
     }
     let is_struct = field.ty.cardinality == Cardinality::One && matches!(field.ty.scalar, Scalar::Message(_));
     let empty = match value {

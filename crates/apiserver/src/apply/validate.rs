@@ -15,7 +15,7 @@ use super::{
 /// Everything wrong with a configuration, as one message; `None` if it fits.
 pub(crate) fn validate(ty: TypeView<'_>, config: &Value) -> Option<String> {
     let mut errors = Vec::new();
-    check(ty, config, String::new(), &mut errors);
+    check(ty, config, "", &mut errors);
     match errors.as_slice() {
         [] => None,
         [one] => Some(one.clone()),
@@ -26,15 +26,15 @@ pub(crate) fn validate(ty: TypeView<'_>, config: &Value) -> Option<String> {
     }
 }
 
-fn check(ty: TypeView<'_>, value: &Value, path: String, errors: &mut Vec<String>) {
+fn check(ty: TypeView<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
     match (ty.atom(Some(value)), value) {
-        (Atom::Scalar(kind), value) => errors.extend(wrong_scalar(kind, value).map(|what| at(&path, &what))),
-        (Atom::List(list), Value::Array(items)) => check_elements(list, items, &path, errors),
+        (Atom::Scalar(kind), value) => errors.extend(wrong_scalar(kind, value).map(|what| at(path, &what))),
+        (Atom::List(list), Value::Array(items)) => check_elements(list, items, path, errors),
         (Atom::List(_), other) => {
-            errors.push(at(&path, &format!("expected list, got &{{{}}}", go::plain(other))));
+            errors.push(at(path, &format!("expected list, got &{{{}}}", go::plain(other))));
         }
         (Atom::Map(map), Value::Object(object)) => {
             let mut members: Vec<_> = object.iter().collect();
@@ -42,7 +42,7 @@ fn check(ty: TypeView<'_>, value: &Value, path: String, errors: &mut Vec<String>
             for (name, member) in members {
                 let path = format!("{path}{}", PathElement::field(name));
                 match map.field(name) {
-                    Some(field) => check(field.ty, member, path, errors),
+                    Some(field) => check(field.ty, member, &path, errors),
                     None => {
                         errors.push(at(&path, "field not declared in schema"));
                         // A kube-apiserver stops here too.
@@ -52,7 +52,7 @@ fn check(ty: TypeView<'_>, value: &Value, path: String, errors: &mut Vec<String>
             }
         }
         (Atom::Map(_), other) => {
-            errors.push(at(&path, &format!("expected map, got &{{{}}}", go::plain(other))));
+            errors.push(at(path, &format!("expected map, got &{{{}}}", go::plain(other))));
         }
     }
 }
@@ -71,7 +71,7 @@ fn check_elements(ty: ListView<'_>, items: &[Value], path: &str, errors: &mut Ve
                 }
             }
         };
-        check(ty.element, item, format!("{path}{step}"), errors);
+        check(ty.element, item, &format!("{path}{step}"), errors);
         if seen.contains(&step) {
             errors.push(at(path, &format!("duplicate entries for key {step}")));
         }

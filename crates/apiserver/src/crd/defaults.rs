@@ -1,14 +1,20 @@
 //! Defaulting: a custom resource gains the values that its schema gives to what is absent.
 //!
-//! A null where none is allowed counts as absent: it goes away, or becomes the default if there is one.
+//! In what a client sends, a null where none is allowed counts as absent, and goes away before. What becomes null by
+//! server-side apply stays, as in a kube-apiserver, and is refused by validation.
 
 use serde_json::{Map, Value};
 
 use super::Structural;
 
-/// Sets the defaults in an object. Pruning comes before it.
+/// Takes away nulls that the schema neither allows nor has a default for. For objects as clients send them, between
+/// pruning and setting defaults.
+pub fn drop_nulls(object: &mut Value, schema: &Structural) {
+    drop_nulls_in(object, Some(schema));
+}
+
+/// Sets the defaults in an object that was pruned. A null that is not allowed becomes the default.
 pub fn set_defaults(object: &mut Value, schema: &Structural) {
-    drop_nulls(object, Some(schema));
     fill(object, schema);
 }
 
@@ -50,7 +56,7 @@ fn or_default(value: &mut Value, schema: &Structural) {
     }
 }
 
-fn drop_nulls(value: &mut Value, schema: Option<&Structural>) {
+fn drop_nulls_in(value: &mut Value, schema: Option<&Structural>) {
     match value {
         Value::Object(members) => {
             let of = |name: &str| {
@@ -63,13 +69,13 @@ fn drop_nulls(value: &mut Value, schema: Option<&Structural>) {
                 !dropped
             });
             for (name, member) in members.iter_mut() {
-                drop_nulls(member, of(name));
+                drop_nulls_in(member, of(name));
             }
         }
         Value::Array(items) => {
             let schema = schema.and_then(|schema| schema.items.as_deref());
             for item in items {
-                drop_nulls(item, schema);
+                drop_nulls_in(item, schema);
             }
         }
         _ => {}

@@ -1,6 +1,6 @@
 //! What is wrong with a field, as a Status of reason `Invalid` tells it.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde_json::{Value, json};
 
@@ -142,12 +142,9 @@ impl Reason {
 /// The end of a Status' message for these errors: the only one, or all in brackets, each once. Before it stands
 /// `Kind.group "name" is invalid: `.
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut messages: Vec<String> = Vec::with_capacity(errors.len());
-    for message in errors.iter().map(FieldError::to_string) {
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
+    let mut told = HashSet::with_capacity(errors.len());
+    let messages: Vec<String> =
+        errors.iter().map(FieldError::to_string).filter(|message| told.insert(message.clone())).collect();
     match messages.as_slice() {
         [only] => only.clone(),
         many => format!("[{}]", many.join(", ")),

@@ -9,6 +9,10 @@ const NAMES: [&str; 4] = ["plural", "singular", "kind", "listKind"];
 ///
 /// True if that changed the status.
 pub fn accept_names<'a>(crd: &mut Value, others: impl IntoIterator<Item = &'a Value>, now: &str) -> bool {
+    if !crd.get("status").is_some_and(Value::is_object) {
+        let Some(members) = crd.as_object_mut() else { return false };
+        members.insert("status".to_owned(), json!({}));
+    }
     let before = crd.get("status").cloned();
     let wanted = crd["spec"]["names"].clone();
     let mut accepted = crd["status"]["acceptedNames"].as_object().cloned().unwrap_or_default();

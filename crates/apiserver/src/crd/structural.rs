@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Number, Value};
+
+/// Bytes that a compiled pattern may take.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,6 +112,15 @@ impl Structural {
     }
 }
 
+/// Compiles a pattern, if it does not become too big.
+///
+/// # Errors
+///
+/// When it is no regular expression, or one that would take more memory than a client may have.
+pub(crate) fn regex(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build()
+}
+
 /// `JSONSchemaProps`, as far as it is used or checked.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
@@ -208,7 +220,7 @@ impl Props {
                 multiple_of: self.multiple_of,
                 max_length: self.max_length,
                 min_length: self.min_length,
-                pattern: Some(self.pattern).filter(|p| !p.is_empty()).and_then(|p| Regex::new(&p).ok()),
+                pattern: Some(self.pattern).filter(|p| !p.is_empty()).and_then(|p| regex(&p).ok()),
                 max_items: self.max_items,
                 min_items: self.min_items,
                 max_properties: self.max_properties,

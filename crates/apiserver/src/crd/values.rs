@@ -3,6 +3,8 @@
 //! An update is not refused for what it leaves as it was: a value that is the same as before is not looked at again
 //! (a schema may have become stricter since). Rules in CEL (`x-kubernetes-validations`) are not evaluated.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Number, Value};
 
 use super::{FieldError, JsonType, ListKind, Structural, formats, invalid::Reason};
@@ -166,8 +168,12 @@ impl Check {
 
     fn list(&mut self, items: &[Value], old: Option<&Value>, schema: &Structural, path: &str) {
         if let Some(item_schema) = &schema.items {
+            let before = elements_before(old, schema);
             for (at, item) in items.iter().enumerate() {
-                let old = old.and_then(|old| correlated(item, old, schema));
+                let old = match &schema.list {
+                    ListKind::Map(keys) if !before.is_empty() => before.get(&identity(item, keys)).copied(),
+                    _ => None,
+                };
                 self.value(item, old, item_schema, &format!("{path}[{at}]"));
             }
         }
@@ -280,11 +286,10 @@ fn field(path: &str) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path.to_owned() }
 }
 
-/// The element that this one was before, where the list tells its elements apart.
-fn correlated<'a>(item: &Value, old: &'a Value, schema: &Structural) -> Option<&'a Value> {
-    let ListKind::Map(keys) = &schema.list else { return None };
-    let same_keys = |other: &&Value| keys.iter().all(|key| other.get(key) == item.get(key));
-    old.as_array()?.iter().find(same_keys)
+/// The elements of a list before, by what tells them apart; none where nothing does.
+fn elements_before<'a>(old: Option<&'a Value>, schema: &Structural) -> HashMap<Value, &'a Value> {
+    let (Some(Value::Array(old)), ListKind::Map(keys)) = (old, &schema.list) else { return HashMap::new() };
+    old.iter().map(|item| (identity(item, keys), item)).collect()
 }
 
 /// Elements that stand twice in a set, or in a list told apart by keys.
@@ -307,9 +312,12 @@ fn find_duplicates(value: &Value, schema: &Structural, path: &str, errors: &mut 
                 ListKind::Set => items.clone(),
                 ListKind::Map(keys) => items.iter().map(|item| identity(item, keys)).collect(),
             };
+            let mut seen: HashMap<&Value, u32> = HashMap::with_capacity(identities.len());
             for (at, identity) in identities.iter().enumerate() {
+                let count = seen.entry(identity).or_default();
+                *count += 1;
                 // The second of its kind is told, further ones are not.
-                if identities[..at].iter().filter(|other| *other == identity).count() == 1 {
+                if *count == 2 {
                     let field = format!("{path}[{at}]");
                     errors.push(FieldError::new(Reason::Duplicate, field, identity.clone(), ""));
                 }

@@ -43,7 +43,7 @@ impl Api {
         }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
-        let warnings = manage::validate_fields(resource, &mut object, options)?;
+        let warnings = manage::validate_fields(resource, &mut object, options, recording)?;
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_TRIES } else { 1 };
         for _ in 0..tries {

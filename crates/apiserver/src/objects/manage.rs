@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::update::Recording;
 use super::{Target, WriteOptions};
 use crate::api::Api;
 use crate::apply::{self, TypeView};
@@ -26,6 +27,7 @@ pub(super) fn validate_fields(
     resource: &Resource,
     object: &mut Value,
     options: &WriteOptions,
+    recording: Recording,
 ) -> Result<Vec<String>, Status> {
     let unknown = match (resource.custom(), resource.message) {
         (Some(version), _) => crd::prune(object, &version.schema),
@@ -36,6 +38,9 @@ pub(super) fn validate_fields(
         // Encoding leaves them out.
         let bytes = codec::encode_bytes(resource, object).map_err(|error| super::misfit(resource, &error))?;
         *object = codec::decode(resource, &bytes);
+    }
+    if let (Some(version), Recording::Due) = (resource.custom(), recording) {
+        crd::drop_nulls(object, &version.schema);
     }
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match options.validation {

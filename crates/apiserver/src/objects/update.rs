@@ -139,7 +139,7 @@ impl Api {
             let object = make(Some(&current))?;
             check_identity(target, &key, &stored, &object)?;
             let mut object = object;
-            let warnings = manage::validate_fields(resource, &mut object, options)?;
+            let warnings = manage::validate_fields(resource, &mut object, options, recording)?;
             self.prepare_update(target, &current, &mut object);
             if definitions::is_definition(resource) && target.subresource.is_empty() {
                 definitions::prepare(resource, &mut object, Some(&current))?;

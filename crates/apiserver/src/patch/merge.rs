@@ -90,7 +90,7 @@ mod tests {
 
         #[test]
         fn merging_twice_is_merging_once(target in json_value(), patch in json_value()) {
-            let mut once = target.clone();
+            let mut once = target;
             merge_patch(&mut once, &patch);
             let mut twice = once.clone();
             merge_patch(&mut twice, &patch);

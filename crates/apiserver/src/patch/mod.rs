@@ -8,6 +8,8 @@ mod json;
 mod merge;
 mod order;
 mod strategic;
+#[cfg(test)]
+mod strategic_tests;
 
 pub use json::{Operation, json_patch};
 pub use merge::merge_patch;

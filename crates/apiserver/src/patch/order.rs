@@ -1,13 +1,15 @@
 //! The order of merged lists in a strategic merge patch: what the patch says first, the list's own order for the rest,
 //! and the two woven together so that neither is disturbed.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::{PatchError, strategic::no_merge_key};
 use crate::apply::go;
 
 /// Puts the elements of a merged list in order. Those named in `patch_order` come in its order, the others in the order
-/// of `live`; the latter stand before the first named one that followed them in `live`.
+/// of `live`; the latter stand before the first named one that followed them in `live`, and after all that are new.
 ///
 /// # Errors
 ///
@@ -25,19 +27,17 @@ pub(super) fn arrange(
             }
         }
     }
-    let place = |list: &[Value], item: &Value| {
-        list.iter().position(|other| identity(other, merge_key) == identity(item, merge_key))
-    };
+    let (in_patch, in_live) = (Places::of(patch_order, merge_key), Places::of(live, merge_key));
     let (mut named, mut others): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|item| place(patch_order, item).is_some());
+        merged.into_iter().partition(|item| in_patch.place(item).is_some());
     // Both sorts are stable, and elements without a place stay behind.
-    named.sort_by_key(|item| place(patch_order, item).unwrap_or(usize::MAX));
-    others.sort_by_key(|item| place(live, item).unwrap_or(usize::MAX));
+    named.sort_by_key(|item| in_patch.place(item).unwrap_or(usize::MAX));
+    others.sort_by_key(|item| in_live.place(item).unwrap_or(usize::MAX));
 
     let mut woven = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for item in named {
-        let stays_before = |other: &Value| match (place(live, other), place(live, &item)) {
+        let stays_before = |other: &Value| match (in_live.place(other), in_live.place(&item)) {
             (Some(other), Some(item)) => other < item,
             _ => false,
         };
@@ -48,6 +48,27 @@ pub(super) fn arrange(
     }
     woven.extend(others);
     Ok(woven)
+}
+
+/// Where the elements of a list stand: looked up, not searched, for a client decides how long the lists are.
+pub(super) struct Places<'a> {
+    first: HashMap<Option<&'a Value>, usize>,
+    merge_key: Option<&'a str>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(list: &'a [Value], merge_key: Option<&'a str>) -> Self {
+        let mut first = HashMap::with_capacity(list.len());
+        for (place, item) in list.iter().enumerate() {
+            first.entry(identity(item, merge_key)).or_insert(place);
+        }
+        Self { first, merge_key }
+    }
+
+    /// Where an element that is the same as this one stands first.
+    pub(super) fn place(&self, item: &Value) -> Option<usize> {
+        self.first.get(&identity(item, self.merge_key)).copied()
+    }
 }
 
 /// Checks that a patch list agrees with its `$setElementOrder`: all its elements are there, in the same order. Elements

@@ -6,7 +6,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{PatchError, order};
+use super::{
+    PatchError,
+    order::{self, Places},
+};
 use crate::apply::{TypeView, go};
 
 pub(super) const DIRECTIVE: &str = "$patch";
@@ -158,12 +161,10 @@ fn merge_lists(
         }
         (Kind::Scalar, _) => {
             let live = old.clone();
-            let mut merged: Vec<Value> = Vec::with_capacity(old.len() + patch.len());
-            for item in old.into_iter().chain(patch.iter().cloned()) {
-                if !merged.contains(&item) {
-                    merged.push(item);
-                }
-            }
+            let all: Vec<_> = old.into_iter().chain(patch.iter().cloned()).collect();
+            let places = Places::of(&all, None);
+            let first = |(at, item): &(usize, &Value)| places.place(item) == Some(*at);
+            let merged = all.iter().enumerate().filter(first).map(|(_, item)| item.clone()).collect();
             order::arrange(merged, &patch, &live, None)
         }
     }
@@ -177,12 +178,11 @@ fn merge_keyed(
 ) -> Result<Vec<Value>, PatchError> {
     let (marked, patch): (Vec<_>, Vec<_>) = patch.into_iter().partition(|item| item.get(DIRECTIVE).is_some());
     let mut replace = false;
+    let mut gone = Vec::new();
     for item in marked {
         match item[DIRECTIVE].as_str() {
-            Some("delete") => {
-                let gone = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
-                old.retain(|item| item.get(key) != Some(gone));
-            }
+            Some("delete") if item.get(key).is_none() => return Err(no_merge_key(&item, key)),
+            Some("delete") => gone.push(item),
             Some("replace") => replace = true,
             Some("merge") => {
                 let what = "merging lists cannot yet be specified in the patch";
@@ -197,17 +197,30 @@ fn merge_keyed(
     if replace {
         return Ok(clean_elements(patch));
     }
+    let gone = Places::of(&gone, Some(key));
+    old.retain(|item| gone.place(item).is_none());
 
-    let (live, order) = (old.clone(), patch.clone());
-    for item in patch {
-        let Value::Object(item) = item else { continue };
-        let id = item.get(key).ok_or_else(|| no_merge_key(&Value::Object(item.clone()), key))?.clone();
-        match old.iter_mut().find(|old| old.get(key) == Some(&id)) {
-            Some(Value::Object(found)) => *found = merge_objects(std::mem::take(found), item, element)?,
-            _ => old.push(Value::Object(clean_members(item))),
-        }
+    let live = old.clone();
+    if let Some(item) = patch.iter().find(|item| item.get(key).is_none()) {
+        return Err(no_merge_key(item, key));
     }
-    order::arrange(old, &order, &live, Some(key))
+    // An element that the patch has twice merges with itself.
+    let all: Vec<_> = old.iter().chain(&patch).cloned().collect();
+    let places = Places::of(&all, Some(key));
+    let mut merged: Vec<Option<Object>> = all.iter().map(|item| item.as_object().cloned()).collect();
+    for (at, item) in patch.iter().enumerate() {
+        let Value::Object(item) = item else { continue };
+        let (own, first) = (live.len() + at, places.place(&all[live.len() + at]).unwrap_or(live.len() + at));
+        merged[own] = if first == own {
+            Some(clean_members(item.clone()))
+        } else {
+            let before = merged[first].take().unwrap_or_default();
+            merged[first] = Some(merge_objects(before, item.clone(), element)?);
+            None
+        };
+    }
+    let merged = merged.into_iter().flatten().map(Value::Object).collect();
+    order::arrange(merged, &patch, &live, Some(key))
 }
 
 /// `$deleteFromPrimitiveList/name`: takes values out of the list, whatever its strategy.
@@ -215,7 +228,8 @@ fn delete_from_list(object: &mut Object, directive: &str, values: &Value) -> Res
     let name = list_name(directive, DELETE_FROM_LIST)
         .ok_or_else(|| malformed("invalid patch format of primitive list"))?;
     if let (Some(Value::Array(items)), Value::Array(values)) = (object.get_mut(name), values) {
-        items.retain(|item| !values.contains(item));
+        let gone = Places::of(values, None);
+        items.retain(|item| gone.place(item).is_none());
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::list::Counts;
 use super::signal::Signal;
 use super::{CollectionId, Cursor, Event, Stored, Window};
 
@@ -24,6 +25,7 @@ pub(super) struct Collection {
     pub(super) own_revision: Option<u64>,
     /// Tells watchers that there is something to read.
     pub(super) signal: Arc<Signal>,
+    pub(super) counts: Counts,
 }
 
 /// Keys by the uid of an owner they name.
@@ -57,13 +59,15 @@ impl Collection {
     }
 
     /// A cursor whose first event is the first one after the revision.
-    pub(super) fn cursor(&self, id: CollectionId, after: u64) -> Cursor {
+    pub(super) fn cursor(&self, id: CollectionId, after: u64, window: &Window) -> Cursor {
         let at = self.history.partition_point(|event| event.revision <= after);
+        let behind = (self.history.len() - at) as u64;
         Cursor {
             collection: id,
             next: self.first_sequence + at as u64,
             after,
             listener: self.signal.listen(),
+            behind_max: behind.max(window.watch_buffer_events_max as u64),
         }
     }
 
@@ -105,6 +109,7 @@ impl Collection {
         self.history.clear();
         self.history_bytes = 0;
         self.compacted = revision;
+        self.counts.clear();
         self.own_revision = self.own_revision.map(|_| revision);
     }
 

@@ -3,9 +3,11 @@
 //! The past is not kept as a copy: what changed since the asked revision is undone in an overlay, from the newest event
 //! back to the oldest, and the page is read through it. So a page costs its own length and the events since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::collection::Collection;
 use super::{Compacted, Stored};
@@ -42,25 +44,56 @@ pub(super) fn page(collection: &Collection, newest: u64, query: &ListQuery<'_>) 
     }
     let overlay = undo(collection, revision);
     let limit = if query.limit == 0 { usize::MAX } else { query.limit };
-    let mut objects = Vec::new();
-    let mut more_after = None;
-    let mut remaining = 0;
-    for object in merged(collection, &overlay, query.prefix, query.start) {
-        if query.filter.is_some_and(|filter| !filter(object)) {
-            continue;
-        }
-        if objects.len() == limit {
-            more_after = objects.last().map(|last: &Arc<Stored>| last.key.clone());
-            remaining += 1;
-            if query.filter.is_some() {
-                break;
-            }
-            continue;
-        }
-        objects.push(object.clone());
-    }
-    let remaining = (more_after.is_some() && query.filter.is_none()).then_some(remaining);
+    let wanted = |object: &Stored| query.filter.is_none_or(|filter| filter(object));
+    let mut listed = merged(collection, &overlay, query.prefix, query.start).filter(|object| wanted(object));
+    let objects: Vec<Arc<Stored>> = listed.by_ref().take(limit).cloned().collect();
+    let more_after = listed.next().and(objects.last()).map(|last| last.key.clone());
+    let remaining = more_after.as_ref().filter(|_| query.filter.is_none()).map(|last| {
+        let known = collection.counts.take(revision, query.prefix, query.start);
+        let remaining = known.map_or_else(|| 1 + listed.count(), |from_here| from_here - objects.len());
+        collection.counts.put(revision, query.prefix, format!("{last}\0"), remaining);
+        remaining
+    });
     Ok(Page { objects, revision, more_after, remaining })
+}
+
+/// How many objects follow a place in a list, as far as it was counted: whoever asks for the next page need not have the
+/// rest of a million objects counted again. What a list at one revision holds never changes.
+#[derive(Debug, Default)]
+pub(super) struct Counts(Mutex<VecDeque<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    revision: u64,
+    prefix: Box<str>,
+    start: String,
+    objects: usize,
+}
+
+/// Lists that are paged through at the same time.
+const COUNTS_MAX: usize = 64;
+
+impl Counts {
+    fn take(&self, revision: u64, prefix: &str, start: &str) -> Option<usize> {
+        let mut counts = self.0.lock();
+        let is_it =
+            |count: &Count| count.revision == revision && count.start == start && *count.prefix == *prefix;
+        let at = counts.iter().position(is_it)?;
+        counts.remove(at).map(|count| count.objects)
+    }
+
+    fn put(&self, revision: u64, prefix: &str, start: String, objects: usize) {
+        let mut counts = self.0.lock();
+        if counts.len() == COUNTS_MAX {
+            counts.pop_front();
+        }
+        counts.push_back(Count { revision, prefix: prefix.into(), start, objects });
+    }
+
+    /// Forgets everything: revisions are about to mean something else.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
 }
 
 /// What the keys that changed after `revision` held at that revision.

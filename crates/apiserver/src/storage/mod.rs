@@ -101,6 +101,8 @@ pub(crate) struct Cursor {
     /// Events up to this revision are not delivered: a watch may start in the future.
     after: u64,
     listener: Listener,
+    /// Events the reader may be behind: more than the buffer only while it catches up with where it began.
+    behind_max: u64,
 }
 
 /// How much of the past is kept, a collection.
@@ -277,7 +279,7 @@ impl Storage {
         if after < collection.compacted {
             return Err(Compacted { oldest: collection.compacted });
         }
-        Ok(collection.cursor(id, after))
+        Ok(collection.cursor(id, after, &inner.window))
     }
 
     /// The present objects under `prefix`, a cursor for what follows, and the revision between the two.
@@ -286,7 +288,7 @@ impl Storage {
         let collection = inner.collection(id);
         let revision = inner.current(id);
         let objects = collection.range(prefix, "").map(|(_, object)| object.clone()).collect();
-        (objects, collection.cursor(id, revision), revision)
+        (objects, collection.cursor(id, revision, &inner.window), revision)
     }
 
     /// Moves up to `max` events behind the cursor into `events` and says up to which revision the reader has now seen
@@ -301,7 +303,7 @@ impl Storage {
         let inner = self.inner.read();
         let collection = inner.collection(cursor.collection);
         let behind = collection.next_sequence() - cursor.next;
-        if cursor.next < collection.first_sequence || behind > inner.window.watch_buffer_events_max as u64 {
+        if cursor.next < collection.first_sequence || behind > cursor.behind_max {
             return Err(Lagged);
         }
         let from = (cursor.next - collection.first_sequence) as usize;
@@ -314,6 +316,7 @@ impl Storage {
             }
         }
         cursor.next += seen;
+        cursor.behind_max = (inner.window.watch_buffer_events_max as u64).max(behind - seen);
         if seen < max as u64 {
             return Ok(inner.current(cursor.collection));
         }

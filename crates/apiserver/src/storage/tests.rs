@@ -86,8 +86,11 @@ fn pages_show_one_revision_while_writes_go_on() {
     let token = ContinueToken::after(&first.more_after.unwrap(), "ns/", first.revision);
     let start = token.start_key("ns/");
     let query = ListQuery { prefix: "ns/", start: &start, limit: 2, at: token.revision, filter: None };
-    let second = storage.list(id, &query).unwrap();
-    assert_eq!((texts(&second), second.remaining), (vec!["2".to_owned(), "3".to_owned()], Some(1)));
+    // The second time there is no count to go by, and the answer is the same.
+    for _ in 0..2 {
+        let second = storage.list(id, &query).unwrap();
+        assert_eq!((texts(&second), second.remaining), (vec!["2".to_owned(), "3".to_owned()], Some(1)));
+    }
 }
 
 #[test]

@@ -96,6 +96,8 @@ enum Reader {
     /// Compiled for the type of the first object, where the type is not known beforehand.
     Field {
         path: FieldPath,
+        /// It goes through no list.
+        single: bool,
         reader: OnceLock<PathReader>,
     },
     Function(Arc<ValuesOf>),
@@ -191,7 +193,9 @@ impl Index {
                 if let Some(type_meta) = type_meta {
                     let _ = reader.set(PathReader::new(&path, type_meta).map_err(at_path)?);
                 }
-                Reader::Field { path, reader }
+                // Printed, a path shows its lists; a name that looks like one is no harm.
+                let single = !path.to_string().contains(['*', '?']);
+                Reader::Field { path, single, reader }
             }
         };
         Ok(Compiled { name, reader })
@@ -226,6 +230,15 @@ impl Compiled {
         matches!(self.reader, Reader::Function(_))
     }
 
+    /// Whether an object has one value at most.
+    pub(super) fn is_single(&self) -> bool {
+        match &self.reader {
+            Reader::Namespace | Reader::Label(_) => true,
+            Reader::Field { single, .. } => *single,
+            Reader::OwnerUid | Reader::Function(_) => false,
+        }
+    }
+
     /// Hands the values of an object to `each`.
     ///
     /// # Errors
@@ -241,7 +254,7 @@ impl Compiled {
                 let values = values.map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))?;
                 values.map_err(|error| error.to_string())?.iter().for_each(|value| each(value));
             }
-            Reader::Field { path, reader } => {
+            Reader::Field { path, reader, .. } => {
                 let body = object.body();
                 let read = match reader.get() {
                     Some(reader) => reader,

@@ -1,6 +1,5 @@
 //! The store itself: one writer, many readers.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +11,7 @@ use super::change::{Change, ChangeSet, Origin};
 use super::index::{Index, IndexError, IndexTrouble};
 use super::object::Likeness;
 use super::root::{Mark, Root};
+use super::table::Hashes;
 use super::wait::Waiters;
 use super::write::{Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
@@ -67,7 +67,7 @@ pub enum Write<'a> {
 /// What is written in one step: no key appears twice.
 struct Step<'a> {
     edits: Vec<Edit>,
-    keys: HashSet<u64>,
+    keys: Hashes,
     marks: Vec<Mark<'a>>,
     changes: Vec<Change>,
 }

@@ -14,9 +14,9 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 /// Entries a leaf has on average. More make reading and memory cheaper, and copying dearer.
-const LEAF_LEN: usize = 96;
+const LEAF_LEN: usize = 48;
 /// Leaves of a page.
-const PAGE_LEN: usize = 64;
+const PAGE_LEN: usize = 128;
 
 /// What a [`Table`] holds: something that knows its hash.
 pub(crate) trait Hashed: Clone {
@@ -40,6 +40,10 @@ enum Leaves<T> {
     /// Two or more, all pages but the last full.
     Many { count: usize, pages: Arc<[Arc<[Leaf<T>]>]> },
 }
+
+/// A set of hashes, which need not be hashed again.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(HashTable<u64>);
 
 /// Where an entry stands in a table that is not changed meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +125,10 @@ impl<T: Hashed> Table<T> {
         })
     }
 
+    pub(crate) fn leaf_count(&self) -> usize {
+        self.leaves.count()
+    }
+
     /// How many places each leaf has.
     pub(crate) fn leaf_buckets(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(HashTable::num_buckets)
@@ -170,6 +178,22 @@ fn leaf_for(hash: u64, count: usize) -> usize {
 /// The leaf that is divided when leaf `new` is made.
 fn source_of(new: usize) -> usize {
     new - (1 << new.ilog2())
+}
+
+// === impl Hashes ===
+
+impl Hashes {
+    /// Whether it was not there yet.
+    pub(crate) fn insert(&mut self, hash: u64) -> bool {
+        let entry = self.0.entry(hash, |other| *other == hash, |other| *other);
+        let is_new = matches!(entry, Entry::Vacant(_));
+        entry.insert(hash);
+        is_new
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 // === impl Leaves ===

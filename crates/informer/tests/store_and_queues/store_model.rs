@@ -236,8 +236,8 @@ fn values_of(index: &str, key: &str, state: &State) -> Vec<String> {
         "namespace" => vec![key[..1].to_owned()],
         "label" => vec![format!("label-{}", state.label)],
         // Two values, the second only for every other version; the third version is refused.
-        _ if state.version % 3 == 0 => vec![],
-        _ if state.version % 2 == 0 => vec![key[2..].to_owned(), "even".to_owned()],
+        _ if state.version.is_multiple_of(3) => vec![],
+        _ if state.version.is_multiple_of(2) => vec![key[2..].to_owned(), "even".to_owned()],
         _ => vec![key[2..].to_owned()],
     }
 }

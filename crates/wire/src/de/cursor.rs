@@ -152,8 +152,8 @@ impl<'de> Cursor<'de> {
 
     /// Passes over the next field.
     pub(super) fn skip(&mut self) {
-        let mut passed_over = Raw::NOTHING;
-        self.next(&mut passed_over);
+        let mut passed = Raw::NOTHING;
+        self.next(&mut passed);
     }
 
     /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.

@@ -11,7 +11,7 @@ pub(crate) use schema::schema;
 use serde_json::json;
 
 use self::names::{dns_label, dns_subdomain};
-use super::{FieldError, definition::Raw};
+use super::{FieldError, raw::Raw};
 
 /// Everything wrong with a definition.
 pub(crate) fn definition(raw: &Raw, old: Option<&Raw>) -> Vec<FieldError> {

@@ -1,12 +1,11 @@
 //! Whether a schema is structural: every place has a type, and junctors only narrow what stands outside them.
 
-use regex::Regex;
 use serde_json::{Value, json};
 
 use super::FieldError;
 use crate::crd::{
     prune,
-    structural::{Props, PropsOrBool},
+    structural::{Props, PropsOrBool, regex},
     values,
 };
 
@@ -137,7 +136,7 @@ fn metadata(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
 
 fn junctors(path: &str, props: &Props, int_or_string: bool, errors: &mut Vec<FieldError>) {
     if !props.pattern.is_empty()
-        && let Err(error) = Regex::new(&props.pattern)
+        && let Err(error) = regex(&props.pattern)
     {
         let what = format!(
             "must be a valid regular expression, but isn't: {}",

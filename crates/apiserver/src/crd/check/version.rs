@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{FieldError, dns_label, label, schema};
 use crate::crd::{
-    JsonType,
-    definition::{RawColumn, RawSelectableField, RawSpec, RawSubresources, RawVersion, Scale},
+    JsonType, Scale,
     invalid::Reason,
+    raw::{RawColumn, RawSelectableField, RawSpec, RawSubresources, RawVersion},
     structural::Props,
 };
 
