@@ -181,7 +181,7 @@ async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
         ),
         (
             Box::new(|| text(200, "application/json", "no JSON at all")),
-            "the answer could not be read: the stream cannot be read on: malformed JSON list at byte 0: an object was \
+            "the answer could not be read: the stream cannot be read on: malformed JSON list at byte 0: a list was \
              expected",
         ),
         (
