@@ -7,7 +7,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # async fn build(_: &str) -> Result<(), ()> { Ok(()) }
-//! let queue = WorkQueue::new();
+//! let queue = WorkQueue::<&str>::new();
 //!
 //! let worker = tokio::spawn({
 //!     let queue = queue.clone();
