@@ -15,16 +15,17 @@ struct Figure {
     unit: String,
 }
 
-/// Runs our benchmarks and, where Go is present, client-go's; the answer is a table with the ratios.
-pub(crate) fn run() -> Result<String, String> {
+/// Runs our benchmarks and, where Go is present, client-go's, all or those whose names contain the given word. The
+/// answer is a table with the ratios.
+pub(crate) fn run(word: Option<&str>) -> Result<String, String> {
     let mut ours = Vec::new();
     for bench in ["queue", "memory"] {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["bench", "--quiet", "--package", "kube-workqueue", "--bench", bench]);
+        cargo.args(["bench", "--quiet", "--package", "kube-workqueue", "--bench", bench, "--"]).args(word);
         ours.extend(figures(&mut cargo)?.ok_or("cargo has gone")?);
     }
     let mut go = Command::new("go");
-    go.args(["run", ".", "workqueue"]).current_dir(root().join("peers/client-go"));
+    go.args(["run", ".", "workqueue"]).args(word).current_dir(root().join("peers/client-go"));
     Ok(table(&ours, figures(&mut go)?.as_deref()))
 }
 

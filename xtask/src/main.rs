@@ -16,7 +16,7 @@ chores:
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
   conformance       test against a real kube-apiserver, built here; --help says more (needs Go)
-  bench-queue       the work queue's figures beside client-go's (client-go's need Go)";
+  bench-queue [WORD]  the work queue's figures beside client-go's, all or those whose names contain the word (client-go's need Go)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,7 +27,8 @@ fn main() -> ExitCode {
         ["vectors"] => vectors::write(None),
         ["vectors", dir] => vectors::write(Some(dir)),
         ["conformance", ref rest @ ..] => conformance::run(rest),
-        ["bench-queue"] => bench_queue::run(),
+        ["bench-queue"] => bench_queue::run(None),
+        ["bench-queue", word] => bench_queue::run(Some(word)),
         _ => Err(USAGE.to_owned()),
     };
     match done {

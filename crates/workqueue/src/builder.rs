@@ -52,8 +52,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> Builder<T> {
 
     /// How long a key has to wait to gain as much as one point of priority. Default: [`AGING`](Self::AGING).
     ///
-    /// Longer lets urgent keys pass for longer ([`Duration::MAX`]: as good as always); zero makes the queue first come, first
-    /// served.
+    /// Longer lets urgent keys pass for longer; more than a day counts as a day, which is as good as always. Zero makes the queue first
+    /// come, first served.
     pub fn aging(mut self, a_point: Duration) -> Self {
         self.aging = a_point;
         self

@@ -131,9 +131,7 @@ impl<T> Core<T> {
 
     /// Counts a key that was added with a delay.
     pub(crate) fn count_retry(&mut self) {
-        if let Some(stats) = &mut self.stats
-            && !self.closed
-        {
+        if let Some(stats) = &mut self.stats {
             stats.retries += 1;
         }
     }
@@ -171,11 +169,6 @@ impl<T> Core<T> {
     }
 
     #[inline]
-    fn is_full(&self) -> bool {
-        self.held.len() + self.delayed.len() >= self.limits.capacity
-    }
-
-    #[inline]
     fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
@@ -183,6 +176,19 @@ impl<T> Core<T> {
 }
 
 impl<T: Eq> Core<T> {
+    /// Hands a key back as an error if it would be refused now.
+    #[inline]
+    pub(crate) fn admit(&self, key: T, hash: u32) -> Result<T, AddError<T>> {
+        if self.closed {
+            return Err(AddError::ShutDown(key));
+        }
+        let full = self.held.len() + self.delayed.len() >= self.limits.capacity;
+        if full && self.held.find(&key, hash).is_none() && self.delayed.find(&key, hash).is_none() {
+            return Err(AddError::Full { item: key, limit: self.limits.capacity });
+        }
+        Ok(key)
+    }
+
     /// Queues a key, or marks it to be queued again if it is with a worker.
     #[inline]
     pub(crate) fn add(
@@ -192,14 +198,9 @@ impl<T: Eq> Core<T> {
         priority: i16,
         now: impl Fn() -> u64,
     ) -> Result<(), AddError<T>> {
-        if self.closed {
-            return Err(AddError::ShutDown(key));
-        }
+        let key = self.admit(key, hash)?;
         self.promote(&now);
         let known = self.held.find(&key, hash);
-        if known.is_none() && self.is_full() && self.delayed.find(&key, hash).is_none() {
-            return Err(AddError::Full { item: key, limit: self.limits.capacity });
-        }
         self.timed |= priority != 0;
         let since = if self.timed { now() } else { 0 };
         self.want(key, hash, known, priority, since);
@@ -208,15 +209,9 @@ impl<T: Eq> Core<T> {
 
     /// Puts a key off until `at`. Of two times the earlier holds, of two priorities the higher.
     pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i16, at: u64) -> Result<(), AddError<T>> {
-        if self.closed {
-            return Err(AddError::ShutDown(key));
-        }
-        let known = self.delayed.find(&key, hash);
-        if known.is_none() && self.is_full() && self.held.find(&key, hash).is_none() {
-            return Err(AddError::Full { item: key, limit: self.limits.capacity });
-        }
+        let key = self.admit(key, hash)?;
         self.timed |= priority != 0;
-        if let Some(slot) = known {
+        if let Some(slot) = self.delayed.find(&key, hash) {
             let known = self.delayed.value_mut(slot);
             *known = priority.max(*known);
             self.due.hurry(slot, at);

@@ -126,18 +126,25 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     /// As for [`add`](Self::add).
     pub fn add_with(&self, key: T, options: AddOptions) -> Result<(), AddError<T>> {
         let AddOptions { priority, after, rate_limited } = options;
-        let limited = rate_limited.then(|| self.inner.limiter.lock().when(&key));
-        let delay = [after, limited].into_iter().flatten().min();
         let hash = self.hash(&key);
+        let mut delay = after;
+        let mut key = key;
+        if rate_limited {
+            // A key that is refused has not failed, and must not be remembered.
+            key = self.inner.shared.with(|core| core.admit(key, hash))?;
+            let limited = self.inner.limiter.lock().when(&key);
+            delay = Some(after.map_or(limited, |after| after.min(limited)));
+        }
         let at = delay.filter(|delay| !delay.is_zero()).map(|delay| self.inner.clock.after(delay));
         self.inner.shared.with(|core| {
+            match at {
+                Some(at) => core.add_at(key, hash, priority, at)?,
+                None => core.add(key, hash, priority, self.now())?,
+            }
             if delay.is_some() {
                 core.count_retry();
             }
-            match at {
-                Some(at) => core.add_at(key, hash, priority, at),
-                None => core.add(key, hash, priority, self.now()),
-            }
+            Ok(())
         })
     }
 

@@ -232,6 +232,9 @@ impl<T> State<T> {
     /// The drainer that has to be woken now.
     #[inline]
     fn next_drainer(&mut self) -> Option<Waker> {
+        if self.drainers.is_empty() {
+            return None;
+        }
         let first = self.drainers.first_entry()?;
         let over = self.core.is_drained() || first.get().0 != self.aborts;
         over.then(|| first.remove().1)

@@ -138,3 +138,14 @@ async fn the_queue_waits_as_its_limiter_says() {
     assert_eq!(queue.num_requeues(&"two"), 2);
     assert_eq!(waited("one").await, ms(1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_has_not_failed() {
+    let queue = WorkQueue::builder().capacity(1).build();
+    queue.add_rate_limited("held").unwrap();
+    queue.add_rate_limited("new").unwrap_err();
+    assert_eq!((queue.num_requeues(&"held"), queue.num_requeues(&"new")), (1, 0));
+    queue.shutdown();
+    queue.add_rate_limited("held").unwrap_err();
+    assert_eq!(queue.num_requeues(&"held"), 1);
+}
