@@ -1,0 +1,92 @@
+//! What decoding allocates: what the value keeps, and nothing besides. One test, since the counter is the process's.
+#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use kube_wire::de::from_slice;
+use kube_wire::proto::Writer;
+use kube_wire::schema::{Message, Schema};
+use kube_wire::ser;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+#[derive(Deserialize)]
+struct Borrowed<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    status: Status<'a>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Status<'a> {
+    phase: &'a str,
+}
+
+#[test]
+fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
+    let mut value: Value = serde_json::from_str(include_str!("../benches/pod.json")).unwrap();
+    let bytes = ser::to_vec(&value, message("v1", "Pod")).unwrap();
+    value["metadata"].as_object_mut().unwrap().remove("managedFields");
+    let kept = ser::to_vec(&value, message("v1", "Pod")).unwrap();
+    let _profiler = dhat::Profiler::builder().testing().build();
+
+    // Nothing for what is passed over or borrowed.
+    let (borrowed, blocks, _) = counted(|| from_slice::<Borrowed<'_>>(&bytes, message("v1", "Pod")).unwrap());
+    assert_eq!(blocks, 0);
+    assert_eq!((borrowed.metadata.namespace, borrowed.status.phase), ("shop", "Running"));
+    assert!(borrowed.metadata.name.starts_with("checkout"));
+
+    // As much as a copy for what is kept. (With apiVersion and kind, k8s-openapi makes strings of them to compare.)
+    let (pod, blocks, total) = counted(|| from_slice::<Pod>(&kept, message("v1", "Pod")).unwrap());
+    let (_copy, copy_blocks, copy_total) = counted(|| pod.clone());
+    assert_eq!((blocks, total), (copy_blocks, copy_total));
+
+    // In proportion to the input where that is hostile: a hundred thousand empty containers, two bytes each.
+    let mut hostile = Vec::new();
+    for _ in 0..100_000 {
+        Writer::new(&mut hostile).bytes_field(2, &[]);
+    }
+    let spec = Schema::builtin().message("k8s.io.api.core.v1.PodSpec").unwrap();
+    let (spec_value, _, total) = counted(|| from_slice::<PodSpec>(&hostile, spec).unwrap());
+    let exact = 100_000 * size_of_val(&spec_value.containers[0]) as u64;
+    assert!(total <= 3 * exact, "{total} bytes were allocated for {exact}");
+    drop(spec_value);
+
+    // A length that lies allocates nothing.
+    let lying = [0x12, 0xff, 0xff, 0xff, 0xff, 0x07];
+    let (error, _, total) = counted(|| from_slice::<PodSpec>(&lying, spec).unwrap_err());
+    assert!(total < 200, "{total} bytes for {error}");
+
+    // Values in a map of one's own choice borrow as well.
+    #[derive(Deserialize)]
+    struct Labels<'a> {
+        #[serde(borrow)]
+        labels: BTreeMap<&'a str, &'a str>,
+    }
+    let meta = Schema::builtin().message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta").unwrap();
+    let bytes = ser::to_vec(&value["metadata"], meta).unwrap();
+    let (labels, blocks, _) = counted(|| from_slice::<Labels<'_>>(&bytes, meta).unwrap());
+    assert_eq!((labels.labels["tier"], blocks), ("backend", 1));
+}
+
+/// The result, and how many blocks and bytes were allocated on the way.
+fn counted<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
+    let before = dhat::HeapStats::get();
+    let result = work();
+    let after = dhat::HeapStats::get();
+    (result, after.total_blocks - before.total_blocks, after.total_bytes - before.total_bytes)
+}
+
+fn message(api_version: &str, kind: &str) -> &'static Message {
+    Schema::builtin().kind(api_version, kind).unwrap_or_else(|| panic!("{api_version} {kind}"))
+}
