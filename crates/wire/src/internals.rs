@@ -2,7 +2,8 @@
 
 use crate::json;
 use crate::limits::Limits;
-use crate::projection::Projection;
+use crate::projection::{Plan, Projection};
+use crate::schema::Message;
 use crate::{Result, head};
 
 /// Copies a JSON object by a projection and finds its head, as reading an object does. Gives a digest of the head.
@@ -51,4 +52,33 @@ pub fn walk(input: &[u8]) -> Result<usize> {
         _ => scalars = 1,
     }
     Ok(scalars)
+}
+
+/// A projection compiled for a protobuf message.
+#[derive(Debug)]
+pub struct ProtobufPlan(Plan);
+
+impl ProtobufPlan {
+    /// Compiles the projection.
+    pub fn new(projection: &Projection, message: Option<&'static Message>) -> Self {
+        Self(Plan::new(projection, message))
+    }
+
+    /// Copies an object's message.
+    ///
+    /// # Errors
+    /// If the message is not sound.
+    pub fn copy(&self, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        self.0.copy(body, out)
+    }
+
+    /// Copies an object's message and finds its head, as reading an object does. Gives a digest of the head.
+    ///
+    /// # Errors
+    /// If the message is not sound.
+    pub fn copy_and_head(&self, body: &[u8], out: &mut Vec<u8>) -> Result<u64> {
+        self.0.copy(body, out)?;
+        let spans = head::proto::spans(out, &Limits::DEFAULT)?;
+        Ok(u64::from(spans.name.end) + u64::from(spans.labels.end))
+    }
 }

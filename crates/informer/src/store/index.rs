@@ -155,6 +155,18 @@ impl Index {
         &self.name
     }
 
+    /// Whether both read the same; of two functions that is known only if one was cloned from the other.
+    pub(crate) fn reads_as(&self, other: &Self) -> bool {
+        match (&self.source, &other.source) {
+            (Source::Namespace, Source::Namespace) | (Source::OwnerUid, Source::OwnerUid) => true,
+            (Source::Label(one), Source::Label(other)) | (Source::Field(one), Source::Field(other)) => {
+                one == other
+            }
+            (Source::Function(one), Source::Function(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     fn new(name: &str, source: Source) -> Self {
         Self { name: name.into(), source }
     }

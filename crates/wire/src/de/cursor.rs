@@ -3,10 +3,11 @@
 //! Go writes fields in ascending order, each singular one once and the elements of a list together, so a message can be
 //! handed to serde while it is read. Protobuf allows more: any order, singular fields repeated (the last one counts, or
 //! for messages all of them merged). Serde cannot take a member back once it is out, so each message is looked over
-//! first, headers only; the rare one that is not in order is sorted into a list of its fields.
+//! first, headers only; the rare one that is not in order is sorted into a list of its fields. Looking it over also
+//! shows that every length is good, so that reading it afterwards cannot fail.
 
 use crate::error::{Error, Result};
-use crate::proto::{Reader, Tag, WireType};
+use crate::proto::{Reader, WireType};
 use crate::schema::{Cardinality, Message, Scalar};
 
 /// A field's value as it stands on the wire.
@@ -23,15 +24,21 @@ pub(super) enum Raw<'de> {
 /// The fields of a message, ascending by number.
 #[derive(Debug)]
 pub(super) enum Cursor<'de> {
-    /// As they are on the wire.
-    Wire(Reader<'de>),
-    /// Sorted, in reverse: the next one is last.
-    Sorted(Vec<(u32, Raw<'de>)>),
+    /// As they are on the wire: what is left of them.
+    Wire(&'de [u8]),
+    /// Sorted. Boxed, since cursors are moved a lot and this is rare.
+    Sorted(Box<Sorted<'de>>),
 }
+
+/// Fields sorted in reverse: the next one is last.
+#[derive(Debug)]
+pub(super) struct Sorted<'de>(Vec<(u32, Raw<'de>)>);
 
 // === impl Raw ===
 
 impl<'de> Raw<'de> {
+    pub(super) const NOTHING: Self = Self::Varint(0);
+
     /// The zero value of a type: what a field that is absent stands for.
     pub(super) fn zero(scalar: Scalar) -> Self {
         match scalar {
@@ -42,7 +49,6 @@ impl<'de> Raw<'de> {
         }
     }
 
-    #[inline]
     pub(super) fn read(reader: &mut Reader<'de>, wire_type: WireType) -> Result<Self> {
         Ok(match wire_type {
             WireType::Len => Self::Bytes(reader.bytes()?),
@@ -102,84 +108,177 @@ impl<'de> Cursor<'de> {
     #[inline]
     pub(super) fn open(raw: &Raw<'de>, message: &Message) -> Result<Self> {
         match raw {
-            Raw::Bytes(bytes) if is_in_order(bytes, message)? => Ok(Self::Wire(Reader::new(bytes))),
-            _ => sorted(raw.parts()?, message).map(Self::Sorted),
+            Raw::Bytes(bytes) if is_in_order(bytes, message)? => Ok(Self::Wire(bytes)),
+            _ => sorted(raw.parts()?, message),
         }
     }
 
-    /// The next field.
+    /// The number of the next field, or 0 at the end.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Raw<'de>)>> {
+    pub(super) fn peek(&self) -> u32 {
         match self {
-            Self::Wire(reader) => match reader.tag()? {
-                Some(Tag { number, wire_type }) => Ok(Some((number, Raw::read(reader, wire_type)?))),
-                None => Ok(None),
-            },
-            Self::Sorted(fields) => Ok(fields.pop()),
+            Self::Wire(rest) => checked::varint(rest).map_or(0, |(tag, _)| (tag >> 3) as u32),
+            Self::Sorted(sorted) => sorted.0.last().map_or(0, |(number, _)| *number),
         }
     }
 
-    /// The next field if it has this number: the next element of a list.
+    /// Puts the value of the next field where it is wanted; `false` at the end. (Handed out by return, it would be copied
+    /// on its way, which takes longer than reading it.)
     #[inline]
-    pub(super) fn next_of(&mut self, wanted: u32) -> Result<Option<Raw<'de>>> {
+    pub(super) fn next(&mut self, into: &mut Raw<'de>) -> bool {
         match self {
-            Self::Wire(reader) => {
-                let mut ahead = reader.clone();
-                match ahead.tag()? {
-                    Some(Tag { number, wire_type }) if number == wanted => {
-                        let raw = Raw::read(&mut ahead, wire_type)?;
-                        *reader = ahead;
-                        Ok(Some(raw))
-                    }
-                    _ => Ok(None),
+            Self::Wire(rest) => match checked::field(rest, into) {
+                Some(after) => {
+                    *rest = after;
+                    true
                 }
-            }
-            Self::Sorted(fields) => Ok(fields.pop_if(|(number, _)| *number == wanted).map(|(_, raw)| raw)),
+                None => false,
+            },
+            Self::Sorted(sorted) => match sorted.0.pop() {
+                Some((_, raw)) => {
+                    *into = raw;
+                    true
+                }
+                None => false,
+            },
         }
+    }
+
+    /// The same, if the next field has this number: the next element of a list.
+    #[inline]
+    pub(super) fn next_of(&mut self, wanted: u32, into: &mut Raw<'de>) -> bool {
+        self.peek() == wanted && self.next(into)
+    }
+
+    /// Passes over the next field.
+    pub(super) fn skip(&mut self) {
+        let mut passed = Raw::NOTHING;
+        self.next(&mut passed);
     }
 
     /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
     pub(super) fn count(&self, wanted: u32) -> usize {
         match self {
-            Self::Wire(reader) => {
-                let mut ahead = reader.clone();
-                let mut count = 0;
-                while let Ok(Some(Tag { number, wire_type })) = ahead.tag()
+            Self::Wire(rest) => {
+                let (mut rest, mut count) = (*rest, 0);
+                while let Some((number, after)) = checked::skip(rest)
                     && number == wanted
-                    && ahead.skip(wire_type).is_ok()
                 {
-                    count += 1;
+                    (rest, count) = (after, count + 1);
                 }
                 count
             }
-            Self::Sorted(fields) => fields.iter().rev().take_while(|(number, _)| *number == wanted).count(),
+            Self::Sorted(sorted) => sorted.0.iter().rev().take_while(|(number, _)| *number == wanted).count(),
         }
     }
 }
 
-#[inline]
+/// Reading without saying what is wrong, which is faster. What was looked over with [`skip`](checked::skip) is good.
+mod checked {
+    use super::Raw;
+
+    #[inline]
+    pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+        match bytes {
+            [a, rest @ ..] if *a < 0x80 => Some((u64::from(*a), rest)),
+            [a, b, rest @ ..] if *b < 0x80 => Some((u64::from(*a & 0x7f) | u64::from(*b) << 7, rest)),
+            _ => long_varint(bytes),
+        }
+    }
+
+    fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+        let mut value = 0;
+        for (at, byte) in bytes.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if *byte < 0x80 {
+                return (at < 9 || *byte < 2).then(|| (value, &bytes[at + 1..]));
+            }
+        }
+        None
+    }
+
+    /// Passes over a field, and gives its number and what follows it.
+    #[inline(always)]
+    pub(super) fn skip(bytes: &[u8]) -> Option<(u32, &[u8])> {
+        let (tag, rest) = varint(bytes)?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number))?;
+        let rest = match tag & 7 {
+            2 => {
+                let (len, rest) = varint(rest)?;
+                rest.get(usize::try_from(len).ok()?..)?
+            }
+            0 => varint(rest)?.1,
+            1 => rest.get(8..)?,
+            5 => rest.get(4..)?,
+            _ => return None,
+        };
+        Some((number, rest))
+    }
+
+    /// Reads a field and gives what follows it.
+    #[inline(always)]
+    pub(super) fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+        let (tag, rest) = varint(bytes)?;
+        match tag & 7 {
+            2 => {
+                let (len, rest) = varint(rest)?;
+                let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+                *into = Raw::Bytes(value);
+                Some(rest)
+            }
+            0 => {
+                let (value, rest) = varint(rest)?;
+                *into = Raw::Varint(value);
+                Some(rest)
+            }
+            1 => {
+                let (value, rest) = rest.split_first_chunk()?;
+                *into = Raw::Fixed64(u64::from_le_bytes(*value));
+                Some(rest)
+            }
+            _ => {
+                let (value, rest) = rest.split_first_chunk()?;
+                *into = Raw::Fixed32(u32::from_le_bytes(*value));
+                Some(rest)
+            }
+        }
+    }
+}
+
 fn is_in_order(bytes: &[u8], message: &Message) -> Result<bool> {
-    let mut reader = Reader::new(bytes);
-    let mut last = 0;
-    while let Some(tag) = reader.tag()? {
-        if tag.number <= last && (tag.number < last || is_singular(message, last)) {
+    let (mut rest, mut last) = (bytes, 0);
+    while !rest.is_empty() {
+        let Some((number, after)) = checked::skip(rest) else { return Err(defect(bytes)) };
+        if number <= last && (number < last || is_singular(message, last)) {
             return Ok(false);
         }
-        last = tag.number;
-        reader.skip(tag.wire_type)?;
+        (rest, last) = (after, number);
     }
     Ok(true)
+}
+
+/// What is wrong with a message, said by the reader that says it everywhere else.
+#[cold]
+fn defect(bytes: &[u8]) -> Error {
+    let mut reader = Reader::new(bytes);
+    loop {
+        match reader.tag().and_then(|tag| tag.map(|tag| reader.skip(tag.wire_type)).transpose()) {
+            Ok(Some(())) => {}
+            Ok(None) => return mismatch("the message cannot be read"),
+            Err(error) => return error,
+        }
+    }
 }
 
 fn is_singular(message: &Message, number: u32) -> bool {
     message.field(number).is_some_and(|field| field.ty.cardinality == Cardinality::One)
 }
 
-/// All fields of all parts, sorted by number in reverse, singular ones made one.
+/// All fields of all parts, sorted by number, singular ones made one.
 ///
 /// Takes 32 bytes for each field, and a field has at least two bytes, so sixteen times the message at most.
 #[cold]
-fn sorted<'de>(parts: &[&'de [u8]], message: &Message) -> Result<Vec<(u32, Raw<'de>)>> {
+fn sorted<'de>(parts: &[&'de [u8]], message: &Message) -> Result<Cursor<'de>> {
     let mut fields = Vec::new();
     for part in parts {
         let mut reader = Reader::new(part);
@@ -212,7 +311,7 @@ fn sorted<'de>(parts: &[&'de [u8]], message: &Message) -> Result<Vec<(u32, Raw<'
         merged.push((number, last));
     }
     merged.reverse();
-    Ok(merged)
+    Ok(Cursor::Sorted(Box::new(Sorted(merged))))
 }
 
 #[cold]

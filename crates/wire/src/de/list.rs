@@ -2,68 +2,73 @@
 
 use serde::de::{DeserializeSeed, SeqAccess};
 
-use super::Context;
-use super::cursor::{Cursor, Raw};
-use super::value::{Content, Value};
+use super::cursor::Raw;
+use super::level::{Level, What};
+use super::value::Value;
 use crate::error::{Error, Result};
 use crate::proto::{Reader, WireType};
 use crate::schema::Scalar;
 
 /// The elements of a list.
-pub(super) struct Elements<'a, 'de> {
-    pub(super) context: &'a Context,
-    pub(super) depth: usize,
-    pub(super) cursor: &'a mut Cursor<'de>,
+pub(super) struct Elements<'a, 'c, 'de> {
+    pub(super) level: &'a mut Level<'c, 'de>,
+    pub(super) depth: u32,
     pub(super) number: u32,
     pub(super) scalar: Scalar,
-    /// The first element, read already.
-    pub(super) first: Option<Raw<'de>>,
+    /// What each element is.
+    pub(super) what: What,
+    /// Whether the first element, which is the level's next value, was given out.
+    pub(super) started: bool,
     /// Numbers may be packed: many in one field. Go never does it, others may.
     pub(super) packed: Reader<'de>,
 }
 
-impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
+impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
     type Error = Error;
 
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let Some(raw) = self.next()? else { return Ok(None) };
-        let content = Content::of(self.context, self.scalar, raw);
-        seed.deserialize(Value { context: self.context, depth: self.depth, content }).map(Some)
+        if !self.next()? {
+            return Ok(None);
+        }
+        seed.deserialize(Value(self.level)).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
-        match &self.first {
-            Some(Raw::Bytes(packed)) if let Some(wire_type) = packable(self.scalar) => match wire_type {
-                WireType::Fixed64 => Some(packed.len() / 8),
-                WireType::Fixed32 => Some(packed.len() / 4),
-                _ => Some(packed.iter().filter(|byte| **byte < 0x80).count()),
-            },
-            first => Some(usize::from(first.is_some()) + self.cursor.count(self.number)),
+        if self.started {
+            return Some(self.level.count(self.number));
+        }
+        match (&self.level.raw, packable(self.scalar)) {
+            (Raw::Bytes(packed), Some(WireType::Fixed64)) => Some(packed.len() / 8),
+            (Raw::Bytes(packed), Some(WireType::Fixed32)) => Some(packed.len() / 4),
+            (Raw::Bytes(packed), Some(_)) => Some(packed.iter().filter(|byte| **byte < 0x80).count()),
+            _ => Some(1 + self.level.count(self.number)),
         }
     }
 }
 
-impl<'de> Elements<'_, 'de> {
+impl<'de> Elements<'_, '_, 'de> {
+    /// Makes the next element the level's next value.
     #[inline]
-    fn next(&mut self) -> Result<Option<Raw<'de>>> {
+    fn next(&mut self) -> Result<bool> {
         loop {
             if !self.packed.is_empty() {
                 let wire_type = packable(self.scalar).unwrap_or(WireType::Varint);
-                return Raw::read(&mut self.packed, wire_type).map(Some);
+                self.level.raw = Raw::read(&mut self.packed, wire_type)?;
+                break;
             }
-            let raw = match self.first.take() {
-                Some(first) => first,
-                None => match self.cursor.next_of(self.number)? {
-                    Some(raw) => raw,
-                    None => return Ok(None),
-                },
-            };
-            match raw {
+            if self.started && !self.level.next_of(self.number) {
+                return Ok(false);
+            }
+            self.started = true;
+            match &self.level.raw {
                 Raw::Bytes(packed) if packable(self.scalar).is_some() => self.packed = Reader::new(packed),
-                raw => return Ok(Some(raw)),
+                _ => break,
             }
         }
+        self.level.what = self.what;
+        self.level.value_depth = self.depth;
+        Ok(true)
     }
 }
 

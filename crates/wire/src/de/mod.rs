@@ -42,8 +42,9 @@
 
 mod cursor;
 mod key;
+mod level;
 mod list;
-mod object;
+mod members;
 mod shape;
 mod value;
 
@@ -51,10 +52,11 @@ use serde::de::{Deserialize, Visitor};
 use serde::forward_to_deserialize_any;
 
 use self::cursor::Raw;
-use self::value::{Content, Value};
+use self::level::{Level, What};
+use self::value::Value;
 use crate::error::{Error, Result};
 use crate::limits::{Limit, Limits};
-use crate::schema::{Message, Schema};
+use crate::schema::{Message, Schema, Shape};
 
 /// Reads a message as `T`, which gets no apiVersion and kind and is spared fields that the table does not know.
 ///
@@ -93,8 +95,7 @@ pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
 pub struct Deserializer<'de> {
     bytes: &'de [u8],
     message: &'static Message,
-    type_meta: Option<TypeMeta<'de>>,
-    context: Context,
+    context: Context<'de>,
     object_bytes_max: usize,
 }
 
@@ -111,15 +112,11 @@ pub enum UnknownFields {
 
 /// What holds for the whole object.
 #[derive(Clone, Debug)]
-struct Context {
+struct Context<'de> {
     schema: &'static Schema,
     unknown: UnknownFields,
-    nesting_max: usize,
-}
-
-/// apiVersion and kind, which stand in the envelope and not in the message. Empty ones are not shown.
-#[derive(Clone, Copy, Debug)]
-struct TypeMeta<'de> {
+    nesting_max: u32,
+    /// apiVersion and kind, which stand in the envelope and not in the message. Empty ones are not shown.
     api_version: &'de str,
     kind: &'de str,
 }
@@ -129,16 +126,18 @@ struct TypeMeta<'de> {
 impl<'de> Deserializer<'de> {
     /// Over the bytes of `message`.
     pub fn new(bytes: &'de [u8], message: &'static Message) -> Self {
-        let Limits { nesting_max, object_bytes_max, .. } = Limits::DEFAULT;
-        let context = Context { schema: Schema::builtin(), unknown: UnknownFields::Skip, nesting_max };
-        Self { bytes, message, type_meta: None, context, object_bytes_max }
+        let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::Skip, 0);
+        let context = Context { schema, unknown, nesting_max, api_version: "", kind: "" };
+        Self { bytes, message, context, object_bytes_max: 0 }.limits(Limits::DEFAULT)
     }
 
     /// Shows these as `apiVersion` and `kind`, before everything else; unless the kind has no such members
     /// (`WatchEvent` has none).
     #[must_use]
     pub fn type_meta(mut self, api_version: &'de str, kind: &'de str) -> Self {
-        self.type_meta = self.message.type_meta.then(|| TypeMeta::new(api_version, kind));
+        if self.message.type_meta {
+            (self.context.api_version, self.context.kind) = (api_version, kind);
+        }
         self
     }
 
@@ -152,26 +151,22 @@ impl<'de> Deserializer<'de> {
     /// With other limits than the default ones.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.context.nesting_max = limits.nesting_max;
+        self.context.nesting_max = limits.nesting_max.try_into().unwrap_or(u32::MAX);
         self.object_bytes_max = limits.object_bytes_max;
         self
     }
 
     #[inline]
-    fn value(&self) -> Result<Value<'_, 'de>> {
-        if self.bytes.len() > self.object_bytes_max {
-            return Err(Error::Limit {
-                limit: Limit::ObjectBytes,
-                found: self.bytes.len(),
-                allowed: self.object_bytes_max,
-            });
+    fn level(&self) -> Result<Level<'_, 'de>> {
+        let (found, allowed) = (self.bytes.len(), self.object_bytes_max);
+        if found > allowed {
+            return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
         }
-        let raw = Raw::Bytes(self.bytes);
-        let content = match self.type_meta {
-            Some(type_meta) => Content::Root(self.message, raw, type_meta),
-            None => Content::Message(self.message, raw),
+        let what = match self.message.shape {
+            Shape::Object => What::Root(self.message),
+            _ => What::Message(self.message),
         };
-        Ok(Value { context: &self.context, depth: 0, content })
+        Ok(Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes)))
     }
 }
 
@@ -179,15 +174,15 @@ impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        self.value()?.deserialize_any(visitor)
+        Value(&mut self.level()?).deserialize_any(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        self.value()?.deserialize_option(visitor)
+        Value(&mut self.level()?).deserialize_option(visitor)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
-        self.value()?.deserialize_newtype_struct(name, visitor)
+        Value(&mut self.level()?).deserialize_newtype_struct(name, visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -196,7 +191,7 @@ impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        self.value()?.deserialize_enum(name, variants, visitor)
+        Value(&mut self.level()?).deserialize_enum(name, variants, visitor)
     }
 
     forward_to_deserialize_any! {
@@ -207,31 +202,9 @@ impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
 
 // === impl Context ===
 
-impl Context {
-    /// One level deeper.
-    #[inline]
-    fn enter(&self, depth: usize) -> Result<usize> {
-        if depth >= self.nesting_max {
-            return Err(Error::Limit { limit: Limit::Nesting, found: depth + 1, allowed: self.nesting_max });
-        }
-        Ok(depth + 1)
-    }
-}
-
-// === impl TypeMeta ===
-
-impl<'de> TypeMeta<'de> {
-    fn new(api_version: &'de str, kind: &'de str) -> Self {
-        Self { api_version, kind }
-    }
-
-    /// The next member: name and value.
-    fn next(&mut self) -> Option<(&'static str, &'de str)> {
-        for (name, text) in [("apiVersion", &mut self.api_version), ("kind", &mut self.kind)] {
-            if !text.is_empty() {
-                return Some((name, std::mem::take(text)));
-            }
-        }
-        None
+impl<'de> Context<'de> {
+    /// For an object within the object.
+    fn within(&self, api_version: &'de str, kind: &'de str) -> Self {
+        Self { api_version, kind, ..self.clone() }
     }
 }

@@ -3,8 +3,8 @@
 //! [`resolve`] says what such a message is, without regard to who asks; the visitor is served elsewhere, so that this
 //! is compiled once.
 
+use super::Context;
 use super::cursor::{Cursor, Raw};
-use super::{Context, TypeMeta};
 use crate::error::{Error, Result};
 use crate::forms::duration::{self, DurationText};
 use crate::forms::time::{Instant, Precision, TimeText};
@@ -21,8 +21,17 @@ pub(super) enum Special<'de> {
     Duration(DurationText),
     Json(&'de [u8]),
     Message(&'static Message, Raw<'de>),
-    Root(&'static Message, Raw<'de>, TypeMeta<'de>),
-    List { cursor: Cursor<'de>, number: u32, scalar: Scalar, first: Option<Raw<'de>> },
+    Root {
+        message: &'static Message,
+        raw: Raw<'de>,
+        api_version: &'de str,
+        kind: &'de str,
+    },
+    /// A list that this field of the message holds.
+    List {
+        number: u32,
+        scalar: Scalar,
+    },
 }
 
 /// What the first bytes of an object in protobuf are, where it stands for itself.
@@ -30,7 +39,7 @@ const ENVELOPE: &[u8] = b"k8s\0";
 
 /// What a message with a shape of its own is.
 pub(super) fn resolve<'de>(
-    context: &Context,
+    context: &Context<'_>,
     message: &'static Message,
     raw: &Raw<'de>,
 ) -> Result<Special<'de>> {
@@ -53,10 +62,7 @@ pub(super) fn resolve<'de>(
             Some(object) if object.starts_with(ENVELOPE) => envelope(context, &object[ENVELOPE.len()..]),
             Some(json) => Ok(Special::Json(json)),
         },
-        Shape::StringList => {
-            let cursor = Cursor::open(raw, message)?;
-            Ok(Special::List { cursor, number: 1, scalar: Scalar::String, first: None })
-        }
+        Shape::StringList => Ok(Special::List { number: 1, scalar: Scalar::String }),
         Shape::SchemaOrBool => match alternative(context, message, raw, None, 2)? {
             Special::Null => Ok(Special::Bool(last_varint(raw, 1)? != 0)),
             schema => Ok(schema),
@@ -91,14 +97,19 @@ pub(super) fn is_empty_list(raw: &Raw<'_>) -> bool {
 }
 
 /// Whether the message is the zero value of its Go type, as `omitzero` asks.
-pub(super) fn is_zero(context: &Context, message: &'static Message, raw: &Raw<'_>) -> Result<bool> {
+pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: &Raw<'_>) -> Result<bool> {
     match message.shape {
         Shape::Time | Shape::MicroTime => return Ok(is_null(message, raw)),
         Shape::Quantity => return Ok(matches!(last_bytes(raw, 1)?, None | Some(b"0"))),
         _ => {}
     }
     let mut cursor = Cursor::open(raw, message)?;
-    while let Some((number, raw)) = cursor.next()? {
+    let mut raw = Raw::NOTHING;
+    loop {
+        let number = cursor.peek();
+        if !cursor.next(&mut raw) {
+            break;
+        }
         let Some(field) = message.field(number) else { continue };
         let zero = !field.pointer
             && match field.ty.message(context.schema) {
@@ -149,7 +160,7 @@ fn instant(raw: &Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
 
 /// A message that holds either a list or another message, or nothing.
 fn alternative<'de>(
-    context: &Context,
+    context: &Context<'_>,
     message: &'static Message,
     raw: &Raw<'de>,
     list: Option<u32>,
@@ -157,22 +168,27 @@ fn alternative<'de>(
 ) -> Result<Special<'de>> {
     let mut cursor = Cursor::open(raw, message)?;
     let mut found = Special::Null;
-    while let Some((number, raw)) = cursor.next()? {
+    let mut raw = Raw::NOTHING;
+    loop {
+        let number = cursor.peek();
+        if !cursor.next(&mut raw) {
+            break;
+        }
         let Some(field) = message.field(number) else { continue };
         if Some(number) == list {
-            return Ok(Special::List { cursor, number, scalar: field.ty.scalar, first: Some(raw) });
+            return Ok(Special::List { number, scalar: field.ty.scalar });
         }
         if number == single
             && let Some(message) = field.ty.message(context.schema)
         {
-            found = Special::Message(message, raw);
+            found = Special::Message(message, std::mem::replace(&mut raw, Raw::NOTHING));
         }
     }
     Ok(found)
 }
 
 /// An object in protobuf inside of another: `Unknown{typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2}`.
-fn envelope<'de>(context: &Context, unknown: &'de [u8]) -> Result<Special<'de>> {
+fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'de>> {
     let unknown = Raw::Bytes(unknown);
     let type_meta = Raw::Bytes(last_bytes(&unknown, 1)?.unwrap_or_default());
     let api_version = utf8(last_bytes(&type_meta, 1)?.unwrap_or_default())?;
@@ -181,7 +197,7 @@ fn envelope<'de>(context: &Context, unknown: &'de [u8]) -> Result<Special<'de>> 
         return Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
     };
     let raw = Raw::Bytes(last_bytes(&unknown, 2)?.unwrap_or_default());
-    Ok(Special::Root(message, raw, TypeMeta::new(api_version, kind)))
+    Ok(Special::Root { message, raw, api_version, kind })
 }
 
 /// The last field with this number, if there is one.

@@ -10,80 +10,61 @@ use serde::de::{Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::cursor::{Cursor, Raw};
+use super::level::{Level, TypeMeta, What, enter};
 use super::list::Elements;
-use super::object::{Entries, Fields, Members};
+use super::members::{Entries, Members};
 use super::shape::{self, Special};
-use super::{Context, TypeMeta};
 use crate::error::{Error, Result};
 use crate::proto::Reader;
 use crate::schema::{Message, Scalar, Shape};
 
-/// One value and where it stands.
-pub(super) struct Value<'a, 'de> {
-    pub(super) context: &'a Context,
-    /// How many objects and lists it stands in.
-    pub(super) depth: usize,
-    pub(super) content: Content<'a, 'de>,
-}
-
-/// What a value is made of.
-pub(super) enum Content<'a, 'de> {
-    Null,
-    Text(&'de str),
-    Scalar(Scalar, Raw<'de>),
-    Message(&'static Message, Raw<'de>),
-    /// A message that is an object of its own, with the type that its envelope named.
-    Root(&'static Message, Raw<'de>, TypeMeta<'de>),
-    List {
-        cursor: &'a mut Cursor<'de>,
-        number: u32,
-        scalar: Scalar,
-        first: Option<Raw<'de>>,
-    },
-    Map {
-        cursor: &'a mut Cursor<'de>,
-        number: u32,
-        scalar: Scalar,
-        first: Raw<'de>,
-    },
-}
+/// The next value of a level.
+pub(super) struct Value<'a, 'c, 'de>(pub(super) &'a mut Level<'c, 'de>);
 
 /// The name by which serde_json asks for JSON text as it is.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-// === impl Content ===
+// === impl Value ===
 
-impl<'de> Content<'_, 'de> {
-    /// A single value of a type.
-    #[inline]
-    pub(super) fn of(context: &Context, scalar: Scalar, raw: Raw<'de>) -> Self {
-        match scalar {
-            Scalar::Message(at) => Self::Message(context.schema.message_at(at), raw),
-            scalar => Self::Scalar(scalar, raw),
-        }
-    }
-
+impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     #[inline]
     fn is_null(&self) -> bool {
-        match self {
-            Self::Null => true,
-            Self::Message(message, raw) => message.shape != Shape::Object && shape::is_null(message, raw),
+        match self.0.what {
+            What::Null => true,
+            What::Message(message) => message.shape != Shape::Object && shape::is_null(message, &self.0.raw),
             _ => false,
         }
     }
-}
 
-// === impl Value ===
-
-impl<'de> Value<'_, 'de> {
-    fn special<V: Visitor<'de>>(
+    #[inline(always)]
+    fn fields<V: Visitor<'de>>(
         self,
         message: &'static Message,
-        raw: &Raw<'de>,
+        type_meta: TypeMeta,
         visitor: V,
     ) -> Result<V::Value> {
-        let Self { context, depth, .. } = self;
-        match shape::resolve(context, message, raw)? {
+        let level = self.0;
+        let depth = enter(level.context, level.value_depth)?;
+        let cursor = Cursor::open(&level.raw, message)?;
+        visitor.visit_map(Members::Fields(Level::open(level.context, depth, message, cursor, type_meta)))
+    }
+
+    fn entries(self, number: u32, scalar: Scalar) -> Result<Members<'a, 'c, 'de>> {
+        let depth = enter(self.0.context, self.0.value_depth)?;
+        Ok(Members::Entries(Entries { level: self.0, depth, number, scalar, started: false }))
+    }
+
+    fn elements(self, number: u32, scalar: Scalar) -> Result<Elements<'a, 'c, 'de>> {
+        let depth = enter(self.0.context, self.0.value_depth)?;
+        let what = What::single(self.0.context, scalar);
+        let (started, packed) = (false, Reader::new(&[]));
+        Ok(Elements { level: self.0, depth, number, scalar, what, started, packed })
+    }
+
+    fn special<V: Visitor<'de>>(self, message: &'static Message, visitor: V) -> Result<V::Value> {
+        let level = self.0;
+        let context = level.context;
+        match shape::resolve(context, message, &level.raw)? {
             Special::Null => visitor.visit_unit(),
             Special::Bool(value) => visitor.visit_bool(value),
             Special::Int(value) => visitor.visit_i64(value),
@@ -92,76 +73,101 @@ impl<'de> Value<'_, 'de> {
             Special::Duration(text) => visitor.visit_str(text.as_str()),
             Special::Json(json) => embedded(json, |deserializer| deserializer.deserialize_any(visitor)),
             Special::Message(message, raw) => {
-                Value { context, depth, content: Content::Message(message, raw) }.deserialize_any(visitor)
+                level.what = What::Message(message);
+                level.raw = raw;
+                Value(level).deserialize_any(visitor)
             }
-            Special::Root(message, raw, type_meta) => {
-                Value { context, depth, content: Content::Root(message, raw, type_meta) }
-                    .deserialize_any(visitor)
+            Special::Root { message, raw, api_version, kind } => {
+                let context = context.within(api_version, kind);
+                let mut inner = Level::of(&context, message, What::Root(message), raw);
+                inner.value_depth = level.value_depth;
+                Value(&mut inner).deserialize_any(visitor)
             }
-            Special::List { mut cursor, number, scalar, first } => {
-                let content = Content::List { cursor: &mut cursor, number, scalar, first };
-                Value { context, depth, content }.deserialize_any(visitor)
+            Special::List { number, scalar } => {
+                let cursor = Cursor::open(&level.raw, message)?;
+                let mut inner = Level::open(context, level.value_depth, message, cursor, TypeMeta::Done);
+                inner.seek(number);
+                let mut elements = Value(&mut inner).elements(number, scalar)?;
+                elements.started = true;
+                visitor.visit_seq(elements)
             }
         }
     }
 }
 
-impl<'de> Deserializer<'de> for Value<'_, 'de> {
+impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
     type Error = Error;
 
-    #[inline]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let Self { context, depth, content } = self;
-        match content {
-            Content::Scalar(scalar, raw) => visit_scalar(scalar, &raw, visitor),
-            Content::Message(message, raw) if message.shape == Shape::Object => {
-                let depth = context.enter(depth)?;
-                visitor.visit_map(Members::Fields(Fields::open(context, depth, message, &raw, None)?))
+        match self.0.what {
+            What::Scalar(scalar) => visit_scalar(scalar, &self.0.raw, visitor),
+            What::Message(message) if message.shape == Shape::Object => {
+                self.fields(message, TypeMeta::Done, visitor)
             }
-            Content::Message(message, raw) => {
-                Value { context, depth, content: Content::Null }.special(message, &raw, visitor)
+            What::Message(message) => self.special(message, visitor),
+            What::List(number, scalar) => visitor.visit_seq(self.elements(number, scalar)?),
+            What::Map(number, scalar) => visitor.visit_map(self.entries(number, scalar)?),
+            What::Root(message) => self.fields(message, TypeMeta::ApiVersion, visitor),
+            What::Null => visitor.visit_unit(),
+        }
+    }
+
+    // Hints are used for speed alone: the likely case is compiled where it is asked for, the others elsewhere.
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        match self.0.what {
+            What::Message(message) if message.shape == Shape::Object => {
+                self.fields(message, TypeMeta::Done, visitor)
             }
-            Content::Root(message, raw, type_meta) => {
-                let depth = context.enter(depth)?;
-                visitor.visit_map(Members::Fields(Fields::open(
-                    context,
-                    depth,
-                    message,
-                    &raw,
-                    Some(type_meta),
-                )?))
-            }
-            Content::List { cursor, number, scalar, first } => {
-                let (depth, packed) = (context.enter(depth)?, Reader::new(&[]));
-                visitor.visit_seq(Elements { context, depth, cursor, number, scalar, first, packed })
-            }
-            Content::Map { cursor, number, scalar, first } => {
-                let (depth, first, value) = (context.enter(depth)?, Some(first), None);
-                visitor.visit_map(Members::Entries(Entries {
-                    context,
-                    depth,
-                    cursor,
-                    number,
-                    scalar,
-                    first,
-                    value,
-                }))
-            }
-            Content::Text(text) => visitor.visit_borrowed_str(text),
-            Content::Null => visitor.visit_unit(),
+            _ => self.deserialize_any(visitor),
         }
     }
 
     #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::Map(number, scalar) => visitor.visit_map(self.entries(number, scalar)?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::List(number, scalar) => visitor.visit_seq(self.elements(number, scalar)?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::Scalar(Scalar::String) => visitor.visit_borrowed_str(self.0.raw.str()?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_str(visitor)
+    }
+
+    #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        if self.content.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
         if name == RAW_VALUE
-            && let Content::Message(message, raw) = &self.content
-            && let Special::Json(json) = shape::resolve(self.context, message, raw)?
+            && let What::Message(message) = self.0.what
+            && let Special::Json(json) = shape::resolve(self.0.context, message, &self.0.raw)?
         {
             return embedded(json, |deserializer| deserializer.deserialize_newtype_struct(name, visitor));
         }
@@ -174,18 +180,18 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        let Self { context, depth, content } = self;
-        match content {
-            Content::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
-            Content::Scalar(Scalar::String, raw) => {
-                visitor.visit_enum(BorrowedStrDeserializer::<Error>::new(raw.str()?))
+        match self.0.what {
+            What::Scalar(Scalar::String) => {
+                visitor.visit_enum(BorrowedStrDeserializer::<Error>::new(self.0.raw.str()?))
             }
-            Content::Message(message, raw) if message.shape == Shape::Object => {
-                let depth = context.enter(depth)?;
-                let fields = Fields::open(context, depth, message, &raw, None)?;
+            What::Message(message) if message.shape == Shape::Object => {
+                let level = self.0;
+                let depth = enter(level.context, level.value_depth)?;
+                let cursor = Cursor::open(&level.raw, message)?;
+                let fields = Level::open(level.context, depth, message, cursor, TypeMeta::Done);
                 visitor.visit_enum(MapAccessDeserializer::new(Members::Fields(fields)))
             }
-            Content::Message(message, raw) => match shape::resolve(context, message, &raw)? {
+            What::Message(message) => match shape::resolve(self.0.context, message, &self.0.raw)? {
                 Special::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
                 Special::Json(json) => {
                     embedded(json, |deserializer| deserializer.deserialize_enum(name, variants, visitor))
@@ -197,8 +203,8 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match &self.content {
-            Content::Scalar(Scalar::Bytes, raw) => visitor.visit_borrowed_bytes(raw.bytes()?),
+        match self.0.what {
+            What::Scalar(Scalar::Bytes) => visitor.visit_borrowed_bytes(self.0.raw.bytes()?),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -212,8 +218,7 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string unit unit_struct seq tuple tuple_struct map
-        struct identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char unit unit_struct tuple tuple_struct identifier
     }
 }
 

@@ -38,6 +38,13 @@ impl<const N: usize> Text<N> {
         }
     }
 
+    /// Appends a number below 100 with two digits.
+    #[inline]
+    fn push_two(&mut self, value: u64) {
+        self.push(b'0' + (value / 10 % 10) as u8);
+        self.push(b'0' + (value % 10) as u8);
+    }
+
     /// Appends a number, padded with zeros to `width` digits.
     fn push_padded(&mut self, mut value: u64, width: usize) {
         let mut digits = [b'0'; 20];

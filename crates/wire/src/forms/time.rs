@@ -52,17 +52,14 @@ impl Instant {
         let (year, month, day) = civil(self.seconds.div_euclid(DAY));
         let second = self.seconds.rem_euclid(DAY) as u64;
         let mut text = Text::new();
-        for (value, width, mark) in [
-            (year, 4, b'-'),
-            (month, 2, b'-'),
-            (day, 2, b'T'),
-            (second / 3600, 2, b':'),
-            (second / 60 % 60, 2, b':'),
-        ] {
-            text.push_padded(value, width);
+        text.push_two(year / 100);
+        text.push_two(year % 100);
+        for (mark, value) in
+            [(b'-', month), (b'-', day), (b'T', second / 3600), (b':', second / 60 % 60), (b':', second % 60)]
+        {
             text.push(mark);
+            text.push_two(value);
         }
-        text.push_padded(second % 60, 2);
         if precision == Precision::Micros {
             text.push(b'.');
             text.push_padded(u64::from(self.nanos / 1_000), 6);

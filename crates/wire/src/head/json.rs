@@ -144,3 +144,186 @@ fn moved(error: Error, offset: usize) -> Error {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::json::tests::{any_bytes, captures, mutated};
+    use crate::{Encoding, Head, TypeMeta};
+
+    /// Reads a head and hands it over.
+    fn with_head<T>(text: &str, read: impl FnOnce(Head<'_>) -> T) -> Result<T> {
+        let spans = spans(text.as_bytes(), &Limits::DEFAULT)?;
+        let type_meta = TypeMeta::new("v1", "Thing");
+        Ok(read(Head {
+            bytes: text.as_bytes(),
+            encoding: Encoding::Json,
+            type_meta: &type_meta,
+            spans: &spans,
+        }))
+    }
+
+    #[test]
+    fn every_part_is_found() {
+        let text = r#" { "spec" : {"metadata":{"name":"no"}}, "metadata" : { "name" : "web", "namespace":"shop",
+            "uid":"u-1", "resourceVersion" : "7", "generation": 3, "deletionTimestamp":"2026-11-15T08:39:17Z",
+            "labels": { "app":"w\u0065b" , "tier" : "" }, "annotations":{"a":"b","k8s.io/initial-events-end":"true"},
+            "ownerReferences": [ {"kind":"ReplicaSet","name":"rs","uid":"u-2","apiVersion":"apps/v1","controller":true} ]
+            }, "status":nonsense"#;
+        with_head(text, |head| {
+            assert_eq!((head.name(), head.namespace(), head.uid()), ("web", "shop", "u-1"));
+            assert_eq!((head.resource_version(), head.generation()), ("7", 3));
+            assert!(head.is_deleting() && head.is_initial_events_end());
+            let labels: Vec<_> = head.labels().map(|(key, value)| format!("{key}={value}")).collect();
+            assert_eq!(labels, ["app=web", "tier="]);
+            assert_eq!(head.labels().get("app").as_deref(), Some("web"));
+            let owner = head.owners().controller().unwrap();
+            assert_eq!(
+                (&*owner.kind, &*owner.name, &*owner.uid, &*owner.api_version),
+                ("ReplicaSet", "rs", "u-2", "apps/v1")
+            );
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_is_absent_or_null_is_empty() {
+        for text in [
+            "{}",
+            r#"{"metadata":null}"#,
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"name":null,"namespace":null,"uid":null,"resourceVersion":null,"generation":null,
+                "deletionTimestamp":null,"labels":null,"annotations":null,"ownerReferences":null}}"#,
+            r#"{"metadata":{"name":"","labels":{},"annotations":{},"ownerReferences":[]}}"#,
+            r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"false"}}}"#,
+        ] {
+            with_head(text, |head| {
+                assert_eq!(
+                    (head.name(), head.namespace(), head.uid(), head.resource_version()),
+                    ("", "", "", "")
+                );
+                assert_eq!(
+                    (head.generation(), head.is_deleting(), head.is_initial_events_end()),
+                    (0, false, false)
+                );
+                assert_eq!((head.labels().count(), head.owners().count()), (0, 0));
+            })
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn the_last_of_two_counts() {
+        let text = r#"{"metadata":{"name":"a","deletionTimestamp":"t","labels":{"a":"b"},
+            "deletionTimestamp":null,"labels":null,"name":"b","name":"c"}}"#;
+        with_head(text, |head| {
+            assert_eq!((head.name(), head.is_deleting(), head.labels().count()), ("c", false, 0));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_read_later_is_an_error_now() {
+        for (metadata, why) in [
+            (r#"[]"#, "metadata must be an object"),
+            (r#"{"name":5}"#, "metadata.name must be a string"),
+            (r#"{"name":"a\u0062"}"#, "metadata.name must be a string without escapes"),
+            (r#"{"namespace":{}}"#, "metadata.namespace must be"),
+            (r#"{"uid":true}"#, "metadata.uid must be"),
+            (r#"{"resourceVersion":7}"#, "metadata.resourceVersion must be"),
+            (r#"{"generation":1.5}"#, "metadata.generation must be a whole number"),
+            (r#"{"generation":"1"}"#, "metadata.generation must be a whole number"),
+            (r#"{"generation":12345678901234567890}"#, "metadata.generation must be a whole number"),
+            (r#"{"labels":[]}"#, "metadata.labels must be an object"),
+            (r#"{"labels":{"a":1}}"#, "a label's value must be a string"),
+            (r#"{"labels":{"a":null}}"#, "a label's value must be a string"),
+            (r#"{"labels":{"a":"\x"}}"#, "a label's value must be a string"),
+            (r#"{"labels":{"\x":"a"}}"#, "an unknown escape"),
+            (r#"{"labels":{"a":"b",}}"#, "a quoted name was expected"),
+            (r#"{"annotations":"a"}"#, "metadata.annotations must be an object"),
+            (r#"{"ownerReferences":{}}"#, "metadata.ownerReferences must be an array"),
+            (r#"{"ownerReferences":[1]}"#, "an owner reference must be an object"),
+            (r#"{"ownerReferences":[{"name":"\x"}]}"#, "an unknown escape"),
+            (r#"{"ownerReferences":[{},]}"#, "a value was expected"),
+        ] {
+            let text = format!(r#"{{"metadata":{metadata}}}"#);
+            let error = with_head(&text, |_| ()).unwrap_err().to_string();
+            assert!(error.contains(why), "{metadata}: {error}");
+        }
+        let not_utf8 = b"{\"metadata\":{\"name\":\"\xff\"}}";
+        let error = spans(not_utf8, &Limits::DEFAULT).unwrap_err().to_string();
+        assert!(error.contains("metadata.name must be a string"), "{error}");
+    }
+
+    #[test]
+    fn more_labels_than_allowed_are_an_error() {
+        let text = br#"{"metadata":{"labels":{"a":"","b":"","c":""}}}"#;
+        assert!(spans(text, &Limits::DEFAULT.labels_max(3)).is_ok());
+        let (limit, found, allowed) = (Limit::Labels, 3, 2);
+        let expected = Error::Limit { limit, found, allowed };
+        assert_eq!(spans(text, &Limits::DEFAULT.labels_max(2)), Err(expected));
+    }
+
+    #[test]
+    fn captured_objects_have_the_heads_that_serde_json_sees() {
+        let mut objects: Vec<serde_json::Value> = Vec::new();
+        for (_, body) in captures(true) {
+            let events = serde_json::Deserializer::from_slice(&body).into_iter::<serde_json::Value>();
+            objects.extend(events.map(|event| event.unwrap()["object"].clone()));
+        }
+        for (_, body) in captures(false) {
+            objects.push(serde_json::from_slice(&body).unwrap());
+        }
+        let (mut labelled, mut deleting, mut ends) = (0, 0, 0);
+        for object in objects {
+            with_head(&object.to_string(), |head| {
+                let meta = &object["metadata"];
+                let text = |name: &str| meta[name].as_str().unwrap_or_default();
+                assert_eq!(head.name(), text("name"));
+                assert_eq!(head.namespace(), text("namespace"));
+                assert_eq!(head.uid(), text("uid"));
+                assert_eq!(head.resource_version(), text("resourceVersion"));
+                assert_eq!(head.generation(), meta["generation"].as_i64().unwrap_or_default());
+                assert_eq!(head.is_deleting(), !meta["deletionTimestamp"].is_null());
+                let labels: serde_json::Map<_, _> =
+                    head.labels().map(|(key, value)| (key.into_owned(), json!(value))).collect();
+                assert_eq!(labels, meta["labels"].as_object().cloned().unwrap_or_default());
+                let end = &meta["annotations"]["k8s.io/initial-events-end"];
+                assert_eq!(head.is_initial_events_end(), end == "true");
+                labelled += usize::from(!labels.is_empty());
+                deleting += usize::from(head.is_deleting());
+                ends += usize::from(head.is_initial_events_end());
+            })
+            .unwrap();
+        }
+        assert!(
+            labelled > 0 && deleting > 0 && ends > 0,
+            "the captures show each: {labelled} {deleting} {ends}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_a_head_that_can_be_read_or_an_error(
+            metadata in prop_oneof![mutated(), any_bytes()],
+            name in proptest::sample::select(vec!["metadata", "labels", "ownerReferences", "annotations", "name"]),
+        ) {
+            let mut text = b"{\"metadata\":{\"".to_vec();
+            text.extend_from_slice(name.as_bytes());
+            text.extend_from_slice(b"\":");
+            text.extend_from_slice(&metadata);
+            text.extend_from_slice(b"}}");
+            if let Ok(spans) = spans(&text, &Limits::DEFAULT) {
+                let type_meta = TypeMeta::new("v1", "Thing");
+                let head = Head { bytes: &text, encoding: Encoding::Json, type_meta: &type_meta, spans: &spans };
+                let labels = spans.labels.of(&text);
+                prop_assert_eq!(head.labels().count(), Members::new(labels).count());
+                prop_assert_eq!(head.owners().count(), Elements::new(spans.owners.of(&text)).count());
+                prop_assert!(std::str::from_utf8(spans.name.of(&text)).is_ok());
+            }
+        }
+    }
+}

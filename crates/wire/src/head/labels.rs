@@ -29,7 +29,8 @@ impl<'a> Labels<'a> {
 
     /// The value of one label.
     pub fn get(&self, key: &str) -> Option<Cow<'a, str>> {
-        self.clone().find(|(k, _)| k == key).map(|(_, value)| value)
+        // Of a repeated key the last counts, as everywhere.
+        self.clone().filter(|(k, _)| k == key).last().map(|(_, value)| value)
     }
 }
 

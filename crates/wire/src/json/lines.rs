@@ -2,7 +2,7 @@
 //!
 //! A server writes one event a line, and a line's end is found faster than a value's: so a line is tried first. What is no
 //! whole value goes on in the next line (somebody printed it prettily), or in the next chunk, and its end is looked for
-//! with a [`Finder`](super::Finder). Every byte is looked at a fixed number of times, however it is broken up.
+//! with a [`Finder`](super::finder::Finder). Every byte is looked at a fixed number of times, however it is broken up.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -30,6 +30,9 @@ pub(crate) struct Lines {
     pieces: Pieces,
     place: Place,
     event_bytes_max: usize,
+    /// The line's end as it was last looked for: its offset in the body (or the chunk's end), and whether it is one.
+    /// Many values in one line must not make that line be searched over and over.
+    line_end: (usize, bool),
     /// The error that ended the watch.
     lost: Option<Error>,
 }
@@ -58,7 +61,13 @@ pub(crate) struct EventText<'a> {
 impl Lines {
     pub(crate) fn new(limits: &Limits) -> Self {
         let event_bytes_max = limits.object_bytes_max.saturating_add(FRAME_BYTES_MAX);
-        Self { pieces: Pieces::default(), place: Place::Between, event_bytes_max, lost: None }
+        Self {
+            pieces: Pieces::default(),
+            place: Place::Between,
+            event_bytes_max,
+            line_end: (0, false),
+            lost: None,
+        }
     }
 
     /// Adds a chunk of the body. Take all events that are there before adding the next.
@@ -108,50 +117,71 @@ impl Lines {
                     Some(piece) => return parts(self.pieces.text(piece)).map(|parts| Some((piece, parts))),
                 },
                 Place::PassLine => {
-                    let rest = self.pieces.rest();
-                    let (end, len) = (memchr(b'\n', rest), rest.len());
-                    self.pieces.advance(end.map_or(len, |newline| newline + 1));
-                    if end.is_none() {
+                    let (len, is_line) = self.line_end();
+                    self.pieces.advance(len + usize::from(is_line));
+                    if is_line {
+                        self.place = Place::Between;
+                    } else if self.pieces.rest().is_empty() {
                         return Ok(None);
                     }
-                    self.place = Place::Between;
                 }
             }
         }
         Ok(None)
     }
 
+    /// The length of the rest of the line or chunk, and whether it is the line's.
+    fn line_end(&mut self) -> (usize, bool) {
+        let position = self.pieces.position();
+        let (end, is_line) = self.line_end;
+        if position > end || (position == end && !is_line) {
+            let rest = self.pieces.rest();
+            self.line_end = match memchr(b'\n', rest) {
+                Some(len) => (position + len, true),
+                None => (position + rest.len(), false),
+            };
+        }
+        (self.line_end.0 - position, self.line_end.1)
+    }
+
     /// The event that is exactly the next line, if there is such a one.
     fn line(&mut self) -> Option<(Piece, Parts)> {
-        let rest = self.pieces.rest();
-        let len = memchr(b'\n', rest).filter(|&len| len <= self.event_bytes_max)?;
-        let parts = parts(&rest[..len]).ok()?;
+        let (len, is_line) = self.line_end();
+        if !is_line || len > self.event_bytes_max {
+            return None;
+        }
+        let parts = parts(&self.pieces.rest()[..len]).ok()?;
         Some((self.pieces.take(len), parts))
     }
 
-    /// Follows an event to the end of the line or chunk. Gives it if it ends there.
+    /// Follows an event to the end of the line or chunk, or over the end of the line. Gives it if it ends there.
     fn event(&mut self, spans_lines: bool) -> Result<Option<Piece>> {
-        let rest = self.pieces.rest();
-        let newline = memchr(b'\n', rest);
-        let len = newline.map_or(rest.len(), |newline| newline + 1);
-        let outcome = self.pieces.value_within(len, self.event_bytes_max);
-        let in_string = newline.is_some() && self.pieces.is_in_string();
-        if in_string || !matches!(outcome, Ok(_) | Err(Error::Limit { .. })) {
-            return Err(self.unsound(outcome.err(), spans_lines, in_string));
-        }
-        self.place = match self.pieces.is_begun() {
-            true => Place::Event { spans_lines: spans_lines || newline.is_some() },
-            false => Place::Between,
+        let (len, spans_lines) = match self.line_end() {
+            (0, true) if self.pieces.is_in_string() => {
+                let why = "a line ends within a string";
+                return Err(self.unsound(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
+            }
+            (0, true) => (1, true),
+            (len, _) => (len, spans_lines),
         };
-        outcome
+        let outcome = self.pieces.value_within(len, self.event_bytes_max);
+        match outcome {
+            Ok(_) | Err(Error::Limit { .. }) => {
+                self.place = match self.pieces.is_begun() {
+                    true => Place::Event { spans_lines },
+                    false => Place::Between,
+                };
+                outcome
+            }
+            Err(error) => Err(self.unsound(error, spans_lines)),
+        }
     }
 
-    /// Lets go of an event that is not sound, and of the rest of its line; beyond that line it is not known what is what.
-    fn unsound(&mut self, error: Option<Error>, spans_lines: bool, at_line_end: bool) -> Error {
-        let why = "a line ends within a string";
-        let error = error.unwrap_or(Error::malformed(WHAT, self.pieces.position(), why));
+    /// Lets go of an event that is not sound, and of the rest of its line. Had it other lines before, then it is not known
+    /// what the next one is.
+    fn unsound(&mut self, error: Error, spans_lines: bool) -> Error {
         self.pieces.forget();
-        self.place = if at_line_end { Place::Between } else { Place::PassLine };
+        self.place = Place::PassLine;
         if !spans_lines {
             return error;
         }
@@ -183,211 +213,5 @@ fn parts(text: &[u8]) -> Result<Parts> {
         (Some((event_type, Ok(Kind::String))), Some((object, Ok(_)))) => Ok(Parts { event_type, object }),
         (Some((_, Ok(Kind::String))), _) => Err(Error::malformed(WHAT, 0, "the event has no object")),
         _ => Err(Error::malformed(WHAT, 0, "the event has no type")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::json::testing::{any_bytes, any_json, captures, mutated, split, write_spaced};
-
-    type Outcome = (Vec<Result<(String, Vec<u8>)>>, Result<()>);
-
-    fn read(chunks: Vec<Bytes>, limits: &Limits) -> Outcome {
-        let mut lines = Lines::new(limits);
-        let mut events = Vec::new();
-        for chunk in chunks {
-            lines.push(chunk);
-            while let Some(event) = lines.next() {
-                events.push(event.map(|event| (event.event_type.into_owned(), event.object.to_vec())));
-            }
-        }
-        (events, lines.finish())
-    }
-
-    fn read_whole(text: &[u8]) -> Outcome {
-        read(split(text, &[]), &Limits::DEFAULT)
-    }
-
-    /// Events as `TYPE object`, errors as `!why` (`!!` for fatal ones).
-    fn shown(text: &str) -> Vec<String> {
-        let (events, end) = read_whole(text.as_bytes());
-        let mut shown: Vec<_> = events
-            .into_iter()
-            .map(|event| match event {
-                Ok((event_type, object)) => format!("{event_type} {}", String::from_utf8(object).unwrap()),
-                Err(error) => format!("!{}{error}", if error.is_fatal() { "!" } else { "" }),
-            })
-            .collect();
-        if let Err(error) = end {
-            shown.push(format!("end: {error}"));
-        }
-        shown
-    }
-
-    #[test]
-    fn one_event_a_line_in_any_order_of_members() {
-        let text = "{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n\n\
-                    {\"object\":{\"b\":\"\\n\"} , \"more\":[{}], \"type\":\"MODIFIED\"} \r\n\
-                    {\"type\":\"X\\u0041\",\"object\":null}\n";
-        assert_eq!(shown(text), [r#"ADDED {"a":1}"#, r#"MODIFIED {"b":"\n"}"#, "XA null"]);
-    }
-
-    #[test]
-    fn an_event_printed_over_several_lines_is_one_event() {
-        let text = "{\n  \"type\": \"ADDED\",\n  \"object\": {\n    \"a\": [\n 1\n]\n  }\n}\n\
-                    {\"type\":\"DELETED\",\"object\":{}}\n\
-                    {\"type\":\"ADDED\",\"object\":{\"a\":{}}\n}\n";
-        assert_eq!(shown(text), ["ADDED {\n    \"a\": [\n 1\n]\n  }", "DELETED {}", r#"ADDED {"a":{}}"#]);
-    }
-
-    #[test]
-    fn an_event_needs_no_line_end() {
-        assert_eq!(
-            shown(r#"{"type":"ADDED","object":1}{"type":"ADDED","object":2} {"type":"ADDED","object":3}"#),
-            ["ADDED 1", "ADDED 2", "ADDED 3"]
-        );
-    }
-
-    #[test]
-    fn a_line_that_is_no_event_is_an_error_for_itself_alone() {
-        let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
-        for (bad, why) in [
-            ("Internal error: {}", "an object was expected"),
-            ("[1]", "an object was expected"),
-            ("{}", "the event has no type"),
-            ("{\"type\":5,\"object\":{}}", "the event has no type"),
-            ("{\"type\":\"ADDED\"}", "the event has no object"),
-            ("{\"type\":\"ADDED\",\"object\":{]}}", "brackets don't pair up"),
-            ("{\"type\":\"ADDED\",\"object\":}", "a value was expected"),
-            ("{\"type\":\"ADDED\" \"object\":{}}", "a comma or the end was expected"),
-            ("{\"type\":\"ADDED\",\"object\":{\"a\":\"b}}", "a line ends within a string"),
-            ("{\"type\":\"ADDED\\x\",\"object\":{}}", "an unknown escape"),
-        ] {
-            let shown = shown(&format!("{good}{bad}\n{good}"));
-            assert_eq!(
-                (shown.len(), &*shown[0], &*shown[2]),
-                (3, "ADDED {}", "ADDED {}"),
-                "{bad}: {shown:?}"
-            );
-            assert!(shown[1].contains(why) && !shown[1].contains("!!"), "{bad}: {shown:?}");
-        }
-    }
-
-    #[test]
-    fn an_unsound_event_over_several_lines_loses_the_framing() {
-        let shown = shown("{\n\"type\":\"ADDED\",\"object\":{]}}\n{\"type\":\"ADDED\",\"object\":{}}\n");
-        assert_eq!(shown.len(), 2);
-        assert!(shown[0].starts_with("!!") && shown[1].starts_with("end: "), "{shown:?}");
-    }
-
-    #[test]
-    fn a_body_that_breaks_off_in_an_event_is_an_error_at_its_end() {
-        let shown = shown("{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\"object\":{}");
-        assert_eq!(shown.len(), 2);
-        assert!(shown[1].contains("ends too early"), "{shown:?}");
-    }
-
-    #[test]
-    fn an_event_too_large_is_passed_over_without_being_held() {
-        let event = |text: &str| format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{text}\"}}}}\n");
-        let text = [event("b"), event(&"x".repeat(5000)), event("c")].concat();
-        let limits = Limits::DEFAULT.object_bytes_max(20);
-        for places in [vec![], (0..text.len()).collect(), vec![60, 400, 5000], vec![5075]] {
-            let (events, end) = read(split(text.as_bytes(), &places), &limits);
-            assert_eq!(events.len(), 3, "{events:?}");
-            assert!(events[0].is_ok() && events[2].is_ok());
-            assert!(matches!(events[1], Err(Error::Limit { .. })), "{events:?}");
-            end.unwrap();
-        }
-    }
-
-    #[test]
-    fn nesting_is_no_matter_of_framing() {
-        let deep = |levels: usize| [&"[".repeat(levels)[..], &"]".repeat(levels)].concat();
-        let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
-        let shown = shown(&format!("{{\"type\":\"ADDED\",\"object\":{}}}\n{good}", deep(100_000)));
-        assert_eq!(shown.len(), 2);
-        assert!(shown[0].contains("nesting"), "{}", shown[0]);
-        assert_eq!(shown[1], "ADDED {}");
-    }
-
-    #[test]
-    fn an_event_inside_one_chunk_is_a_slice_of_it() {
-        let chunk =
-            Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\n\"object\":{}}");
-        let mut lines = Lines::new(&Limits::DEFAULT);
-        lines.push(chunk.clone());
-        for place in [25, 55] {
-            let event = lines.next().unwrap().unwrap();
-            assert_eq!((event.object, event.object.as_ptr()), (&b"{}"[..], chunk[place..].as_ptr()));
-        }
-    }
-
-    #[test]
-    fn captured_watches_give_what_serde_json_gives_however_they_are_cut() {
-        for (name, body) in captures(true) {
-            let whole = read_whole(&body);
-            assert_eq!(whole.1, Ok(()), "{name}");
-            let expected = serde_json::Deserializer::from_slice(&body).into_iter::<serde_json::Value>();
-            let mut count = 0;
-            for (event, expected) in whole.0.iter().zip(expected) {
-                let ((event_type, object), expected) = (event.as_ref().unwrap(), expected.unwrap());
-                assert_eq!(*event_type, expected["type"].as_str().unwrap(), "{name}");
-                let object: serde_json::Value = serde_json::from_slice(object).unwrap();
-                assert_eq!(object, expected["object"], "{name}");
-                count += 1;
-            }
-            assert_eq!(count, body.iter().filter(|&&byte| byte == b'\n').count(), "{name}");
-            for place in (0..body.len()).step_by(1 + body.len() / 600) {
-                assert_eq!(read(split(&body, &[place]), &Limits::DEFAULT), whole, "{name} cut at {place}");
-            }
-            let everywhere: Vec<_> = (0..body.len()).collect();
-            assert_eq!(read(split(&body, &everywhere), &Limits::DEFAULT), whole, "{name} cut everywhere");
-        }
-    }
-
-    #[test]
-    fn captured_watches_printed_prettily_give_the_same_events() {
-        for (name, body) in captures(true) {
-            let values: Vec<serde_json::Value> =
-                serde_json::Deserializer::from_slice(&body).into_iter().collect::<Result<_, _>>().unwrap();
-            let pretty: Vec<_> =
-                values.iter().map(|value| serde_json::to_string_pretty(value).unwrap()).collect();
-            let pretty = pretty.join("\n");
-            let (events, end) = read(split(pretty.as_bytes(), &[100, 101, 700]), &Limits::DEFAULT);
-            end.unwrap();
-            assert_eq!(events.len(), values.len(), "{name}");
-            for (event, value) in events.into_iter().zip(values) {
-                let (event_type, object) = event.unwrap();
-                assert_eq!(event_type, value["type"].as_str().unwrap(), "{name}");
-                let object: serde_json::Value = serde_json::from_slice(&object).unwrap();
-                assert_eq!(object, value["object"], "{name}");
-            }
-        }
-    }
-
-    /// A few lines, of which some are events.
-    fn any_lines() -> impl Strategy<Value = Vec<u8>> {
-        let event = (any_json(), any::<u64>()).prop_map(|(object, spaces)| {
-            write_spaced(&serde_json::json!({ "type": "ADDED", "object": object }), spaces)
-        });
-        let line = prop_oneof![4 => event, 1 => mutated(), 1 => any_bytes()];
-        vec(line, 0..5).prop_map(|lines| lines.join(&b'\n'))
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_may_be_cut_anywhere(
-            text in any_lines(),
-            places in vec(any::<usize>(), 0..8),
-            max in prop_oneof![Just(8 << 20), 0..40usize],
-        ) {
-            let limits = Limits::DEFAULT.object_bytes_max(max);
-            prop_assert_eq!(read(split(&text, &places), &limits), read(split(&text, &[]), &limits));
-        }
     }
 }

@@ -4,8 +4,9 @@
 //! here builds a tree: [`Members`] and [`Elements`] walk over one level of a value and hand out the text of what they
 //! find, and skipping looks at structure only.
 //!
-//! Bodies come in chunks: [`Finder`] looks for the end of a value over any number of them, [`ListBody`] takes the items of
-//! a list out of its body, [`Lines`] the events of a watch. What lies inside one chunk is handed out as a slice of it.
+//! Bodies come in chunks: [`Finder`](finder::Finder) looks for the end of a value over any number of them, [`ListBody`]
+//! takes the items of a list out of its body, [`Lines`] the events of a watch. What lies inside one chunk is handed out as
+//! a slice of it.
 //!
 //! **What is checked.** At a level that is walked: the grammar of that level (commas, colons, quoted names, its end) and
 //! every string that is handed out (UTF-8, escapes, no raw control characters). In a value that is skipped or kept whole:
@@ -22,11 +23,12 @@ mod scan;
 mod skip;
 mod string;
 #[cfg(test)]
-mod testing;
+pub(crate) mod tests;
 mod value;
 
+#[cfg(any(test, feature = "internals"))]
 pub(crate) use finder::Finder;
-pub(crate) use lines::{EventText, Lines};
+pub(crate) use lines::Lines;
 pub(crate) use list::ListBody;
 pub(crate) use scan::{Elements, Members};
 pub(crate) use value::{Kind, Value};

@@ -119,6 +119,11 @@ impl Pieces {
         let Self { chunk, at, begun, carry, .. } = self;
         // `begin` has just seen to that.
         let Some(value) = begun else { return Ok(None) };
+        // One byte beyond the limit and no further, so that which error comes first does not depend on the chunks.
+        let len = match value.pass {
+            true => len,
+            false => len.min(bytes_max.saturating_sub(carry.len() + *at - value.start).saturating_add(1)),
+        };
         let end = match value.finder.push(&chunk[*at..*at + len]) {
             Ok(end) => end,
             Err(error) => {
@@ -180,4 +185,57 @@ impl Pieces {
 /// The error for a value that is too large. It doesn't tell the size so far, which depends on how the body was broken up.
 fn limit(allowed: usize) -> Error {
     Error::Limit { limit: Limit::ObjectBytes, found: allowed.saturating_add(1), allowed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_held_than_the_limit_allows_whatever_comes() {
+        let mut pieces = Pieces::default();
+        let mut errors = 0;
+        for chunk in
+            std::iter::once(Bytes::from_static(b"\"")).chain(vec![Bytes::from(vec![b'x'; 100]); 1000])
+        {
+            pieces.push(chunk);
+            match pieces.value(1000) {
+                Ok(piece) => assert_eq!(piece, None),
+                Err(error) => {
+                    assert!(matches!(error, Error::Limit { .. }), "{error}");
+                    errors += 1;
+                }
+            }
+            assert!(pieces.carry.capacity() <= 2000, "{}", pieces.carry.capacity());
+        }
+        assert_eq!(errors, 1);
+        pieces.push(Bytes::from_static(b"\"1,"));
+        assert_eq!(pieces.value(1000), Ok(Some(Piece::Passed)));
+        assert_eq!(pieces.value(1000), Ok(Some(Piece::Chunk(1, 2))));
+    }
+
+    #[test]
+    fn one_large_value_does_not_hold_its_room_for_ever() {
+        let mut pieces = Pieces::default();
+        for chunk in [&b"\""[..], &[b'x'; 1 << 20], b"\""] {
+            pieces.push(Bytes::copy_from_slice(chunk));
+            let _ = pieces.value(usize::MAX).unwrap();
+        }
+        assert_eq!(pieces.carry.len(), (1 << 20) + 2);
+        pieces.push(Bytes::from_static(b"1,"));
+        assert_eq!(pieces.value(usize::MAX), Ok(Some(Piece::Chunk(0, 1))));
+        assert!(pieces.carry.capacity() <= CARRY_KEPT);
+    }
+
+    #[test]
+    fn chunks_pushed_ahead_of_reading_are_joined() {
+        let mut pieces = Pieces::default();
+        for chunk in ["[1", ",2", "]", " [3]"] {
+            pieces.push(Bytes::from_static(chunk.as_bytes()));
+        }
+        for expected in ["[1,2]", " [3]"] {
+            let piece = pieces.value(100).unwrap().unwrap();
+            assert_eq!(pieces.text(piece), expected.as_bytes());
+        }
+    }
 }

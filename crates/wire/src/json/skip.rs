@@ -69,30 +69,32 @@ pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, Unended> {
     const HIGHS: u64 = ONES << 7;
     const QUOTES: u64 = ONES * b'"' as u64;
     const SLASHES: u64 = ONES * b'\\' as u64;
-    loop {
-        // Eight bytes at a time: a zero byte of `word ^ QUOTES` is a quote. The lowest hit is always a true one.
-        while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-            let word = u64::from_le_bytes(*chunk);
-            let (quotes, slashes) = (word ^ QUOTES, word ^ SLASHES);
-            let hits =
-                ((quotes.wrapping_sub(ONES) & !quotes) | (slashes.wrapping_sub(ONES) & !slashes)) & HIGHS;
-            if hits != 0 {
-                at += hits.trailing_zeros() as usize / 8;
-                break;
-            }
+    // Eight bytes at a time: a zero byte of `word ^ QUOTES` is a quote. The lowest hit is always a true one.
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let (quotes, slashes) = (word ^ QUOTES, word ^ SLASHES);
+        let hits = ((quotes.wrapping_sub(ONES) & !quotes) | (slashes.wrapping_sub(ONES) & !slashes)) & HIGHS;
+        if hits == 0 {
             at += 8;
+            continue;
         }
-        loop {
-            match bytes.get(at) {
-                Some(b'"') => return Ok(at + 1),
-                Some(b'\\') if at + 1 < bytes.len() => {
-                    at += 2;
-                    break;
-                }
-                Some(b'\\') => return Err(Unended::Escape),
-                Some(_) => at += 1,
-                None => return Err(Unended::String),
-            }
+        let hit = hits.trailing_zeros();
+        at += hit as usize / 8 + 1;
+        if word >> (hit & !7) & 0xff == u64::from(b'"') {
+            return Ok(at);
+        }
+        if at == bytes.len() {
+            return Err(Unended::Escape);
+        }
+        at += 1;
+    }
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') if at + 1 == bytes.len() => return Err(Unended::Escape),
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return Err(Unended::String),
         }
     }
 }

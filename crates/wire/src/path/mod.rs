@@ -16,6 +16,9 @@
 //! What kubectl's users write is understood too: a leading `.` or `$`, braces around the whole, dots escaped with a
 //! backslash, and `[?(@.type=="Ready")]`. Printing a path gives the one form shown in the table.
 //!
+//! Where bytes are other than any API server writes them, a path is not followed as a decoder would: in JSON a name that
+//! stands twice in an object counts at its first place, in protobuf a message that is split into parts is an error.
+//!
 //! ```
 //! use kube_wire::{Encoding, FieldPath};
 //!

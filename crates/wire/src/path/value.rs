@@ -65,7 +65,8 @@ impl<'a> FieldValue<'a> {
             Self::Bool(value) => Some(Cow::Borrowed(if value { "true" } else { "false" })),
             Self::Int(value) => Some(Cow::Owned(value.to_string())),
             Self::Uint(value) => Some(Cow::Owned(value.to_string())),
-            Self::Float(value) => Some(Cow::Owned(value.to_string())),
+            // As JSON prints it.
+            Self::Float(value) => Some(Cow::Owned(serde_json::Value::from(value).to_string())),
             Self::Null | Self::Fragment(_) => None,
         }
     }

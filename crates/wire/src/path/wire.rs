@@ -163,7 +163,7 @@ impl<'a> Iterator for Items<'a> {
 
 /// The last field with this number: where one value is meant, it counts.
 #[inline]
-pub(super) fn last<'a>(message: &'a [u8], number: u32) -> Result<Option<Wire<'a>>> {
+pub(super) fn last(message: &[u8], number: u32) -> Result<Option<Wire<'_>>> {
     let mut found = None;
     let mut reader = Reader::new(message);
     while let Some(tag) = reader.tag()? {
@@ -181,7 +181,7 @@ pub(super) fn last<'a>(message: &'a [u8], number: u32) -> Result<Option<Wire<'a>
 /// Protobuf lets a message be split over several fields, of which nothing that writes Kubernetes objects makes use. Read
 /// here it would have to be put together first, so it is an error.
 #[inline]
-pub(super) fn single_message<'a>(message: &'a [u8], number: u32) -> Result<Option<&'a [u8]>> {
+pub(super) fn single_message(message: &[u8], number: u32) -> Result<Option<&[u8]>> {
     let mut found = None;
     let mut reader = Reader::new(message);
     while let Some(tag) = reader.tag()? {
@@ -236,7 +236,7 @@ fn special<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<FieldValue<
             json if json.starts_with(&envelope::MAGIC) => Ok(Fragment::message(message, bytes)),
             json => FieldValue::from_json(Value::new(json)),
         },
-        Shape::StringList => Ok(list(1)?.unwrap_or(FieldValue::Null)),
+        Shape::StringList => Ok(Fragment::list(bytes, 1, Scalar::String)),
         Shape::SchemaOrBool => match schema(2)? {
             Some(schema) => Ok(schema),
             None => last(bytes, 1)?.unwrap_or(Wire::Varint(0)).value(Scalar::Bool),

@@ -80,10 +80,15 @@ impl<'a> Reader<'a> {
     /// If the bytes end in it, or it is longer than 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
-        match self.bytes.get(self.at) {
-            Some(&byte) if byte < 0x80 => {
+        match self.bytes[self.at..] {
+            [byte, ..] if byte < 0x80 => {
                 self.at += 1;
                 Ok(u64::from(byte))
+            }
+            // Tags of fields from 16 on, and lengths of most messages.
+            [low, high, ..] if high < 0x80 => {
+                self.at += 2;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
             }
             _ => self.varint_slow(),
         }
@@ -163,7 +168,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If it goes beyond the message.
-    #[inline]
+    // Called it costs more than what it does: a tenth of every walk.
+    #[inline(always)]
     pub fn skip(&mut self, wire_type: WireType) -> Result<()> {
         match wire_type {
             WireType::Varint => self.varint().map(drop),

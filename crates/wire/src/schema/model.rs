@@ -28,11 +28,17 @@ pub struct Message {
     /// Server-side apply owns the message as a whole wherever it stands: as an element of a list or map too. For single
     /// fields [`Field::apply`] has the last word.
     pub atomic: bool,
-    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly dense from 1, which [`Message::field`] makes use of.
+    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly
+    /// dense from 1, which [`Message::field`] makes use of.
     pub fields: Box<[Field]>,
     /// The JSON names, sorted, each with the index of the field that leads to it: the field itself, or an inlined
     /// message that has it somewhere inside.
     pub(super) by_name: Box<[(&'static str, u16)]>,
+    /// Indexes into `fields` of those that JSON shows even when protobuf does not have them: see
+    /// [`Field::shown_when_absent`]. Few, so that a reader need not go through all the others.
+    pub(crate) shown_when_absent: Box<[u16]>,
+    /// How many fields stand where their numbers say: field `n` at index `n - 1`.
+    pub(crate) dense: u32,
 }
 
 /// One field of a [`Message`].
@@ -199,14 +205,17 @@ impl Message {
     /// The field with this protobuf number.
     #[inline]
     pub fn field(&self, number: u32) -> Option<&Field> {
-        let guess = (number as usize).wrapping_sub(1);
-        match self.fields.get(guess) {
-            Some(field) if field.number == number => Some(field),
-            _ => {
-                let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
-                self.fields.get(at)
-            }
+        self.fields.get(self.index_of(number)?)
+    }
+
+    /// Index into `fields` of the field with this protobuf number.
+    #[inline]
+    pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
+        let guess = number.wrapping_sub(1);
+        if guess < self.dense {
+            return Some(guess as usize);
         }
+        self.fields.binary_search_by_key(&number, |field| field.number).ok()
     }
 
     /// The field with this JSON name, if it is one of the message's own (not of an inlined message).
@@ -232,6 +241,17 @@ impl Message {
     pub fn field_towards(&self, name: &str) -> Option<&Field> {
         let at = self.by_name.binary_search_by_key(&name, |&(name, _)| name).ok()?;
         self.fields.get(usize::from(self.by_name[at].1))
+    }
+}
+
+impl Field {
+    /// Whether JSON shows the field though protobuf does not have it: as `null` where it is nil, else as zero. A struct is
+    /// never empty, and an inlined one shows its own.
+    pub(crate) fn shown_when_absent(&self) -> bool {
+        let is_struct = !self.pointer
+            && self.ty.cardinality == Cardinality::One
+            && matches!(self.ty.scalar, Scalar::Message(_));
+        self.inline || !(self.omit_zero || (self.omit_empty && !is_struct))
     }
 }
 

@@ -50,7 +50,10 @@ impl Schema {
         }
         let fields: Box<[Field]> = entry.fields.lines().map(|line| self.field(entry.name, line)).collect();
         let by_name = self.names(&fields);
-        Message { name: entry.name, shape, type_meta, atomic, fields, by_name }
+        let shown = fields.iter().enumerate().filter(|(_, field)| field.shown_when_absent());
+        let shown_when_absent = shown.map(|(at, _)| at as u16).collect();
+        let dense = (1..).zip(&fields).take_while(|(number, field)| *number == field.number).count() as u32;
+        Message { name: entry.name, shape, type_meta, atomic, fields, by_name, shown_when_absent, dense }
     }
 
     fn kind_in(&self, line: &'static str) -> Option<Kind> {

@@ -1,0 +1,258 @@
+//! How a watch answers: the streamed initial state, live events, and the ways in which it ends.
+#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+
+mod common;
+
+use common::{MAPS, create, get, version_of};
+use http::StatusCode;
+use kube_client::Client;
+use kube_informer_conformance::{Programs, RealServer, raw};
+use prost::Message;
+use serde_json::Value;
+
+/// What a client asks for that wants the initial state streamed.
+const WATCH_LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60";
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+#[tokio::test]
+async fn a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live_events() {
+    let Some((_server, client)) = watch_list_server(true).await else { return };
+    create(&client, &["b", "a", "c"]).await;
+    let mut watch = raw::watch(&client, &format!("{MAPS}?{WATCH_LIST}"), raw::JSON).await.unwrap();
+    assert_eq!(watch.status, StatusCode::OK);
+    assert_eq!(watch.headers["content-type"], "application/json");
+    for name in ["a", "b", "c"] {
+        let event = watch.line().await.unwrap().unwrap();
+        assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&"ADDED".into(), &name.into()));
+        assert_eq!(
+            (&event["object"]["apiVersion"], &event["object"]["kind"]),
+            (&"v1".into(), &"ConfigMap".into())
+        );
+    }
+    let end = watch.line().await.unwrap().unwrap();
+    assert_eq!(end["type"], "BOOKMARK");
+    assert_eq!(end["object"]["kind"], "ConfigMap");
+    assert_eq!(end["object"]["metadata"]["annotations"][INITIAL_EVENTS_END], "true");
+
+    let [live] = create(&client, &["d"]).await[..] else { unreachable!() };
+    assert!(live > version_of(&end["object"]));
+    let event = watch.line().await.unwrap().unwrap();
+    assert_eq!(event["type"], "ADDED");
+    assert_eq!(version_of(&event["object"]), live);
+}
+
+#[tokio::test]
+async fn the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects() {
+    let Some((_server, client)) = watch_list_server(true).await else { return };
+    let versions = create(&client, &["a", "b"]).await;
+    let list = raw::get(&client, MAPS, raw::PROTOBUF).await.unwrap();
+    assert_eq!(list.header("content-type"), raw::PROTOBUF);
+    let (kind, list) = unwrap::<proto::ConfigMapList>(&list.body);
+    assert_eq!(kind, ("v1".to_owned(), "ConfigMapList".to_owned()));
+    let listed: Vec<u64> =
+        list.items.iter().map(|item| item.metadata().resource_version.parse().unwrap()).collect();
+    assert_eq!(listed, versions);
+
+    let mut watch = raw::watch(&client, &format!("{MAPS}?{WATCH_LIST}"), raw::PROTOBUF).await.unwrap();
+    assert_eq!(watch.headers["content-type"], "application/vnd.kubernetes.protobuf;stream=watch");
+    for expected in [("ADDED", "a", None), ("ADDED", "b", None), ("BOOKMARK", "", Some("true"))] {
+        let frame = watch.frame().await.unwrap().unwrap();
+        let event = proto::WatchEvent::decode(frame).unwrap();
+        let (kind, object) = unwrap::<proto::ConfigMap>(&event.object.unwrap_or_default().raw);
+        assert_eq!(kind, ("v1".to_owned(), "ConfigMap".to_owned()));
+        let metadata = object.metadata();
+        let end = metadata.annotations.get(INITIAL_EVENTS_END).map(String::as_str);
+        assert_eq!((event.r#type.as_str(), metadata.name.as_str(), end), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_without_a_version_begins_like_a_watch_list() {
+    let Some((_server, client)) = watch_list_server(true).await else { return };
+    create(&client, &["a"]).await;
+    for version in ["", "&resourceVersion=0"] {
+        let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=60{version}");
+        let mut watch = raw::watch(&client, &path, raw::JSON).await.unwrap();
+        assert_eq!(watch.line().await.unwrap().unwrap()["type"], "ADDED", "{path}");
+        let end = watch.line().await.unwrap().unwrap();
+        assert_eq!(end["object"]["metadata"]["annotations"][INITIAL_EVENTS_END], "true", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at_its_time() {
+    let Some((_server, client)) = common::server().await else { return };
+    let [first, second, third] = create(&client, &["a", "b", "c"]).await[..] else { unreachable!() };
+    let path = format!("{MAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1");
+    let events = to_the_end(&client, &path).await;
+    let heard: Vec<_> = events.iter().map(|event| version_of(&event["object"])).collect();
+    assert_eq!(heard, [second, third]);
+}
+
+#[tokio::test]
+async fn an_object_enters_and_leaves_a_selector_as_added_and_deleted() {
+    let Some((server, client)) = common::server().await else { return };
+    create(&client, &["a"]).await;
+    let start = version_of(&get(&client, MAPS).await.json());
+    for label in ["sale=yes", "sale=no"] {
+        server.kubectl(&["label", "--overwrite", "configmap", "a", label]).await.unwrap();
+    }
+    let left = version_of(&get(&client, &format!("{MAPS}/a")).await.json());
+    let path = format!("{MAPS}?watch=1&resourceVersion={start}&labelSelector=sale%3Dyes&timeoutSeconds=1");
+    let events = to_the_end(&client, &path).await;
+    let heard: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(heard, ["ADDED", "DELETED"]);
+    assert_eq!(version_of(&events[1]["object"]), left, "with the new version");
+    assert_eq!(events[1]["object"]["metadata"]["labels"]["sale"], "yes", "and the old content");
+}
+
+#[tokio::test]
+async fn a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends() {
+    let Some((mut server, client)) = common::server().await else { return };
+    let old = create(&client, &["a", "b"]).await[0];
+    server.etcd_compact(None).await.unwrap();
+    server.restart().await.unwrap();
+    let events = to_the_end(&client, &format!("{MAPS}?watch=1&resourceVersion={old}")).await;
+    let [error] = &events[..] else { panic!("one event, not {events:?}") };
+    assert_eq!((&error["type"], &error["object"]["code"]), (&"ERROR".into(), &410.into()));
+    assert_eq!(error["object"]["reason"], "Expired");
+    let message = error["object"]["message"].as_str().unwrap();
+    assert!(message.starts_with(&format!("too old resource version: {old} (")), "{message}");
+}
+
+#[tokio::test]
+async fn a_watch_list_from_the_future_says_so_in_the_stream() {
+    let Some((_server, client)) = watch_list_server(true).await else { return };
+    let future = version_of(&get(&client, MAPS).await.json()) + 1_000_000;
+    let events = to_the_end(&client, &format!("{MAPS}?{WATCH_LIST}&resourceVersion={future}")).await;
+    let error = &events[0];
+    assert_eq!((&error["type"], &error["object"]["code"]), (&"ERROR".into(), &504.into()), "{error}");
+    assert_eq!(error["object"]["details"]["causes"][0]["reason"], "ResourceVersionTooLarge", "{error}");
+}
+
+#[tokio::test]
+async fn a_watch_that_contradicts_itself_is_refused_with_its_reason() {
+    let Some((_server, client)) = watch_list_server(true).await else { return };
+    // (what is asked, status, a part of the message)
+    let table = [
+        (
+            "sendInitialEvents=true",
+            422,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        ("resourceVersionMatch=NotOlderThan&resourceVersion=1", 422, "is forbidden for watch"),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1",
+            422,
+            "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"",
+        ),
+        ("resourceVersion=rubbish", 500, "strconv.ParseUint"),
+    ];
+    for (query, status, message) in table {
+        let answer = get(&client, &format!("{MAPS}?watch=1&{query}")).await;
+        let refusal = answer.json();
+        assert_eq!(answer.status.as_u16(), status, "{query}: {refusal}");
+        assert!(refusal["message"].as_str().unwrap_or_default().contains(message), "{query}: {refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_watch_lists_refuses_them_and_still_watches() {
+    let Some((_server, client)) = watch_list_server(false).await else { return };
+    let answer = get(&client, &format!("{MAPS}?{WATCH_LIST}")).await;
+    assert_eq!(answer.status.as_u16(), 422);
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    let reason = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    assert!(message.contains(reason), "{message}");
+
+    create(&client, &["a"]).await;
+    let events = to_the_end(&client, &format!("{MAPS}?watch=1&timeoutSeconds=1")).await;
+    assert_eq!(events[0]["object"]["metadata"]["name"], "a");
+}
+
+async fn watch_list_server(on: bool) -> Option<(RealServer, Client)> {
+    let server = RealServer::builder(Programs::or_skip()?).watch_list(on).start().await.unwrap();
+    let client = server.client().await.unwrap();
+    Some((server, client))
+}
+
+async fn to_the_end(client: &Client, path: &str) -> Vec<Value> {
+    let mut watch = raw::watch(client, path, raw::JSON).await.unwrap();
+    assert_eq!(watch.status, StatusCode::OK);
+    let mut events = Vec::new();
+    while let Some(event) = watch.line().await.unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+/// The kind and the content of an enveloped message.
+fn unwrap<M: Message + Default>(bytes: &[u8]) -> ((String, String), M) {
+    let unknown = bytes.strip_prefix(b"k8s\0").expect("the envelope's magic number");
+    let unknown = proto::Unknown::decode(unknown).unwrap();
+    let kind = unknown.type_meta.unwrap_or_default();
+    ((kind.api_version, kind.kind), M::decode(&unknown.raw[..]).unwrap())
+}
+
+/// As much of Kubernetes' messages as these tests look at, by their numbers on the wire.
+mod proto {
+    use std::collections::BTreeMap;
+
+    #[derive(prost::Message)]
+    pub(crate) struct Unknown {
+        #[prost(message, optional, tag = "1")]
+        pub(crate) type_meta: Option<TypeMeta>,
+        #[prost(bytes, tag = "2")]
+        pub(crate) raw: Vec<u8>,
+    }
+
+    #[derive(prost::Message)]
+    pub(crate) struct TypeMeta {
+        #[prost(string, tag = "1")]
+        pub(crate) api_version: String,
+        #[prost(string, tag = "2")]
+        pub(crate) kind: String,
+    }
+
+    #[derive(prost::Message)]
+    pub(crate) struct WatchEvent {
+        #[prost(string, tag = "1")]
+        pub(crate) r#type: String,
+        #[prost(message, optional, tag = "2")]
+        pub(crate) object: Option<RawExtension>,
+    }
+
+    #[derive(prost::Message)]
+    pub(crate) struct RawExtension {
+        #[prost(bytes, tag = "1")]
+        pub(crate) raw: Vec<u8>,
+    }
+
+    #[derive(prost::Message)]
+    pub(crate) struct ConfigMapList {
+        #[prost(message, repeated, tag = "2")]
+        pub(crate) items: Vec<ConfigMap>,
+    }
+
+    #[derive(prost::Message)]
+    pub(crate) struct ConfigMap {
+        #[prost(message, optional, tag = "1")]
+        metadata: Option<ObjectMeta>,
+    }
+
+    #[derive(prost::Message)]
+    pub(crate) struct ObjectMeta {
+        #[prost(string, tag = "1")]
+        pub(crate) name: String,
+        #[prost(string, tag = "6")]
+        pub(crate) resource_version: String,
+        #[prost(btree_map = "string, string", tag = "12")]
+        pub(crate) annotations: BTreeMap<String, String>,
+    }
+
+    impl ConfigMap {
+        pub(crate) fn metadata(&self) -> &ObjectMeta {
+            self.metadata.as_ref().expect("every object has metadata")
+        }
+    }
+}

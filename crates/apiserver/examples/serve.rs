@@ -1,0 +1,28 @@
+//! Runs the server on its own, so that other programs can talk to it:
+//!
+//! ```text
+//! cargo run -p embedded-apiserver --example serve -- /tmp/kubeconfig &
+//! kubectl --kubeconfig /tmp/kubeconfig get namespaces
+//! ```
+//!
+//! It serves until it is interrupted. Without a place for the kubeconfig it shows what would be in it, and ends.
+
+#![allow(clippy::print_stdout, reason = "a program of its own")]
+
+use embedded_apiserver::Server;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::builder().tls().admin_endpoint(true).start().await?;
+    let kubeconfig = server.kubeconfig().unwrap_or_default();
+    match std::env::args().nth(1) {
+        Some(path) => {
+            std::fs::write(&path, kubeconfig)?;
+            println!("serving at {}, kubeconfig in {path}", server.url().unwrap_or_default());
+            tokio::signal::ctrl_c().await?;
+        }
+        None => println!("{kubeconfig}"),
+    }
+    server.shutdown().await;
+    Ok(())
+}

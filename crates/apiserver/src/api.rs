@@ -1,0 +1,88 @@
+//! The server's state, shared by everything that answers requests.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::clock::{Chance, Clock};
+use crate::crd::Definition;
+use crate::faults::Faults;
+use crate::http::WatchListMode;
+use crate::objects::{Effect, Graves};
+use crate::resources::Registry;
+use crate::storage::{Storage, Window};
+
+/// What can be chosen about a server; the builder fills it.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) window: Window,
+    pub(crate) watch_list: WatchListMode,
+    /// Bytes of a request's body.
+    pub(crate) body_bytes_max: usize,
+    /// How long a list waits for a revision that is not there yet.
+    pub(crate) fresh_wait: Duration,
+    pub(crate) bookmark_interval: Duration,
+    /// The least time a watch without `timeoutSeconds` lasts; the most is twice that.
+    pub(crate) watch_timeout_min: Duration,
+    /// Collect the dependents of deleted objects and empty terminating namespaces, as the controllers of a cluster do.
+    pub(crate) garbage_collection: bool,
+    /// Remove terminating pods when their grace period is over, as a kubelet does.
+    pub(crate) pod_termination: bool,
+    pub(crate) token: Option<String>,
+    /// Serve faults over HTTP, too.
+    pub(crate) admin: bool,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) storage: Storage,
+    registry: RwLock<Arc<Registry>>,
+    pub(crate) clock: Clock,
+    pub(crate) chance: Chance,
+    pub(crate) options: Options,
+    pub(crate) faults: Faults,
+    /// What writes left to do.
+    pub(crate) effects: Mutex<VecDeque<Effect>>,
+    pub(crate) graves: Graves,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            window: Window::default(),
+            watch_list: WatchListMode::On,
+            body_bytes_max: 3 << 20,
+            fresh_wait: Duration::from_secs(3),
+            bookmark_interval: Duration::from_secs(60),
+            watch_timeout_min: Duration::from_secs(30 * 60),
+            garbage_collection: true,
+            pod_termination: true,
+            token: None,
+            admin: false,
+        }
+    }
+}
+
+impl Api {
+    pub(crate) fn new(options: Options, clock: Clock, chance: Chance) -> Self {
+        let storage = Storage::new(options.window);
+        let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
+        let faults = Faults::new(chance.seed());
+        let (effects, graves) = (Mutex::default(), Graves::default());
+        Self { storage, registry, clock, chance, options, faults, effects, graves }
+    }
+
+    /// The resources as they are now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().clone()
+    }
+
+    /// Serves exactly these custom resources.
+    pub(crate) fn register(&self, definitions: &[Arc<Definition>]) {
+        let mut registry = self.registry.write();
+        *registry = Arc::new(registry.with_custom(definitions, &self.storage));
+    }
+}

@@ -1,0 +1,111 @@
+//! Which fields a configuration names, and an object without some of its fields: the two directions between a value and
+//! a field set.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    path::PathElement,
+    set::FieldSet,
+    types::{Atom, Elements, ListView, TypeView},
+    walk,
+};
+
+/// All leaves and list or map entries that a value names. A declared field that only leads to others is not named.
+pub(crate) fn field_set(ty: TypeView<'_>, value: &Value) -> FieldSet {
+    let mut set = FieldSet::default();
+    name_value(ty, value, &mut Vec::new(), &mut set);
+    set
+}
+
+/// The value without these fields. What becomes empty becomes null, as in a kube-apiserver.
+pub(crate) fn remove(ty: TypeView<'_>, value: &Value, fields: &FieldSet) -> Value {
+    match ty.atom(Some(value)) {
+        Atom::Scalar(_) => value.clone(),
+        Atom::List(list) => match value {
+            Value::Array(items) if !matches!(list.elements, Elements::Atomic) => {
+                remove_elements(list, items, fields)
+            }
+            _ => Value::Null,
+        },
+        Atom::Map(map) => match value {
+            Value::Object(object) if !map.atomic => {
+                let mut kept = Map::new();
+                for (name, member) in object {
+                    let step = PathElement::field(name);
+                    if fields.has(&step) {
+                        continue;
+                    }
+                    let member = match fields.below(&step) {
+                        Some(below) => remove(walk::member(map, name), member, below),
+                        None => member.clone(),
+                    };
+                    kept.insert(name.clone(), member);
+                }
+                if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+            }
+            _ => Value::Null,
+        },
+    }
+}
+
+fn remove_elements(ty: ListView<'_>, items: &[Value], fields: &FieldSet) -> Value {
+    let mut kept = Vec::with_capacity(items.len());
+    for item in items {
+        match walk::step(ty, item) {
+            Ok(step) if fields.has(&step) => {}
+            Ok(step) => kept.push(match fields.below(&step) {
+                Some(below) => remove(ty.element, item, below),
+                None => item.clone(),
+            }),
+            Err(_) => kept.push(item.clone()),
+        }
+    }
+    if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+}
+
+fn name_value(ty: TypeView<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
+    match ty.atom(Some(value)) {
+        Atom::Scalar(_) => set.insert(path),
+        Atom::List(list) => match value {
+            _ if matches!(list.elements, Elements::Atomic) => set.insert(path),
+            Value::Array(items) => name_elements(list, items, path, set),
+            _ => {}
+        },
+        Atom::Map(map) => match value {
+            _ if map.atomic => set.insert(path),
+            Value::Object(object) => {
+                for (name, member) in object {
+                    let field = map.field(name);
+                    path.push(PathElement::field(name));
+                    name_value(field.map_or(TypeView::deduced(), |field| field.ty), member, path, set);
+                    let empty = member.is_null() || member.as_object().is_some_and(Map::is_empty);
+                    if empty || !field.is_some_and(|field| field.declared) {
+                        set.insert(path);
+                    }
+                    path.pop();
+                }
+            }
+            _ => {}
+        },
+    }
+}
+
+fn name_elements(ty: ListView<'_>, items: &[Value], path: &mut Vec<PathElement>, set: &mut FieldSet) {
+    let mut elements: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
+    for item in items {
+        if let Ok(step) = walk::step(ty, item) {
+            elements.entry(step).or_default().push(item);
+        }
+    }
+    for (step, items) in elements {
+        path.push(step);
+        // Several elements with the same step are one thing, of which nothing inside can be owned.
+        if let [item] = items[..] {
+            name_value(ty.element, item, path, set);
+        }
+        set.insert(path);
+        path.pop();
+    }
+}

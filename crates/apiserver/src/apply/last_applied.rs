@@ -1,0 +1,50 @@
+//! From client-side to server-side apply: what `kubectl apply` wrote into its annotation counts as kubectl's own, so
+//! that going over to `--server-side` meets no conflict with itself; and the annotation is kept up to date, so that
+//! going back is possible. Only for the field manager `kubectl`.
+
+use serde_json::{Value, json};
+
+use super::{Write, compare::compare, conflict::Conflict, extent::field_set};
+
+/// The field manager to which this applies.
+pub(crate) const KUBECTL: &str = "kubectl";
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Bytes that all annotations of an object may have.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// The conflicts that are left when those about fields that kubectl applied itself are taken away.
+pub(crate) fn without_own(conflicts: Vec<Conflict>, live: &Value, write: &Write<'_>) -> Vec<Conflict> {
+    let last = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let Some(last) =
+        last.filter(|last| last.get("apiVersion").and_then(Value::as_str) == Some(write.api_version))
+    else {
+        return conflicts;
+    };
+    let difference = compare(write.types, &last, live);
+    let own = field_set(write.types, &last).difference(&difference.changed()).difference(&difference.removed);
+    conflicts.into_iter().filter(|conflict| !own.contains(conflict.path())).collect()
+}
+
+/// Writes the applied configuration into the annotation, if the object has it.
+pub(crate) fn renew(object: &mut Value, applied: &Value) {
+    if annotation(object).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut applied = applied.clone();
+    if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(ANNOTATION);
+    }
+    let text = format!("{applied}\n");
+    let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {
+        return;
+    };
+    annotations.insert(ANNOTATION.to_owned(), json!(text));
+    let size = |(name, value): (&String, &Value)| name.len() + value.as_str().map_or(0, str::len);
+    if annotations.iter().map(size).sum::<usize>() > ANNOTATIONS_BYTES_MAX {
+        annotations.remove(ANNOTATION);
+    }
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    object.get("metadata")?.get("annotations")?.get(ANNOTATION)?.as_str()
+}

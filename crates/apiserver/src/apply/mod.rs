@@ -1,0 +1,190 @@
+//! Server-side apply, as pure functions over JSON values: who owns which field, and what an applied configuration makes
+//! of an object.
+//!
+//! [`apply`] merges a configuration, refuses what others own, and removes what its applier no longer names.
+//! [`record_update`] keeps the books for every other write. Both read and write `metadata.managedFields` and need to
+//! know how the object's type merges: a [`TypeView`] over the table of built-in kinds or over a custom resource's schema.
+//!
+//! Where this is simpler than a kube-apiserver: entries made under another version of the kind are compared as they
+//! stand, without converting the object to that version first.
+
+mod compare;
+mod conflict;
+mod extent;
+pub(crate) mod go;
+mod last_applied;
+mod managed;
+mod merge;
+mod normal;
+mod ownership;
+mod path;
+mod reconcile;
+mod set;
+#[cfg(test)]
+mod tests;
+mod types;
+mod validate;
+mod walk;
+
+pub use conflict::{ApplyError, Conflict};
+pub use managed::Operation;
+pub use normal::normalize;
+pub(crate) use path::same as same_value;
+pub use path::{BadPathElement, PathElement};
+use serde_json::{Value, json};
+pub use set::FieldSet;
+pub use types::TypeView;
+
+use self::{
+    managed::{Managed, Manager, remove_entries},
+    ownership::{Applied, Ledger},
+};
+
+/// Who writes, where and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Write<'a> {
+    /// The field manager: the request's `fieldManager`, or else the part of its User-Agent before the first `/`.
+    pub manager: &'a str,
+    /// The group and version of the request, e.g. `apps/v1`.
+    pub api_version: &'a str,
+    /// The subresource written to, e.g. `status`; empty for the object itself.
+    pub subresource: &'a str,
+    /// The kind has a `status` subresource, so that a write to the object itself cannot set `status`.
+    pub has_status: bool,
+    /// The time, as RFC 3339 in UTC with whole seconds: `2026-11-15T08:39:17Z`.
+    pub now: &'a str,
+    /// How the object's type merges.
+    pub types: TypeView<'a>,
+}
+
+/// Applies a configuration to an object, or makes one of it if there is none.
+///
+/// The object given back is complete but for what a server adds to a new one (uid, creationTimestamp, …) and for
+/// defaults, which are to be set afterwards without recording them: nobody owns a default that nobody applied. An apply
+/// that changes nothing gives back the same object, times included, unless it makes its applier an owner of something.
+///
+/// # Errors
+///
+/// [`ApplyError::Conflict`] when others own fields to which the configuration gives other values and `force` is not
+/// set, [`ApplyError::Typed`] when it does not fit its type, [`ApplyError::BadRequest`] when it carries managedFields.
+///
+/// ```
+/// # use embedded_apiserver::apply::{TypeView, Write, apply};
+/// # use serde_json::json;
+/// let write = Write {
+///     manager: "one", api_version: "v1", subresource: "", has_status: false, now: "2026-11-15T08:39:17Z",
+///     types: TypeView::builtin("v1", "ConfigMap").unwrap(),
+/// };
+/// let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "1"}});
+/// let made = apply(None, &config, &write, false)?;
+/// assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {"f:k": {}}}));
+///
+/// let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "2"}});
+/// let refused = apply(Some(&made), &other, &Write { manager: "two", ..write }, false).unwrap_err();
+/// assert_eq!(refused.to_string(), "Apply failed with 1 conflict: conflict with \"one\": .data.k");
+/// # Ok::<(), embedded_apiserver::apply::ApplyError>(())
+/// ```
+pub fn apply(
+    live: Option<&Value>,
+    applied: &Value,
+    write: &Write<'_>,
+    force: bool,
+) -> Result<Value, ApplyError> {
+    let metadata = applied.get("metadata").and_then(Value::as_object);
+    if metadata.and_then(|metadata| metadata.get("managedFields")).is_some_and(|entries| !entries.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    if let Some(what) = validate::validate(write.types, applied) {
+        let described = describe(applied, write);
+        return Err(ApplyError::Typed(format!("failed to create typed patch object ({described}): {what}")));
+    }
+    let empty = write.bare(&json!({"apiVersion": applied.get("apiVersion"), "kind": applied.get("kind")}));
+    let (object, mut managed) = match live {
+        None => (empty.clone(), Managed::default()),
+        Some(live) => {
+            let managed = Managed::of(live)
+                .map_err(|what| ApplyError::Typed(format!("failed to decode managed fields: {what}")))?;
+            (write.bare(live), managed)
+        }
+    };
+    let ledger = write.ledger();
+    if managed.0.is_empty() {
+        // Nobody kept the books so far: what is there belongs to those who came before.
+        ledger.update(&empty, &object, &mut managed, write.named("before-first-apply", Operation::Update));
+    }
+
+    let applier = write.named(write.manager, Operation::Apply);
+    let attempt = |force| ledger.apply(&object, applied, managed.clone(), &applier, force);
+    let done = match attempt(force) {
+        Err(conflicts) if write.manager == last_applied::KUBECTL => {
+            let conflicts = last_applied::without_own(conflicts, &object, write);
+            if conflicts.is_empty() { attempt(true) } else { Err(conflicts) }
+        }
+        done => done,
+    };
+    let Applied { mut object, managed } = done.map_err(ApplyError::Conflict)?;
+    if write.manager == last_applied::KUBECTL {
+        last_applied::renew(&mut object, applied);
+    }
+    normalize(&mut object, write.types);
+    managed.write(&mut object);
+    Ok(object)
+}
+
+/// Keeps the books for a write that is no apply: what `new` changes belongs to the writer from now on.
+///
+/// To be called on create, update and patch, with `new` as it will be stored (defaults set, `metadata` filled, status
+/// kept or taken from `old` as the subresource demands; but before admission adds things, which are nobody's) and with
+/// the managedFields that the request sent, if any: an empty list or one empty entry there means to forget all entries,
+/// which then stay forgotten until the next apply.
+/// For the `scale` subresource give the scaled object itself with the new number of replicas.
+pub fn record_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
+    let mut managed = Managed::for_update(old, new, !write.subresource.is_empty());
+    if managed.0.is_empty() && old.is_some() {
+        remove_entries(new);
+        return;
+    }
+    let empty = json!({"apiVersion": new.get("apiVersion"), "kind": new.get("kind")});
+    let (before, after) = (write.bare(old.unwrap_or(&empty)), write.bare(new));
+    write.ledger().update(&before, &after, &mut managed, write.named(write.manager, Operation::Update));
+    managed.write(new);
+}
+
+impl<'a> Write<'a> {
+    fn ledger(&self) -> Ledger<'a> {
+        let reset = match self.subresource {
+            "" if self.has_status => FieldSet::of([&["status"]]),
+            "status" if self.types.message_behind().is_some() => FieldSet::of([&["spec"]]),
+            "status" => FieldSet::of([&["metadata"], &["spec"]]),
+            _ => FieldSet::default(),
+        };
+        Ledger { types: self.types, api_version: self.api_version, now: self.now, reset }
+    }
+
+    fn named(&self, manager: &str, operation: Operation) -> Manager {
+        Manager::new(manager, operation, self.api_version, self.subresource)
+    }
+
+    /// The object as it is compared: in normal form, without managedFields.
+    fn bare(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        remove_entries(&mut object);
+        normalize(&mut object, self.types);
+        object
+    }
+}
+
+/// `namespace/name; group/version, Kind=Kind`.
+fn describe(object: &Value, write: &Write<'_>) -> String {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let group_version = match write.api_version.split_once('/') {
+        Some(_) => write.api_version.to_owned(),
+        None => format!("/{}", write.api_version),
+    };
+    format!(
+        "{}/{}; {group_version}, Kind={}",
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+        text("/kind")
+    )
+}

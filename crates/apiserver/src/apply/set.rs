@@ -1,0 +1,210 @@
+//! A set of fields: which places of an object somebody owns, as a tree of steps.
+//!
+//! A place that is owned and one that only leads to owned places are different things: `f:labels` with `f:app` below
+//! may or may not own the map itself, which FieldsV1 writes as a `.` beside the children.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    path::{BadPathElement, PathElement},
+    types::{Atom, TypeView},
+};
+
+/// A set of places in an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    /// No node is neither a member nor holds one somewhere below.
+    nodes: BTreeMap<PathElement, Node>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Node {
+    member: bool,
+    below: FieldSet,
+}
+
+impl FieldSet {
+    /// A set of these paths.
+    pub fn of<const N: usize>(paths: [&[&str]; N]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            set.insert(&path.iter().map(|&name| PathElement::field(name)).collect::<Vec<_>>());
+        }
+        set
+    }
+
+    /// Reads the set from FieldsV1. Kinds of step that are not known are left out.
+    ///
+    /// # Errors
+    ///
+    /// When a step cannot be read, or the tree holds anything but objects.
+    pub fn from_fields_v1(fields: &Value) -> Result<Self, BadPathElement> {
+        let mut set = Self::default();
+        for (text, below) in object(fields)? {
+            if text == "." {
+                continue;
+            }
+            let Some(step) = PathElement::parse(text)? else { continue };
+            let children = object(below)?;
+            let below = Self::from_fields_v1(below)?;
+            let member = below.is_empty() || children.contains_key(".");
+            set.nodes.insert(step, Node { member, below });
+        }
+        Ok(set)
+    }
+
+    /// Writes the set as FieldsV1.
+    pub fn to_fields_v1(&self) -> Value {
+        let mut fields = Map::new();
+        for (step, node) in &self.nodes {
+            let mut below = Map::new();
+            if node.member && !node.below.is_empty() {
+                below.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            if let Value::Object(children) = node.below.to_fields_v1() {
+                below.extend(children);
+            }
+            fields.insert(step.encode(), Value::Object(below));
+        }
+        Value::Object(fields)
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds a place, without those that lead to it. The object as a whole is never owned.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        match path {
+            [] => {}
+            [last] => self.nodes.entry(last.clone()).or_default().member = true,
+            [first, rest @ ..] => self.nodes.entry(first.clone()).or_default().below.insert(rest),
+        }
+    }
+
+    /// Whether this place is in the set.
+    pub fn contains(&self, path: &[PathElement]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.nodes.get(last).is_some_and(|node| node.member),
+            [first, rest @ ..] => self.nodes.get(first).is_some_and(|node| node.below.contains(rest)),
+        }
+    }
+
+    /// What the set holds below a step.
+    pub(crate) fn below(&self, step: &PathElement) -> Option<&FieldSet> {
+        self.nodes.get(step).map(|node| &node.below).filter(|below| !below.is_empty())
+    }
+
+    /// Whether the place one step down is in the set.
+    pub(crate) fn has(&self, step: &PathElement) -> bool {
+        self.nodes.get(step).is_some_and(|node| node.member)
+    }
+
+    /// The first steps of all places.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &PathElement> {
+        self.nodes.keys()
+    }
+
+    /// All places, in order: those of a node before those below it.
+    pub fn paths(&self) -> Vec<Vec<PathElement>> {
+        let mut paths = Vec::new();
+        self.collect(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    /// Places in either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut union = self.clone();
+        for (step, node) in &other.nodes {
+            let mine = union.nodes.entry(step.clone()).or_default();
+            mine.member |= node.member;
+            mine.below = mine.below.union(&node.below);
+        }
+        union
+    }
+
+    /// Places in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.filter(|step, node| {
+            let theirs = other.nodes.get(step)?;
+            Some(Node { member: node.member && theirs.member, below: node.below.intersection(&theirs.below) })
+        })
+    }
+
+    /// Places in this set that are not in the other; a place below one of the other's stays.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        self.filter(|step, node| {
+            let Some(theirs) = other.nodes.get(step) else { return Some(node.clone()) };
+            Some(Node { member: node.member && !theirs.member, below: node.below.difference(&theirs.below) })
+        })
+    }
+
+    /// Places in this set that are neither in the other nor below one of its places.
+    #[must_use]
+    pub fn recursive_difference(&self, other: &Self) -> Self {
+        self.filter(|step, node| {
+            let Some(theirs) = other.nodes.get(step) else { return Some(node.clone()) };
+            if theirs.member {
+                return None;
+            }
+            Some(Node { member: node.member, below: node.below.recursive_difference(&theirs.below) })
+        })
+    }
+
+    /// The set with every declared field that leads to a place as a place itself. Sets taken from a configuration do
+    /// not hold those, for owning `spec.replicas` does not mean owning `spec`; to compare what is there, they count.
+    #[must_use]
+    pub(crate) fn with_declared_fields(&self, ty: TypeView<'_>) -> Self {
+        self.filter(|step, node| {
+            let mut member = node.member;
+            let below_ty = match (step, ty.atom(None)) {
+                (PathElement::Field(name), Atom::Map(map)) => {
+                    let field = map.field(name);
+                    member |= !node.below.is_empty() && field.is_some_and(|field| field.declared);
+                    field.map_or(TypeView::deduced(), |field| field.ty)
+                }
+                (PathElement::Key(_), Atom::List(list)) => list.element,
+                _ => TypeView::deduced(),
+            };
+            Some(Node { member, below: node.below.with_declared_fields(below_ty) })
+        })
+    }
+
+    fn filter(&self, map: impl Fn(&PathElement, &Node) -> Option<Node>) -> Self {
+        let kept = self.nodes.iter().filter_map(|(step, node)| {
+            let node = map(step, node)?;
+            (node.member || !node.below.is_empty()).then(|| (step.clone(), node))
+        });
+        Self { nodes: kept.collect() }
+    }
+
+    fn collect(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Vec<PathElement>>) {
+        // Members first, then what lies below: as a kube-apiserver tells them.
+        for (step, node) in &self.nodes {
+            if node.member {
+                prefix.push(step.clone());
+                paths.push(prefix.clone());
+                prefix.pop();
+            }
+        }
+        for (step, node) in &self.nodes {
+            prefix.push(step.clone());
+            node.below.collect(prefix, paths);
+            prefix.pop();
+        }
+    }
+}
+
+fn object(value: &Value) -> Result<&Map<String, Value>, BadPathElement> {
+    value.as_object().ok_or_else(|| BadPathElement {
+        text: value.to_string(),
+        reason: "a field set is a tree of objects".to_owned(),
+    })
+}

@@ -1,0 +1,195 @@
+//! What holds after any sequence of writes.
+
+use proptest::prelude::*;
+use serde_json::{Map, json};
+
+use super::*;
+use crate::apply::{FieldSet, PathElement, extent::field_set};
+
+const MANAGERS: [&str; 3] = ["one", "two", "three"];
+
+#[derive(Debug, Clone)]
+enum Write {
+    Apply { manager: usize, spec: Value, force: bool },
+    Update { manager: usize, spec: Value },
+}
+
+fn text() -> impl Strategy<Value = Value> {
+    "[ab]".prop_map(Value::from)
+}
+
+fn texts() -> impl Strategy<Value = Value> {
+    prop::collection::btree_map("[k-n]", text(), 1..3).prop_map(|m| Value::Object(m.into_iter().collect()))
+}
+
+fn members(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    prop::collection::btree_map(prop::sample::select(names), text(), 1..3)
+        .prop_map(|m| Value::Object(m.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()))
+}
+
+fn keyed() -> impl Strategy<Value = Value> {
+    let element = ("[a-c]", prop::option::of(80i64..82), members(&["value", "more"]));
+    prop::collection::vec(element, 1..4).prop_shuffle().prop_map(|elements| {
+        let mut seen = Vec::new();
+        let mut list = Vec::new();
+        for (name, port, members) in elements {
+            let id = (name.clone(), port.unwrap_or(80));
+            if seen.contains(&id) {
+                continue;
+            }
+            seen.push(id);
+            let mut element = members.as_object().cloned().unwrap_or_default();
+            element.insert("name".to_owned(), json!(name));
+            if let Some(port) = port {
+                element.insert("port".to_owned(), json!(port));
+            }
+            list.push(Value::Object(element));
+        }
+        Value::Array(list)
+    })
+}
+
+/// Any spec that fits the type, without empty lists and maps: nobody owns an empty list, and a map that is emptied
+/// becomes null, which differs from an empty one. (All as on a kube-apiserver, whose captures hold such cases.)
+fn spec() -> impl Strategy<Value = Value> {
+    let set =
+        prop::sample::subsequence(vec!["a", "b", "c", "d"], 1..4).prop_shuffle().prop_map(|set| json!(set));
+    let member = prop_oneof![
+        text().prop_map(|v| ("text", v)),
+        (0i64..3).prop_map(|v| ("number", json!(v))),
+        texts().prop_map(|v| ("map", v)),
+        set.prop_map(|v| ("set", v)),
+        keyed().prop_map(|v| ("list", v)),
+        prop::collection::vec("[ab]", 0..3).prop_map(|v| ("plain", json!(v))),
+        members(&["a", "b"]).prop_map(|v| ("whole", v)),
+        members(&["a", "b"]).prop_map(|v| ("nested", json!({"inner": v}))),
+        texts().prop_map(|v| ("any", json!({"x": v}))),
+    ];
+    prop::collection::vec(member, 1..6).prop_map(|members| {
+        Value::Object(members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<Map<_, _>>())
+    })
+}
+
+fn write() -> impl Strategy<Value = Write> {
+    prop_oneof![
+        4 => (0..3usize, spec(), any::<bool>()).prop_map(|(manager, spec, force)| Write::Apply { manager, spec, force }),
+        1 => (0..3usize, spec()).prop_map(|(manager, spec)| Write::Update { manager, spec }),
+    ]
+}
+
+/// Everything an object names in its spec, and everything anybody owns.
+fn named_and_owned(story: &Story) -> (FieldSet, FieldSet) {
+    let object = story.object.as_ref().unwrap();
+    let named = field_set(TypeView::custom(&story.schema), &json!({"spec": object["spec"]}));
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let owned = entries.iter().fold(FieldSet::default(), |all, entry| {
+        all.union(&FieldSet::from_fields_v1(&entry["fieldsV1"]).unwrap())
+    });
+    (named, owned)
+}
+
+/// Without what is empty: where all is taken away, a kube-apiserver leaves null, and so do we.
+fn tidy(value: Value) -> Value {
+    let empty = |value: &Value| matches!(value, Value::Null) || *value == json!({}) || *value == json!([]);
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, member)| (name, tidy(member)));
+            Value::Object(members.filter(|(_, member)| !empty(member)).collect())
+        }
+        Value::Null => json!({}),
+        other => other,
+    }
+}
+
+fn leaves(set: &FieldSet) -> Vec<Vec<PathElement>> {
+    let paths = set.paths();
+    paths
+        .iter()
+        .filter(|path| !paths.iter().any(|other| other.len() > path.len() && other.starts_with(path)))
+        .cloned()
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn after_any_writes_owners_own_what_is_there(writes in prop::collection::vec(write(), 1..8)) {
+        let mut story = Story::new();
+        for write in writes {
+            match write {
+                Write::Apply { manager, spec, force } => {
+                    let Ok(object) = story.try_apply(MANAGERS[manager], &spec, force) else {
+                        prop_assert!(!force, "forced, and refused");
+                        continue;
+                    };
+                    let applied = story.object.replace(object);
+
+                    // All that is named is there with its value, for it is there after merging it in once more.
+                    let again = story.try_apply(MANAGERS[manager], &spec, false).unwrap();
+                    prop_assert_eq!(tidy(again), tidy(story.object.clone().unwrap()), "applied again");
+                    // Nothing is there that was not there or named.
+                    if let Some(before) = applied {
+                        let types = TypeView::custom(&story.schema);
+                        let known = field_set(types, &json!({"spec": before["spec"]})).union(&field_set(types, &json!({"spec": spec})));
+                        let (named, _) = named_and_owned(&story);
+                        for path in leaves(&named) {
+                            // A leaf may be left over where all below it went away.
+                            prop_assert!(path.len() == 1 || known.contains(&path) || known.below_any(&path), "{:?} came from nowhere", path);
+                        }
+                    }
+                }
+                Write::Update { manager, spec } => drop(story.update(MANAGERS[manager], spec)),
+            }
+            // Whatever is owned can be found in the object, and sets are in their one form.
+            let object = story.object.as_ref().unwrap();
+            for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
+                let set = FieldSet::from_fields_v1(&entry["fieldsV1"]).unwrap();
+                prop_assert!(!set.is_empty());
+                prop_assert_eq!(set.to_fields_v1(), entry["fieldsV1"].clone());
+            }
+        }
+    }
+
+    #[test]
+    fn with_appliers_only_every_field_has_an_owner_and_goes_with_its_last(
+        writes in prop::collection::vec((0..3usize, spec()), 1..8),
+    ) {
+        let mut story = Story::new();
+        for (manager, spec) in writes {
+            story.force(MANAGERS[manager], spec);
+            let (named, owned) = named_and_owned(&story);
+            for path in leaves(&named) {
+                prop_assert!(owned.contains(&path) || owned.below_any(&path), "nobody owns {:?}", path);
+            }
+        }
+        for manager in MANAGERS {
+            story.force(manager, json!({}));
+            prop_assert_eq!(story.owned(manager, "Apply"), json!({"f:spec": {}}));
+        }
+        prop_assert_eq!(tidy(story.spec().clone()), json!({}));
+    }
+
+    #[test]
+    fn sets_obey_the_laws_of_sets(a in spec(), b in spec()) {
+        let schema = schema();
+        let types = TypeView::custom(&schema);
+        let (a, b) = (field_set(types, &json!({"spec": a})), field_set(types, &json!({"spec": b})));
+        prop_assert_eq!(a.union(&b), b.union(&a));
+        prop_assert_eq!(a.intersection(&b), b.intersection(&a));
+        prop_assert_eq!(&a.difference(&b).union(&a.intersection(&b)), &a);
+        prop_assert!(a.difference(&b).intersection(&b).is_empty());
+        prop_assert_eq!(a.union(&b).difference(&b), a.difference(&b));
+        for path in a.union(&b).paths() {
+            prop_assert!(a.contains(&path) || b.contains(&path));
+        }
+        prop_assert_eq!(FieldSet::from_fields_v1(&a.to_fields_v1()).unwrap(), a);
+    }
+}
+
+impl FieldSet {
+    /// Whether some place of the set lies below this one.
+    fn below_any(&self, path: &[PathElement]) -> bool {
+        self.paths().iter().any(|other| other.len() > path.len() && other.starts_with(path))
+    }
+}

@@ -1,0 +1,208 @@
+//! Lists, written a chunk at a time: the answer to a list of a million objects holds references to them, never their
+//! text.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kube_wire::Encoding;
+use kube_wire::proto::{WireType, Writer, varint_len};
+use serde_json::{Value, json};
+
+use super::metadata;
+use super::show::{TypeMeta, raw_message, write_json};
+use crate::http::{Projection, Representation};
+use crate::resources::Resource;
+use crate::storage::Stored;
+
+/// Bytes after which a chunk is handed out.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// A list's metadata.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: u64,
+    pub(crate) continue_token: String,
+    pub(crate) remaining: Option<usize>,
+}
+
+/// A list that is still to be written.
+pub(crate) struct ListBody {
+    resource: Arc<Resource>,
+    representation: Representation,
+    meta: ListMeta,
+    objects: std::vec::IntoIter<Arc<Stored>>,
+    state: State,
+    /// A chunk that was made and not taken.
+    pending: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    FirstItem,
+    Items,
+    Done,
+}
+
+impl ListBody {
+    pub(crate) fn new(
+        resource: Arc<Resource>,
+        representation: Representation,
+        meta: ListMeta,
+        objects: Vec<Arc<Stored>>,
+    ) -> Self {
+        Self {
+            resource,
+            representation,
+            meta,
+            objects: objects.into_iter(),
+            state: State::Head,
+            pending: None,
+        }
+    }
+
+    /// The next part of the text; `None` at its end.
+    pub(crate) fn next_chunk(&mut self) -> Option<Bytes> {
+        if let Some(chunk) = self.pending.take() {
+            return Some(chunk);
+        }
+        if self.state == State::Done {
+            return None;
+        }
+        let mut out = Vec::with_capacity(4096);
+        if self.state == State::Head {
+            self.write_head(&mut out);
+            self.state = State::FirstItem;
+        }
+        while out.len() < CHUNK_BYTES {
+            let Some(object) = self.objects.next() else {
+                self.write_tail(&mut out);
+                self.state = State::Done;
+                break;
+            };
+            self.write_item(&object, &mut out);
+            self.state = State::Items;
+        }
+        Some(out.into())
+    }
+
+    /// Hands a chunk back: the next one is this one again.
+    pub(crate) fn put_back(mut self, chunk: Bytes) -> Self {
+        self.pending = Some(chunk);
+        self
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Lists of custom resources are written with their members sorted, items before metadata.
+    fn sorted(&self) -> bool {
+        self.resource.is_custom() && self.representation.projection == Projection::Whole
+    }
+
+    fn type_meta(&self) -> (&str, String) {
+        match self.representation.projection {
+            Projection::Whole => (&self.resource.api_version, self.resource.list_kind.clone()),
+            Projection::Metadata => (metadata::API_VERSION, format!("{}List", metadata::KIND)),
+        }
+    }
+
+    fn meta_value(&self) -> Value {
+        let mut meta = json!({"resourceVersion": self.meta.revision.to_string()});
+        if !self.meta.continue_token.is_empty() || self.sorted() {
+            meta["continue"] = self.meta.continue_token.clone().into();
+        }
+        if let Some(remaining) = self.meta.remaining {
+            meta["remainingItemCount"] = remaining.into();
+        }
+        meta
+    }
+
+    fn write_head(&self, out: &mut Vec<u8>) {
+        let (api_version, kind) = self.type_meta();
+        match self.representation.encoding {
+            Encoding::Json if self.sorted() => {
+                out.extend_from_slice(format!("{{\"apiVersion\":\"{api_version}\",\"items\":[").as_bytes());
+            }
+            Encoding::Json => {
+                let meta = self.meta_value();
+                let head = format!(
+                    "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"items\":["
+                );
+                out.extend_from_slice(head.as_bytes());
+            }
+            Encoding::Protobuf => self.write_protobuf_head(api_version, &kind, out),
+        }
+    }
+
+    /// The envelope up to where its raw part begins, and the list's metadata. What is written in front of the items
+    /// has to say how long they all are.
+    fn write_protobuf_head(&self, api_version: &str, kind: &str, out: &mut Vec<u8>) {
+        let field = |length: usize| 1 + varint_len(length as u64) + length;
+        let mut meta = Vec::new();
+        let mut writer = Writer::new(&mut meta);
+        writer.bytes_field(1, b"");
+        writer.bytes_field(2, self.meta.revision.to_string().as_bytes());
+        writer.bytes_field(3, self.meta.continue_token.as_bytes());
+        if let Some(remaining) = self.meta.remaining {
+            writer.varint_field(4, remaining as u64);
+        }
+        let mut scratch = Vec::new();
+        let items: usize = (self.objects.as_slice().iter())
+            .map(|object| {
+                scratch.clear();
+                field(
+                    raw_message(&self.resource, &object.bytes, self.representation.projection, &mut scratch)
+                        .len(),
+                )
+            })
+            .sum();
+        out.extend_from_slice(&kube_wire::envelope::MAGIC);
+        let mut writer = Writer::new(out);
+        writer.tag(1, WireType::Len);
+        writer.varint((field(api_version.len()) + field(kind.len())) as u64);
+        writer.bytes_field(1, api_version.as_bytes());
+        writer.bytes_field(2, kind.as_bytes());
+        writer.tag(2, WireType::Len);
+        writer.varint((field(meta.len()) + items) as u64);
+        writer.bytes_field(1, &meta);
+    }
+
+    fn write_item(&self, object: &Stored, out: &mut Vec<u8>) {
+        let Representation { encoding, projection } = self.representation;
+        match encoding {
+            Encoding::Json => {
+                if self.state == State::Items {
+                    out.push(b',');
+                }
+                let shown = if self.sorted() { TypeMeta::Shown } else { TypeMeta::Hidden };
+                write_json(&self.resource, &object.bytes, projection, shown, out);
+            }
+            Encoding::Protobuf => {
+                let mut scratch = Vec::new();
+                let raw = raw_message(&self.resource, &object.bytes, projection, &mut scratch);
+                Writer::new(out).bytes_field(2, raw);
+            }
+        }
+    }
+
+    fn write_tail(&self, out: &mut Vec<u8>) {
+        match self.representation.encoding {
+            Encoding::Json if self.sorted() => {
+                let tail = format!(
+                    "],\"kind\":\"{}\",\"metadata\":{}}}\n",
+                    self.resource.list_kind,
+                    self.meta_value()
+                );
+                out.extend_from_slice(tail.as_bytes());
+            }
+            Encoding::Json => out.extend_from_slice(b"]}\n"),
+            Encoding::Protobuf => {
+                let mut writer = Writer::new(out);
+                writer.bytes_field(3, b"");
+                writer.bytes_field(4, b"");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Faults: what goes wrong in a cluster, on request.
+//!
+//! A [`Fault`] says *what* goes wrong ([`Action`]), *for which requests* ([`Match`]) and *how often* ([`Schedule`]). The
+//! [`Faults`] handle arms them while the server runs; each request asks it once, when it arrives. Chance comes from a
+//! seed, so that a run that failed can be run again.
+
+mod fault;
+mod script;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+pub use fault::{Action, Fault, Match, RequestInfo, Schedule, Verb};
+pub(crate) use script::{Script, Step};
+
+use crate::http::Status;
+
+/// A handle on a server's faults. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Faults(Arc<Mutex<State>>);
+
+/// Names an armed fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FaultId(u64);
+
+#[derive(Debug)]
+struct State {
+    armed: Vec<Armed>,
+    next: u64,
+    random: StdRng,
+}
+
+#[derive(Debug)]
+struct Armed {
+    id: FaultId,
+    fault: Fault,
+    /// Requests that matched so far.
+    matched: u64,
+    /// Requests that it went wrong for so far.
+    fired: u64,
+}
+
+/// What goes wrong for one request.
+#[derive(Debug, Default)]
+pub(crate) struct Fired {
+    pub(crate) delay: Duration,
+    /// Answer this instead.
+    pub(crate) instead: Option<Instead>,
+    pub(crate) skip_bookmarks: bool,
+    pub(crate) skip_initial_events_end: bool,
+    pub(crate) script: Option<Script>,
+}
+
+/// What is answered instead of the answer.
+#[derive(Debug)]
+pub(crate) enum Instead {
+    Status(Status),
+    /// 410: as a status for lists, in the stream for watches.
+    Expired,
+    Overloaded {
+        retry_after_seconds: u32,
+    },
+    Html {
+        code: u16,
+    },
+    /// The connection breaks.
+    Disconnect,
+    /// Nothing, ever.
+    Nothing,
+}
+
+// === impl Faults ===
+
+impl Faults {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State { armed: Vec::new(), next: 0, random: StdRng::seed_from_u64(seed) })))
+    }
+
+    /// Arms a fault; it holds for requests that arrive from now on.
+    pub fn arm(&self, fault: Fault) -> FaultId {
+        let mut state = self.0.lock();
+        let id = FaultId(state.next);
+        state.next += 1;
+        state.armed.push(Armed { id, fault, matched: 0, fired: 0 });
+        id
+    }
+
+    /// Disarms one fault. Streams that it is at work on stay as they are.
+    pub fn disarm(&self, id: FaultId) {
+        self.0.lock().armed.retain(|armed| armed.id != id);
+    }
+
+    /// Disarms all faults.
+    pub fn clear(&self) {
+        self.0.lock().armed.clear();
+    }
+
+    /// How many requests a fault has struck; `None` once it is disarmed.
+    pub fn fired(&self, id: FaultId) -> Option<u64> {
+        self.0.lock().armed.iter().find(|armed| armed.id == id).map(|armed| armed.fired)
+    }
+
+    /// The armed faults and how many requests each has struck.
+    pub fn armed(&self) -> Vec<(FaultId, Fault, u64)> {
+        self.0.lock().armed.iter().map(|armed| (armed.id, armed.fault.clone(), armed.fired)).collect()
+    }
+
+    /// What goes wrong for this request.
+    pub(crate) fn fire(&self, request: &RequestInfo) -> Fired {
+        let mut state = self.0.lock();
+        let State { armed, random, .. } = &mut *state;
+        let mut fired = Fired::default();
+        for armed in armed.iter_mut().filter(|armed| armed.fault.on.matches(request)) {
+            armed.matched += 1;
+            let strikes = match armed.fault.schedule {
+                Schedule::Always => true,
+                Schedule::Times(times) => armed.fired < times,
+                Schedule::After { matches, times } => armed.matched > matches && armed.fired < times,
+                Schedule::Probability(probability) => random.random::<f64>() < probability,
+            };
+            if strikes {
+                armed.fired += 1;
+                fired.add(&armed.fault.action);
+            }
+        }
+        fired
+    }
+}
+
+// === impl Fired ===
+
+impl Fired {
+    fn add(&mut self, action: &Action) {
+        match action {
+            Action::Delay(delay) => self.delay += *delay,
+            Action::Status { code, reason, message, retry_after_seconds } => {
+                let status = Status::named(*code, reason, message, *retry_after_seconds);
+                self.instead = Some(Instead::Status(status));
+            }
+            Action::Overloaded { retry_after_seconds } => {
+                self.instead = Some(Instead::Overloaded { retry_after_seconds: *retry_after_seconds });
+            }
+            Action::Html { code } => self.instead = Some(Instead::Html { code: *code }),
+            Action::Expired => self.instead = Some(Instead::Expired),
+            Action::Disconnect => self.instead = Some(Instead::Disconnect),
+            Action::Hang => self.instead = Some(Instead::Nothing),
+            Action::SkipBookmarks => self.skip_bookmarks = true,
+            Action::SkipInitialEventsEnd => self.skip_initial_events_end = true,
+            stream => self.script.get_or_insert_default().add(stream),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Faults over HTTP, for a server that runs on its own: GET lists them, POST arms one (JSON), DELETE disarms all.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response};
+use http_body::Body;
+use kube_wire::Encoding;
+use serde_json::{Value, json};
+
+use super::body::ApiBody;
+use super::service::Head;
+use super::status::Status;
+use super::{read, respond};
+use crate::api::Api;
+use crate::faults::Fault;
+
+pub(super) const PATH: &str = "/faults";
+
+const FAULT_BYTES_MAX: usize = 64 << 10;
+
+pub(super) async fn serve<B>(api: &Arc<Api>, head: &Head, body: B) -> Response<ApiBody>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let answer = match head.method {
+        Method::GET => Ok(listed(api)),
+        Method::POST => armed(api, body).await,
+        Method::DELETE => {
+            api.faults.clear();
+            Ok(listed(api))
+        }
+        _ => Err(Status::method_not_allowed()),
+    };
+    match answer {
+        Ok(value) => respond::json(200, value.to_string()),
+        Err(status) => respond::status(&status, Encoding::Json),
+    }
+}
+
+async fn armed<B>(api: &Arc<Api>, body: B) -> Result<Value, Status>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let bytes = read::body(body, FAULT_BYTES_MAX).await?;
+    let fault: Fault = serde_json::from_slice(&bytes)
+        .map_err(|error| Status::bad_request(format!("this is no fault: {error}")))?;
+    api.faults.arm(fault);
+    Ok(listed(api))
+}
+
+fn listed(api: &Api) -> Value {
+    let faults = api.faults.armed();
+    faults.iter().map(|(_, fault, fired)| json!({"fault": fault, "fired": fired})).collect()
+}

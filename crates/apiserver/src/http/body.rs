@@ -1,0 +1,135 @@
+//! Bodies of answers: all at once, a list a chunk at a time, or a watch.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use kube_wire::Encoding;
+
+use crate::codec::{self, ListBody};
+use crate::faults::{Script, Step};
+use crate::watch::Watch;
+
+/// The body of an answer.
+pub struct ApiBody {
+    inner: Inner,
+    /// What goes wrong with it, and the encoding to say so in.
+    faults: Option<Box<(Script, Encoding)>>,
+}
+
+enum Inner {
+    Whole(Option<Bytes>),
+    List(Box<ListBody>),
+    Watch(Box<Watch>),
+    /// Neither data nor end.
+    Silence,
+}
+
+impl ApiBody {
+    fn new(inner: Inner) -> Self {
+        Self { inner, faults: None }
+    }
+
+    /// The same body with things going wrong.
+    pub(crate) fn with_faults(mut self, script: Script, encoding: Encoding) -> Self {
+        self.faults = Some(Box::new((script, encoding)));
+        self
+    }
+
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self::new(Inner::Whole((!bytes.is_empty()).then_some(bytes)))
+    }
+
+    /// A list: whole if it is short, so that it has a length; otherwise as it is read.
+    pub(crate) fn list(mut list: ListBody) -> Self {
+        let first = list.next_chunk();
+        match first {
+            Some(chunk) if list.is_done() => Self::whole(chunk),
+            Some(chunk) => Self::new(Inner::List(Box::new(list.put_back(chunk)))),
+            None => Self::whole(Bytes::new()),
+        }
+    }
+
+    pub(crate) fn watch(watch: Watch) -> Self {
+        Self::new(Inner::Watch(Box::new(watch)))
+    }
+}
+
+impl Inner {
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take()),
+            Self::List(list) => Poll::Ready(list.next_chunk()),
+            Self::Watch(watch) => watch.poll_frame(context),
+            Self::Silence => Poll::Pending,
+        }
+    }
+}
+
+impl Body for ApiBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        loop {
+            let step = match &mut self.faults {
+                Some(faults) => faults.0.before(),
+                None => Step::Read,
+            };
+            let step = match step {
+                Step::Read => match std::task::ready!(self.inner.poll_bytes(context)) {
+                    None => return Poll::Ready(None),
+                    Some(bytes) => match &mut self.faults {
+                        Some(faults) => faults.0.after(&bytes),
+                        None => Step::Send(bytes),
+                    },
+                },
+                step => step,
+            };
+            match step {
+                Step::Send(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Step::Error(status) => {
+                    let encoding = self.faults.take().map_or(Encoding::Json, |faults| faults.1);
+                    self.inner = Inner::Whole(Some(codec::status_event(&status, encoding)));
+                }
+                Step::End => {
+                    self.faults = None;
+                    self.inner = Inner::Whole(None);
+                }
+                Step::Break(error) => return Poll::Ready(Some(Err(error))),
+                Step::Stall => {
+                    self.faults = None;
+                    self.inner = Inner::Silence;
+                }
+                Step::Read => {}
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.faults.is_none() && matches!(&self.inner, Inner::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.faults.is_some() {
+            return SizeHint::default();
+        }
+        match &self.inner {
+            Inner::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Inner::List(_) | Inner::Watch(_) | Inner::Silence => SizeHint::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for ApiBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiBody")
+    }
+}

@@ -1,0 +1,19 @@
+//! HTTP: from requests to what they ask for, and from what was done to answers.
+
+mod accept;
+mod admin;
+mod body;
+mod list;
+mod meta;
+mod path;
+mod query;
+mod read;
+mod respond;
+mod service;
+mod status;
+
+pub(crate) use accept::{Projection, Representation};
+pub use body::ApiBody;
+pub use query::WatchListMode;
+pub use service::ApiService;
+pub(crate) use status::{FieldError, Status};

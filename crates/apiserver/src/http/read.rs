@@ -1,0 +1,198 @@
+//! Bodies of requests: their size, their encoding, and the object in them.
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use kube_wire::Encoding;
+use kube_wire::de::Deserializer;
+use kube_wire::envelope::Envelope;
+use kube_wire::schema::Schema;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::service::Head;
+use super::status::{FieldError, Status};
+use crate::objects::{DeleteOptions, Patch};
+use crate::resources::Resource;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long a client may take to send a body.
+const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// Reads a body of at most `bytes_max`.
+pub(super) async fn body<B>(body: B, bytes_max: usize) -> Result<Bytes, Status>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let read = Box::pin(Limited::new(body, bytes_max).collect());
+    match tokio::time::timeout(READ_TIMEOUT, read).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Status::too_large(bytes_max)),
+        Ok(Err(error)) => Err(Status::bad_request(format!("the request's body broke off: {error}"))),
+        Err(_) => Err(Status::of(408, "Timeout", "the request's body did not arrive in time", 0)),
+    }
+}
+
+/// The encoding that a `Content-Type` names; none means JSON.
+pub(super) fn encoding(content_type: Option<&str>) -> Result<Encoding, Status> {
+    match content_type.map(str::trim) {
+        None | Some("") => Ok(Encoding::Json),
+        Some(text) => {
+            Encoding::from_content_type(text).ok_or_else(|| Status::unsupported_media_type(ACCEPTED))
+        }
+    }
+}
+
+/// The object in a body, which must be of the resource's kind (or not say what it is).
+pub(super) fn object(resource: &Resource, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
+    let (value, api_version, kind) = match encoding(content_type)? {
+        Encoding::Json => {
+            let value = json(&resource.kind, bytes)?;
+            let api_version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
+            let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+            (value, api_version, kind)
+        }
+        Encoding::Protobuf => protobuf(&resource.kind, bytes)?,
+    };
+    check_kind(resource, &api_version, &kind)?;
+    if !matches!(value.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
+        let message = format!(
+            "{0} in version {1:?} cannot be handled as a {0}: json: cannot unmarshal into Go struct field \
+             {0}.metadata of type v1.ObjectMeta",
+            resource.kind, resource.version
+        );
+        return Err(Status::bad_request(message));
+    }
+    Ok(value)
+}
+
+/// An object of a subresource's kind, which is told by its own word.
+pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
+    match encoding(content_type)? {
+        Encoding::Json => json(what, bytes),
+        Encoding::Protobuf => protobuf(what, bytes).map(|(value, ..)| value),
+    }
+}
+
+/// A patch, by its media type.
+pub(super) fn patch(
+    resource: &Resource,
+    head: &Head,
+    content_type: Option<&str>,
+    bytes: &[u8],
+) -> Result<Patch, Status> {
+    let strategic = !resource.is_custom();
+    let media_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let force = head.query.flag("force");
+    let kind = match media_type {
+        "application/json-patch+json" => Patch::Json,
+        "application/merge-patch+json" => Patch::Merge,
+        "application/strategic-merge-patch+json" if strategic => Patch::Strategic,
+        "application/apply-patch+yaml" => {
+            if head.query.text("fieldManager").is_empty() {
+                let error = FieldError::required("fieldManager", "is required for apply patch");
+                return Err(Status::invalid_options("PatchOptions", &[error]));
+            }
+            let configuration = yaml(bytes)?;
+            return Ok(Patch::Apply { configuration, force });
+        }
+        _ => {
+            let strategic = if strategic { "application/strategic-merge-patch+json, " } else { "" };
+            let accepted = format!(
+                "application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
+            );
+            return Err(Status::unsupported_media_type(&accepted));
+        }
+    };
+    if head.query.get("force").is_some() {
+        let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+        return Err(Status::invalid_options("PatchOptions", &[error]));
+    }
+    let value = serde_json::from_slice(bytes)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    Ok(kind(value))
+}
+
+/// YAML, of which JSON is a part.
+fn yaml(bytes: &[u8]) -> Result<Value, Status> {
+    let broken = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let value: Value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        Err(_) => serde_saphyr::from_slice(bytes).map_err(|error| broken(error.to_string()))?,
+    };
+    if value.is_object() { Ok(value) } else { Err(broken("not an object".to_owned())) }
+}
+
+/// The options in the body of a deletion, if it has one.
+pub(super) fn delete_options(content_type: Option<&str>, bytes: &[u8]) -> Result<DeleteOptions, Status> {
+    if bytes.is_empty() {
+        return Ok(DeleteOptions::default());
+    }
+    let value = match encoding(content_type)? {
+        Encoding::Json => json("DeleteOptions", bytes)?,
+        Encoding::Protobuf => protobuf("DeleteOptions", bytes)?.0,
+    };
+    serde_json::from_value(value)
+        .map_err(|error| Status::bad_request(format!("invalid DeleteOptions: {error}")))
+}
+
+pub(super) fn json(kind: &str, bytes: &[u8]) -> Result<Value, Status> {
+    let parsed: Result<Value, _> = serde_json::from_slice(bytes);
+    match parsed {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(unrecognized(kind, "cannot unmarshal into Go value of type struct", bytes)),
+        Err(error) if error.is_eof() => Err(unrecognized(kind, "unexpected end of JSON input", bytes)),
+        Err(error) => Err(unrecognized(kind, &error.to_string(), bytes)),
+    }
+}
+
+fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
+    /// As much of the body as a message shows.
+    const SHOWN_MAX: usize = 256;
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_MAX)]).into_owned();
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: \
+         {why} ({shown})"
+    ))
+}
+
+fn protobuf(kind: &str, bytes: &[u8]) -> Result<(Value, String, String), Status> {
+    let broken = |error: kube_wire::Error| {
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error}"))
+    };
+    let envelope = Envelope::open(bytes).map_err(broken)?;
+    let (api_version, found) = (envelope.api_version, envelope.kind);
+    let Some(message) = Schema::builtin().kind(api_version, found) else {
+        let message = format!("no kind {found:?} is registered for version {api_version:?} in scheme");
+        return Err(Status::bad_request(message));
+    };
+    let value = Value::deserialize(Deserializer::new(envelope.raw, message)).map_err(broken)?;
+    Ok((value, api_version.to_owned(), found.to_owned()))
+}
+
+fn check_kind(resource: &Resource, api_version: &str, kind: &str) -> Result<(), Status> {
+    let same_kind = kind.is_empty() || kind == resource.kind;
+    let same_version = api_version.is_empty() || api_version == resource.api_version;
+    if same_kind && same_version {
+        return Ok(());
+    }
+    if same_kind {
+        let message = format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            resource.api_version
+        );
+        return Err(Status::bad_request(message));
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let group =
+        if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or_default() };
+    Err(Status::bad_request(format!(
+        "{kind} in version {api_version:?} cannot be handled as a {0}: converting ({version}.{kind}) to \
+         ({group}.{0}): unknown conversion",
+        resource.kind
+    )))
+}

@@ -1,0 +1,386 @@
+//! The service: one request in, one answer out.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
+use http_body::Body;
+use kube_wire::Encoding;
+
+use super::accept::{NotAcceptable, Offer, Representation};
+use super::body::ApiBody;
+use super::path::ApiPath;
+use super::query::{ListOptions, Query, parse_revision};
+use super::status::{FieldError, Status};
+use super::{admin, list, meta, read, respond};
+use crate::api::Api;
+use crate::codec;
+use crate::faults::{Fired, Instead, RequestInfo, Verb};
+use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The server as a tower service, without any socket: what [`Server`](crate::Server) serves, and what
+/// `kube::Client::new` takes.
+#[derive(Clone, Debug)]
+pub struct ApiService {
+    api: Arc<Api>,
+}
+
+/// A request without its body.
+pub(super) struct Head {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: Query,
+    pub(super) headers: HeaderMap,
+    /// What goes wrong.
+    pub(super) faults: Fired,
+}
+
+// === impl ApiService ===
+
+impl ApiService {
+    pub(crate) fn new(api: Arc<Api>) -> Self {
+        Self { api }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ApiBody>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ApiBody>, io::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let api = self.api.clone();
+        Box::pin(async move { serve(&api, request).await })
+    }
+}
+
+async fn serve<B>(api: &Arc<Api>, request: Request<B>) -> io::Result<Response<ApiBody>>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = request.into_parts();
+    let mut head = Head {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query: Query::parse(parts.uri.query()),
+        headers: parts.headers,
+        faults: Fired::default(),
+    };
+    if api.options.admin && head.path == admin::PATH && authorized(api, &head) {
+        return Ok(admin::serve(api, &head, body).await);
+    }
+    let path = ApiPath::parse(&head.path);
+    head.faults = api.faults.fire(&head.info(path.as_ref(), parts.uri.query()));
+    if !head.faults.delay.is_zero() {
+        tokio::time::sleep(head.faults.delay).await;
+    }
+    if let Some(instead) = head.faults.instead.take() {
+        return fault(&head, instead).await;
+    }
+    if !authorized(api, &head) {
+        return Ok(respond::status(&Status::unauthorized(), Encoding::Json));
+    }
+    let script = head.faults.script.take();
+    let response = match path {
+        Some(path) => resource(api, &head, path, body).await,
+        None => meta::serve(api, &head).unwrap_or_else(respond::no_such_path),
+    };
+    Ok(match script {
+        Some(script) => response.map(|body| body.with_faults(script, head.encoding())),
+        None => response,
+    })
+}
+
+/// What a fault answers in place of the server.
+async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
+    let encoding = head.encoding();
+    Ok(match instead {
+        Instead::Status(status) => respond::status(&status, encoding),
+        Instead::Expired if head.query.flag("watch") => {
+            let asked = head.query.text("resourceVersion").parse().unwrap_or(0);
+            let event = codec::status_event(&Status::expired_watch(asked, asked + 1), encoding);
+            respond::answer(200, list::watch_content_type(encoding), ApiBody::whole(event))
+        }
+        Instead::Expired => respond::status(&Status::expired_list(), encoding),
+        Instead::Overloaded { retry_after_seconds } => {
+            let mut response = respond::text(429, "Too many requests, please try again later.\n");
+            response.headers_mut().insert(RETRY_AFTER, retry_after_seconds.into());
+            response
+        }
+        Instead::Html { code } => {
+            let page =
+                "<html><head><title>Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n";
+            respond::answer(code, "text/html", ApiBody::whole(page))
+        }
+        Instead::Disconnect => {
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionReset,
+                "the connection was broken by a fault",
+            ));
+        }
+        Instead::Nothing => std::future::pending().await,
+    })
+}
+
+fn authorized(api: &Api, head: &Head) -> bool {
+    let Some(token) = &api.options.token else { return true };
+    head.header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer ")) == Some(token.as_str())
+}
+
+/// Serves the resource API.
+async fn resource<B>(api: &Arc<Api>, head: &Head, path: ApiPath, body: B) -> Response<ApiBody>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let registry = api.registry();
+    let Some(resource) = registry.find(&path.group, &path.version, &path.resource) else {
+        return respond::no_such_path();
+    };
+    let placed = path.namespace.is_empty() || resource.namespaced();
+    let subresource = path.subresource.is_empty() || resource.subresource(&path.subresource).is_some();
+    if !placed
+        || !subresource
+        || (resource.namespaced() && path.namespace.is_empty() && !path.name.is_empty())
+    {
+        return respond::no_such_path();
+    }
+    let offer = Offer { protobuf: resource.message.is_some(), projections: true };
+    let representation = match Representation::negotiate(head.header(ACCEPT), offer) {
+        Ok(representation) => representation,
+        Err(NotAcceptable::MediaType) => return respond::media_type_unknown(),
+        Err(NotAcceptable::Form(encoding)) => {
+            return respond::status(&Status::not_acceptable(ACCEPTED), encoding);
+        }
+    };
+    let target = Target {
+        resource: resource.clone(),
+        namespace: path.namespace,
+        name: path.name,
+        subresource: path.subresource,
+    };
+    let answer = match (&head.method, target.name.is_empty()) {
+        (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
+        (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
+        _ => {
+            let answer = write(api, head, &target, body, representation).await;
+            api.settle();
+            answer
+        }
+    };
+    answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
+}
+
+async fn read_collection(
+    api: &Arc<Api>,
+    head: &Head,
+    target: &Target,
+    watch: bool,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status> {
+    let mut options = ListOptions::parse(&head.query, api.options.watch_list)?;
+    options.watch |= watch;
+    require(target, if options.watch { "watch" } else { "list" })?;
+    if options.watch {
+        return list::watch(api, target, &options, &head.faults, representation);
+    }
+    list::list(api, target, &options, representation).await
+}
+
+async fn read_object(
+    api: &Arc<Api>,
+    head: &Head,
+    target: &Target,
+    watch: bool,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status> {
+    require(target, "get")?;
+    if watch || head.query.flag("watch") {
+        let options = ListOptions::parse(&head.query, api.options.watch_list)?;
+        return list::watch(api, target, &options, &head.faults, representation);
+    }
+    if let Some(revision) =
+        parse_revision(&head.query.text("resourceVersion")).map_err(Status::bad_request)?
+    {
+        list::fresh(api, target, revision).await?;
+    }
+    if target.subresource == "scale" {
+        let scale = codec::other(&api.scale(target)?, representation.encoding);
+        return Ok(respond::answer(200, representation.encoding.media_type(), ApiBody::whole(scale)));
+    }
+    let stored = api.get(target)?;
+    if target.subresource == "log" {
+        return Ok(respond::text(200, ""));
+    }
+    Ok(respond::object(200, &target.resource, &stored.bytes, representation))
+}
+
+/// Serves what changes something.
+async fn write<B>(
+    api: &Arc<Api>,
+    head: &Head,
+    target: &Target,
+    body: B,
+    representation: Representation,
+) -> Result<Response<ApiBody>, Status>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let resource = &target.resource;
+    let verb = match (&head.method, target.name.is_empty()) {
+        (&Method::POST, true) => "create",
+        (&Method::POST, false) if !target.subresource.is_empty() => "create",
+        (&Method::PUT, false) => "update",
+        (&Method::PATCH, false) => "patch",
+        (&Method::DELETE, false) => "delete",
+        (&Method::DELETE, true) => "deletecollection",
+        _ => return Err(Status::method_not_allowed()),
+    };
+    require(target, verb)?;
+    let content_type = head.header(CONTENT_TYPE);
+    let bytes = read::body(body, api.options.body_bytes_max).await?;
+    let outcome = match (verb, target.subresource.as_str()) {
+        ("create", "") => {
+            let options = head.write_options("CreateOptions")?;
+            api.create(target, read::object(resource, content_type, &bytes)?, &options)?
+        }
+        ("create", action) => {
+            let options = head.write_options("CreateOptions")?;
+            let object = read::any_object(action, content_type, &bytes)?;
+            api.act(target, &object, &options)?
+        }
+        ("update", "scale") => {
+            let options = head.write_options("UpdateOptions")?;
+            let scale = read::any_object("Scale", content_type, &bytes)?;
+            api.set_scale(target, &options, &|_| Ok(scale.clone()))?
+        }
+        ("update", _) => {
+            let options = head.write_options("UpdateOptions")?;
+            api.replace(target, &read::object(resource, content_type, &bytes)?, &options)?
+        }
+        ("patch", part) => {
+            let options = head.write_options("PatchOptions")?;
+            let patch = read::patch(resource, head, content_type, &bytes)?;
+            if part == "scale" {
+                api.patch_scale(target, &patch, &options)?
+            } else {
+                api.patch(target, &patch, &options)?
+            }
+        }
+        ("delete", _) => api.delete(target, &head.delete_options(content_type, &bytes)?)?,
+        _ => {
+            let options = head.delete_options(content_type, &bytes)?;
+            return list::delete(api, target, head, &options, representation);
+        }
+    };
+    Ok(respond::outcome(resource, outcome, representation))
+}
+
+/// Whether the resource, or its part that the request is about, knows the verb.
+fn require(target: &Target, verb: &str) -> Result<(), Status> {
+    let known = match target.resource.subresource(&target.subresource) {
+        Some(subresource) => subresource.verbs.iter().any(|known| known == verb),
+        None => target.resource.has_verb(verb),
+    };
+    if known { Ok(()) } else { Err(Status::method_not_allowed()) }
+}
+
+// === impl Head ===
+
+impl Head {
+    pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What faults match by.
+    fn info(&self, path: Option<&ApiPath>, query: Option<&str>) -> RequestInfo {
+        let mut info = RequestInfo {
+            path: query.map_or_else(|| self.path.clone(), |query| format!("{}?{query}", self.path)),
+            user_agent: self.header(USER_AGENT).unwrap_or_default().to_owned(),
+            ..RequestInfo::default()
+        };
+        let Some(path) = path else { return info };
+        let watch = path.watch || self.query.flag("watch");
+        info.verb = match self.method {
+            Method::GET if watch => Some(Verb::Watch),
+            Method::GET if path.name.is_empty() => Some(Verb::List),
+            Method::GET => Some(Verb::Get),
+            Method::POST => Some(Verb::Create),
+            Method::PUT => Some(Verb::Update),
+            Method::PATCH => Some(Verb::Patch),
+            Method::DELETE => Some(Verb::Delete),
+            _ => None,
+        };
+        info.resource.clone_from(&path.resource);
+        info.namespace.clone_from(&path.namespace);
+        info.name.clone_from(&path.name);
+        info
+    }
+
+    /// The encoding that errors are sent in when nothing else is known.
+    fn encoding(&self) -> Encoding {
+        let offer = Offer { protobuf: true, projections: true };
+        Representation::negotiate(self.header(ACCEPT), offer).map_or(Encoding::Json, |chosen| chosen.encoding)
+    }
+
+    fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        let validation = match self.query.get("fieldValidation") {
+            None | Some("" | "Warn") => FieldValidation::Warn,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some("Strict") => FieldValidation::Strict,
+            Some(other) => {
+                let supported = "\"\", \"Ignore\", \"Warn\", \"Strict\"";
+                let error = FieldError::not_supported("fieldValidation", other, supported);
+                return Err(Status::invalid_options(kind, &[error]));
+            }
+        };
+        Ok(WriteOptions { dry_run: self.query.dry_run(kind)?, manager: self.manager(), validation })
+    }
+
+    /// The field manager: the parameter, or the first word of the user agent.
+    fn manager(&self) -> String {
+        let named = self.query.text("fieldManager");
+        if !named.is_empty() {
+            return named;
+        }
+        let agent = self.header(USER_AGENT).unwrap_or_default();
+        agent.split('/').next().unwrap_or_default().chars().take(128).collect()
+    }
+
+    /// The options in the body, with what the query says in their place.
+    fn delete_options(&self, content_type: Option<&str>, bytes: &[u8]) -> Result<DeleteOptions, Status> {
+        let mut options = read::delete_options(content_type, bytes)?;
+        if let Some(seconds) = self.query.number("gracePeriodSeconds")? {
+            options.grace_period_seconds = Some(seconds);
+        }
+        if let Some(policy) = self.query.get("propagationPolicy") {
+            options.propagation_policy = Some(policy.to_owned());
+        }
+        if self.query.get("orphanDependents").is_some() {
+            options.orphan_dependents = Some(self.query.flag("orphanDependents"));
+        }
+        if self.query.dry_run("DeleteOptions")? {
+            options.dry_run = vec!["All".to_owned()];
+        }
+        Ok(options)
+    }
+}

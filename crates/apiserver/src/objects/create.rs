@@ -1,0 +1,151 @@
+//! Creating objects.
+
+use serde_json::{Value, json};
+
+use super::meta::{self, set};
+use super::update::Recording;
+use super::{Outcome, Shown, Target, WriteOptions, actions, defaults, definitions, manage, misfit, names};
+use crate::api::Api;
+use crate::codec;
+use crate::http::Status;
+use crate::resources::Resource;
+use crate::storage::{Expect, Mismatch, Write};
+
+/// How often a name is generated before the conflict is reported.
+const GENERATE_TRIES: usize = 8;
+
+impl Api {
+    /// Creates an object from what a client sent.
+    pub(crate) fn create(
+        &self,
+        target: &Target,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, Status> {
+        self.create_recorded(target, object, options, Recording::Due)
+    }
+
+    /// Creates an object whose managedFields may be in order already.
+    pub(super) fn create_recorded(
+        &self,
+        target: &Target,
+        object: Value,
+        options: &WriteOptions,
+        recording: Recording,
+    ) -> Result<Outcome, Status> {
+        let resource = &target.resource;
+        if actions::is_review(resource) {
+            return Ok(actions::review(resource, object));
+        }
+        let mut object = object;
+        if !meta::text(&object, "resourceVersion").is_empty() {
+            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
+        }
+        place(target, &mut object)?;
+        self.check_namespace(target, meta::name(&object))?;
+        let warnings = manage::validate_fields(resource, &mut object, options, recording)?;
+        let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+        let tries = if generated { GENERATE_TRIES } else { 1 };
+        for _ in 0..tries {
+            let mut object = object.clone();
+            if generated {
+                let base = meta::text(&object, "generateName");
+                let base = base.get(..names::GENERATED_BASE_LENGTH_MAX).unwrap_or(base);
+                let name = format!("{base}{}", self.chance.name_suffix());
+                set(&mut object, "name", Some(name.into()));
+            }
+            self.prepare_create(resource, &mut object);
+            names::check(resource, &object)?;
+            if definitions::is_definition(resource) {
+                definitions::prepare(resource, &mut object, None)?;
+            }
+            manage::validate_values(target, &object, None)?;
+            if recording == Recording::Due {
+                self.record(target, None, &mut object, options);
+            }
+            defaults::admit(resource, &mut object, defaults::Moment::Create);
+            match self.insert(target, object, options)? {
+                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
+                Err(name) if generated => tracing::debug!(%name, "generated name is taken"),
+                Err(name) => return Err(Status::already_exists(resource, &name)),
+            }
+        }
+        Err(Status::already_exists(resource, meta::text(&object, "generateName")))
+    }
+
+    /// Stores a prepared object; hands back its name if that is taken.
+    fn insert(
+        &self,
+        target: &Target,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Result<Outcome, String>, Status> {
+        let resource = &target.resource;
+        let name = meta::name(&object).to_owned();
+        let key = resource.key(meta::namespace(&object), &name);
+        // Encoded once before the commit, which must not fail.
+        let draft = codec::encode(resource, &object).map_err(|error| misfit(resource, &error))?;
+        if options.dry_run {
+            let taken = self.storage.get(resource.collection, &key).is_some();
+            return Ok(if taken { Err(name) } else { Ok(Outcome::created(Shown::Draft(draft))) });
+        }
+        let committed =
+            self.storage.commit(resource.collection, &key, Expect::Absent, Write::Put, |revision| {
+                meta::set_revision(&mut object, revision);
+                codec::encode(resource, &object).unwrap_or(draft)
+            });
+        Ok(match committed {
+            Ok(stored) => {
+                self.after_put(target, &stored, &object, true);
+                Ok(Outcome::created(Shown::Stored(stored)))
+            }
+            Err(Mismatch) => Err(name),
+        })
+    }
+
+    /// Fills in what the server gives a new object.
+    fn prepare_create(&self, resource: &Resource, object: &mut Value) {
+        for absent in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            set(object, absent, None);
+        }
+        set(object, "uid", Some(self.chance.uid().into()));
+        set(object, "creationTimestamp", Some(self.clock.timestamp().into()));
+        set(object, "generation", super::update::has_generation(resource).then(|| json!(1)));
+        if resource.has_status() && !resource.is("", "nodes") {
+            super::update::put_member(object, "status", None);
+        }
+        defaults::fill(resource, object, defaults::Moment::Create);
+    }
+
+    /// A namespaced object needs a namespace that is there, and stays.
+    fn check_namespace(&self, target: &Target, name: &str) -> Result<(), Status> {
+        if !target.resource.namespaced() {
+            return Ok(());
+        }
+        let registry = self.registry();
+        let Some(namespaces) = registry.find("", "v1", "namespaces") else { return Ok(()) };
+        let namespace = self
+            .storage
+            .get(namespaces.collection, &target.namespace)
+            .ok_or_else(|| Status::not_found(namespaces, &target.namespace))?;
+        if namespace.attributes.field("status.phase") == "Terminating" {
+            return Err(Status::namespace_terminating(&target.resource, name, &target.namespace));
+        }
+        Ok(())
+    }
+}
+
+/// Puts the object where the request's path says, unless it says otherwise itself.
+pub(super) fn place(target: &Target, object: &mut Value) -> Result<(), Status> {
+    let namespace = meta::namespace(object);
+    if !target.resource.namespaced() {
+        set(object, "namespace", None);
+        return Ok(());
+    }
+    if !namespace.is_empty() && namespace != target.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(message));
+    }
+    set(object, "namespace", Some(target.namespace.clone().into()));
+    Ok(())
+}

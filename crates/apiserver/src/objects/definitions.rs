@@ -1,0 +1,141 @@
+//! Custom resource definitions: from a stored object to a served resource, and back.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::meta;
+use super::update::Recording;
+use super::{DeleteOptions, Target, WriteOptions};
+use crate::api::Api;
+use crate::codec;
+use crate::crd::{self, Definition, DefinitionError};
+use crate::http::Status;
+use crate::resources::Resource;
+
+/// Holds a definition back until its objects are gone.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Who writes a definition's status, as managedFields say.
+const MANAGER: &str = "kube-apiserver";
+
+pub(super) fn is_definition(resource: &Resource) -> bool {
+    resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Makes a definition ready to be stored, or refuses it.
+pub(super) fn prepare(resource: &Resource, crd: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    let status = crd.get("status").cloned();
+    Definition::prepare(crd, old);
+    // A write to the status subresource has its own.
+    if let (Some(status), true) = (status, old.is_some()) {
+        crd["status"] = status;
+    }
+    match Definition::parse(crd, old) {
+        Ok(_) => Ok(()),
+        Err(DefinitionError::Invalid(errors)) => {
+            Err(Status::invalid_values(resource, meta::name(crd), &errors))
+        }
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+impl Api {
+    /// Gives a definition its names and serves it, if it gets them.
+    pub(super) fn establish(&self, name: &str) {
+        let Some(target) = self.definition_target(name) else { return };
+        let now = self.clock.timestamp();
+        let others: Vec<Value> =
+            self.definitions().into_iter().filter(|crd| meta::name(crd) != name).collect();
+        let status = Target { subresource: "status".to_owned(), ..target };
+        let options = WriteOptions { manager: MANAGER.to_owned(), ..WriteOptions::default() };
+        let written = self.change(&status, &options, Recording::Due, &|current| {
+            let mut crd = current.cloned().ok_or_else(|| Status::not_found(&status.resource, name))?;
+            crd::accept_names(&mut crd, &others, &now);
+            Ok(crd)
+        });
+        if let Err(status) = written {
+            tracing::debug!(%name, message = %status.message, "definition went away before it was established");
+        }
+        self.serve_definitions();
+    }
+
+    /// Serves exactly the definitions that are stored and established.
+    pub(crate) fn serve_definitions(&self) {
+        let established = |crd: &Value| {
+            let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+        };
+        let definitions: Vec<Arc<Definition>> = self
+            .definitions()
+            .iter()
+            .filter(|crd| established(crd))
+            .filter_map(|crd| Definition::parse(crd, None).ok())
+            .map(Arc::new)
+            .collect();
+        self.register(&definitions);
+    }
+
+    /// Deletes all objects of a definition that is being deleted, then lets it go.
+    pub(super) fn empty_definition(&self, name: &str) {
+        let Some(target) = self.definition_target(name) else { return };
+        let registry = self.registry();
+        let Some(resource) =
+            registry.iter().find(|resource| resource.is_custom() && resource.qualified() == name)
+        else {
+            return self.release_definition(&target);
+        };
+        let (objects, _) = self.storage.all(resource.collection, "");
+        for object in objects {
+            let (namespace, name) = resource.split_key(&object.key);
+            let target = Target {
+                resource: resource.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                subresource: String::new(),
+            };
+            // What is gone already needs no deleting.
+            let _gone = self.delete(&target, &DeleteOptions::default());
+        }
+        self.release_if_empty(resource);
+    }
+
+    /// Lets a definition go whose last object went.
+    pub(super) fn release_if_empty(&self, resource: &Resource) {
+        let Some(target) = self.definition_target(&resource.qualified()) else { return };
+        let Ok(stored) = self.get(&target) else { return };
+        let crd = codec::decode(&target.resource, &stored.bytes);
+        if meta::is_deleting(&crd) && self.storage.is_empty(resource.collection, "") {
+            self.release_definition(&target);
+        }
+    }
+
+    fn release_definition(&self, target: &Target) {
+        self.without_finalizer(target, CLEANUP);
+        self.serve_definitions();
+    }
+
+    fn definitions(&self) -> Vec<Value> {
+        let Some(target) = self.definition_target("") else { return Vec::new() };
+        let (objects, _) = self.storage.all(target.resource.collection, "");
+        objects.iter().map(|object| codec::decode(&target.resource, &object.bytes)).collect()
+    }
+
+    fn definition_target(&self, name: &str) -> Option<Target> {
+        let registry = self.registry();
+        let resource = registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")?.clone();
+        Some(Target { resource, namespace: String::new(), name: name.to_owned(), subresource: String::new() })
+    }
+}
+
+/// The condition that a definition shows while its objects are deleted.
+pub(super) fn terminating(crd: &mut Value, now: &str) {
+    let condition = json!({
+        "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        "lastTransitionTime": now,
+    });
+    if let Some(conditions) = crd["status"]["conditions"].as_array_mut() {
+        conditions.push(condition);
+    }
+}

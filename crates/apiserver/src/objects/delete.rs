@@ -1,0 +1,236 @@
+//! Deleting objects: preconditions, finalizers, grace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::meta::{self, set};
+use super::{Outcome, Shown, Target, definitions};
+use crate::api::Api;
+use crate::codec;
+use crate::http::Status;
+use crate::resources::Resource;
+use crate::storage::{Expect, Mismatch, Stored, Write};
+
+/// `DeleteOptions`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) propagation_policy: Option<String>,
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) preconditions: Preconditions,
+    pub(crate) dry_run: Vec<String>,
+}
+
+/// What must hold of the object that is deleted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Preconditions {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+}
+
+pub(super) const ORPHAN: &str = "orphan";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Resources whose deletion answers with the object rather than a status.
+const SHOWN_WHEN_DELETED: &[&str] =
+    &["pods", "services", "namespaces", "persistentvolumeclaims", "serviceaccounts"];
+
+impl Api {
+    /// Deletes an object, or begins to.
+    pub(crate) fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Status> {
+        loop {
+            let stored = self.get(target)?;
+            let current = self.value(target, &stored);
+            check(target, &stored, options)?;
+            match self.delete_once(target, &stored, &current, options) {
+                Ok(outcome) => return Ok(outcome),
+                Err(Mismatch) => {
+                    tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again");
+                }
+            }
+        }
+    }
+
+    fn delete_once(
+        &self,
+        target: &Target,
+        stored: &Arc<Stored>,
+        current: &Value,
+        options: &DeleteOptions,
+    ) -> Result<Outcome, Mismatch> {
+        let resource = &target.resource;
+        let dry_run = !options.dry_run.is_empty();
+        let mut finalizers = finalizers_after(current, options);
+        if definitions::is_definition(resource) && !meta::is_deleting(current) {
+            finalizers.push(definitions::CLEANUP.to_owned());
+        }
+        let grace = grace(resource, current, options);
+        let is_namespace = resource.is("", "namespaces");
+        if finalizers.is_empty() && grace == Some(0) && !is_namespace && !resource.is("", "pods") {
+            if dry_run {
+                return Ok(Outcome::ok(answer(resource, stored)));
+            }
+            let shown = answer(resource, stored);
+            self.remove(target, stored, current.clone())?;
+            return Ok(Outcome::ok(shown));
+        }
+        let object = self.marked(resource, current, &finalizers, grace);
+        let stored = if dry_run || object == *current {
+            stored.clone()
+        } else {
+            self.put(target, stored, object.clone())?
+        };
+        if resource.is("", "pods") && finalizers.is_empty() && grace == Some(0) && !dry_run {
+            let gone = self.remove_showing(target, &stored, object)?;
+            return Ok(Outcome::ok(Shown::Stored(gone)));
+        }
+        Ok(Outcome::ok(Shown::Stored(stored)))
+    }
+
+    /// The object with its deletion begun.
+    fn marked(
+        &self,
+        resource: &Resource,
+        current: &Value,
+        finalizers: &[String],
+        grace: Option<i64>,
+    ) -> Value {
+        let mut object = current.clone();
+        let names = (!finalizers.is_empty()).then(|| json!(finalizers));
+        set(&mut object, "finalizers", names);
+        if resource.is("", "namespaces") {
+            if !meta::is_deleting(current) {
+                set(&mut object, "deletionTimestamp", Some(self.clock.timestamp().into()));
+            }
+            object["status"]["phase"] = "Terminating".into();
+            return object;
+        }
+        let grace = grace.unwrap_or(0);
+        let known = meta::meta(current)["deletionGracePeriodSeconds"].as_i64();
+        // A second deletion can only make the first one shorter.
+        if meta::is_deleting(current) && known.is_some_and(|known| known <= grace) {
+            return object;
+        }
+        if definitions::is_definition(resource) {
+            definitions::terminating(&mut object, &self.clock.timestamp());
+        }
+        let later = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+        set(&mut object, "deletionTimestamp", Some(self.clock.timestamp_in(later).into()));
+        set(&mut object, "deletionGracePeriodSeconds", Some(grace.into()));
+        if !meta::is_deleting(current) && meta::generation(current) > 0 {
+            set(&mut object, "generation", Some((meta::generation(current) + 1).into()));
+        }
+        object
+    }
+
+    /// Stores a value that is known to fit, for the revision it was made from.
+    fn put(&self, target: &Target, stored: &Stored, mut object: Value) -> Result<Arc<Stored>, Mismatch> {
+        let expect = Expect::Revision(stored.revision);
+        let resource = &target.resource;
+        let stored =
+            self.storage.commit(resource.collection, &stored.key, expect, Write::Put, |revision| {
+                meta::set_revision(&mut object, revision);
+                encoded(resource, &object)
+            })?;
+        self.after_put(target, &stored, &object, false);
+        let grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+        if grace > 0 && resource.is("", "pods") && self.options.pod_termination {
+            self.graves.add(target.clone(), stored.attributes.uid(), Duration::from_secs(grace));
+        }
+        Ok(stored)
+    }
+
+    /// Takes an object away, for the revision it was read at. `object` is the state it goes with.
+    pub(super) fn remove(&self, target: &Target, stored: &Stored, object: Value) -> Result<(), Mismatch> {
+        self.remove_showing(target, stored, object).map(|_| ())
+    }
+
+    fn remove_showing(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        mut object: Value,
+    ) -> Result<Arc<Stored>, Mismatch> {
+        let expect = Expect::Revision(stored.revision);
+        let resource = &target.resource;
+        let last =
+            self.storage.commit(resource.collection, &stored.key, expect, Write::Delete, |revision| {
+                meta::set_revision(&mut object, revision);
+                encoded(resource, &object)
+            })?;
+        self.after_remove(resource, &last);
+        Ok(last)
+    }
+}
+
+fn encoded(resource: &Resource, object: &Value) -> crate::storage::Draft {
+    // The value was decoded from what is stored, and only metadata and status were changed since.
+    codec::encode(resource, object)
+        .unwrap_or_else(|_| crate::storage::Draft { bytes: Box::default(), attributes: Default::default() })
+}
+
+fn answer(resource: &Resource, stored: &Arc<Stored>) -> Shown {
+    if resource.group.is_empty() && SHOWN_WHEN_DELETED.contains(&resource.plural.as_str()) {
+        return Shown::Stored(stored.clone());
+    }
+    let (_, name) = resource.split_key(&stored.key);
+    Shown::Status(Status::deleted(resource, name, stored.attributes.uid()))
+}
+
+fn check(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Status> {
+    let Preconditions { uid, resource_version } = &options.preconditions;
+    let found = stored.attributes.uid();
+    if let Some(wanted) = uid.as_deref().filter(|uid| !uid.is_empty() && *uid != found) {
+        return Err(Status::precondition(&target.resource, &target.name, "UID", wanted, found));
+    }
+    let found = stored.revision.to_string();
+    if let Some(wanted) =
+        resource_version.as_deref().filter(|revision| !revision.is_empty() && *revision != found)
+    {
+        return Err(Status::precondition(&target.resource, &target.name, "ResourceVersion", wanted, &found));
+    }
+    Ok(())
+}
+
+/// Seconds until the object may go.
+fn grace(resource: &Resource, current: &Value, options: &DeleteOptions) -> Option<i64> {
+    if !resource.is("", "pods") {
+        return Some(0);
+    }
+    let finished = matches!(current["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let unscheduled = current["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+    if finished || unscheduled {
+        return Some(0);
+    }
+    let own = current["spec"]["terminationGracePeriodSeconds"].as_i64();
+    let asked = options.grace_period_seconds.or(own).unwrap_or(30);
+    Some(if asked < 0 { 1 } else { asked })
+}
+
+/// The finalizers that hold the object back, once the policy's own are added or taken away.
+fn finalizers_after(current: &Value, options: &DeleteOptions) -> Vec<String> {
+    let mut finalizers: Vec<String> = meta::finalizers(current).map(str::to_owned).collect();
+    let policy = match (&options.propagation_policy, options.orphan_dependents) {
+        (Some(policy), _) => Some(policy.as_str()),
+        (None, Some(true)) => Some("Orphan"),
+        (None, Some(false)) => Some("Background"),
+        (None, None) => None,
+    };
+    if let Some(policy) = policy {
+        let own = match policy {
+            "Orphan" => Some(ORPHAN),
+            "Foreground" => Some(FOREGROUND),
+            _ => None,
+        };
+        finalizers.retain(|name| (name != ORPHAN && name != FOREGROUND) || Some(name.as_str()) == own);
+        if let Some(own) = own.filter(|own| !finalizers.iter().any(|name| name == own)) {
+            finalizers.push(own.to_owned());
+        }
+    }
+    finalizers
+}

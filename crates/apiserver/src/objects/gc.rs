@@ -1,0 +1,245 @@
+//! What follows from a deletion: dependents go with their owners, terminating namespaces are emptied.
+//!
+//! In a cluster controllers do this, some time later. Here it is done before the request that caused it is answered, so
+//! that a test need not wait; in what order is fixed. Work is queued rather than done in recursion: a chain of owners
+//! may be as long as somebody cares to make it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::definitions::{self, is_definition};
+use super::delete::{FOREGROUND, ORPHAN};
+use super::meta::{self, meta};
+use super::update::Recording;
+use super::{DeleteOptions, Target, WriteOptions};
+use crate::api::Api;
+use crate::codec;
+use crate::http::Status;
+use crate::resources::Resource;
+use crate::storage::Stored;
+
+/// Something to do as a consequence of a write.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// An object is gone.
+    Removed { resource: Arc<Resource>, last: Arc<Stored> },
+    /// An object's deletion has begun.
+    Deleting(Target),
+    /// An object with owners was written.
+    Owned(Target),
+    /// A definition was written.
+    Definition { name: String },
+}
+
+impl Api {
+    /// Does what earlier writes left to do, and what follows from that.
+    pub(crate) fn settle(&self) {
+        loop {
+            let Some(effect) = self.effects.lock().pop_front() else { return };
+            match effect {
+                Effect::Definition { name } => self.establish(&name),
+                Effect::Removed { resource, last } => self.removed(&resource, &last),
+                Effect::Deleting(target) => self.deleting(&target),
+                Effect::Owned(target) => self.check_owners(&target),
+            }
+        }
+    }
+
+    /// Notes what a stored object gives rise to.
+    pub(super) fn after_put(&self, target: &Target, stored: &Stored, object: &Value, is_new: bool) {
+        let resource = &target.resource;
+        let (namespace, name) = resource.split_key(&stored.key);
+        let target = || Target { namespace: namespace.to_owned(), ..target.named(name) };
+        let mut effects = self.effects.lock();
+        if is_definition(resource) {
+            effects.push_back(Effect::Definition { name: name.to_owned() });
+        }
+        if meta::is_deleting(object) {
+            effects.push_back(Effect::Deleting(target()));
+        } else if is_new && stored.attributes.owners().next().is_some() {
+            effects.push_back(Effect::Owned(target()));
+        }
+    }
+
+    /// Notes that an object is gone.
+    pub(super) fn after_remove(&self, resource: &Arc<Resource>, last: &Arc<Stored>) {
+        self.effects.lock().push_back(Effect::Removed { resource: resource.clone(), last: last.clone() });
+    }
+
+    fn removed(&self, resource: &Arc<Resource>, last: &Arc<Stored>) {
+        if is_definition(resource) {
+            self.serve_definitions();
+        }
+        if resource.is_custom() {
+            self.release_if_empty(resource);
+        }
+        if !self.options.garbage_collection {
+            return;
+        }
+        for dependent in self.dependents(last.attributes.uid()) {
+            self.collect(&dependent);
+        }
+        if last.attributes.owners().next().is_some() {
+            let object = codec::decode(resource, &last.bytes);
+            let (namespace, _) = resource.split_key(&last.key);
+            for owner in owners(&object).filter_map(|owner| self.owner(owner, namespace)) {
+                self.finish_foreground(&owner);
+            }
+        }
+        let (namespace, _) = resource.split_key(&last.key);
+        if !namespace.is_empty() {
+            self.finish_namespace(namespace);
+        }
+    }
+
+    /// An object's deletion has begun: see to what its finalizers wait for.
+    fn deleting(&self, target: &Target) {
+        let Ok(stored) = self.get(target) else { return };
+        let object = self.value(target, &stored);
+        if is_definition(&target.resource)
+            && meta::finalizers(&object).any(|name| name == definitions::CLEANUP)
+        {
+            self.empty_definition(&target.name);
+        }
+        if !self.options.garbage_collection {
+            return;
+        }
+        if target.resource.is("", "namespaces") {
+            self.empty_namespace(&target.name);
+        }
+        if meta::finalizers(&object).any(|name| name == ORPHAN) {
+            for dependent in self.dependents(stored.attributes.uid()) {
+                self.disown(&dependent, &|uid| uid != stored.attributes.uid());
+            }
+            self.without_finalizer(target, ORPHAN);
+        }
+        if meta::finalizers(&object).any(|name| name == FOREGROUND) {
+            for dependent in self.dependents(stored.attributes.uid()) {
+                let Ok(found) = self.get(&dependent) else { continue };
+                let has_dependents = !self.storage.dependents(found.attributes.uid()).is_empty();
+                let policy = if has_dependents { "Foreground" } else { "Background" };
+                let options =
+                    DeleteOptions { propagation_policy: Some(policy.to_owned()), ..DeleteOptions::default() };
+                // What is gone already needs no deleting.
+                let _gone = self.delete(&dependent, &options);
+            }
+            self.finish_foreground(target);
+        }
+    }
+
+    /// Lets an owner go that waited for its dependents, if none is left that holds it.
+    fn finish_foreground(&self, owner: &Target) {
+        let Ok(stored) = self.get(owner) else { return };
+        let object = self.value(owner, &stored);
+        if !meta::is_deleting(&object) || !meta::finalizers(&object).any(|name| name == FOREGROUND) {
+            return;
+        }
+        let uid = stored.attributes.uid();
+        let blocks = |dependent: &Target| {
+            self.get(dependent).is_ok_and(|found| {
+                let object = self.value(dependent, &found);
+                owners(&object).any(|owner| owner["uid"] == uid && owner["blockOwnerDeletion"] == true)
+            })
+        };
+        if !self.dependents(uid).iter().any(blocks) {
+            self.without_finalizer(owner, FOREGROUND);
+        }
+    }
+
+    /// Deletes an object none of whose owners is left; one that has another owner only loses those that are gone.
+    fn collect(&self, dependent: &Target) {
+        let Ok(stored) = self.get(dependent) else { return };
+        let object = self.value(dependent, &stored);
+        if meta::is_deleting(&object) {
+            return;
+        }
+        let left: Vec<String> = owners(&object)
+            .filter(|owner| self.owner(owner, &dependent.namespace).is_some())
+            .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
+            .collect();
+        if left.is_empty() {
+            let options = DeleteOptions {
+                propagation_policy: Some("Background".to_owned()),
+                ..DeleteOptions::default()
+            };
+            // What is gone already needs no deleting.
+            let _gone = self.delete(dependent, &options);
+        } else {
+            self.disown(dependent, &|uid| left.iter().any(|known| known == uid));
+        }
+    }
+
+    /// A new object whose owners are all gone goes, too.
+    fn check_owners(&self, target: &Target) {
+        if self.options.garbage_collection {
+            let Ok(stored) = self.get(target) else { return };
+            let object = self.value(target, &stored);
+            if owners(&object).all(|owner| self.owner(owner, &target.namespace).is_none()) {
+                self.collect(target);
+            }
+        }
+    }
+
+    /// Keeps only the owners whose uid passes.
+    fn disown(&self, dependent: &Target, keep: &dyn Fn(&str) -> bool) {
+        self.amend(dependent, &|object| {
+            if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+                owners.retain(|owner| owner["uid"].as_str().is_some_and(keep));
+            }
+        });
+    }
+
+    /// Takes one finalizer away.
+    pub(super) fn without_finalizer(&self, target: &Target, name: &str) {
+        self.amend(target, &|object| {
+            if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+                finalizers.retain(|finalizer| finalizer != name);
+            }
+        });
+    }
+
+    /// Changes an object on the server's own account; if it went meanwhile, that is all right.
+    pub(super) fn amend(&self, target: &Target, change: &dyn Fn(&mut Value)) {
+        let options =
+            WriteOptions { manager: "kube-controller-manager".to_owned(), ..WriteOptions::default() };
+        let _gone = self.change(target, &options, Recording::Done, &|current| {
+            let mut object =
+                current.cloned().ok_or_else(|| Status::not_found(&target.resource, &target.name))?;
+            change(&mut object);
+            Ok(object)
+        });
+    }
+
+    fn dependents(&self, uid: &str) -> Vec<Target> {
+        let registry = self.registry();
+        let dependents = self.storage.dependents(uid).into_iter();
+        let targets = dependents.filter_map(|owned| {
+            let resource = registry.of_collection(owned.collection)?.clone();
+            let (namespace, name) = resource.split_key(&owned.key);
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            Some(Target { resource, namespace, name, subresource: String::new() })
+        });
+        targets.collect()
+    }
+
+    /// The owner that a reference names, if it is there.
+    fn owner(&self, reference: &Value, namespace: &str) -> Option<Target> {
+        let text = |name: &str| reference[name].as_str().unwrap_or_default();
+        let registry = self.registry();
+        let resource = registry.find_kind(text("apiVersion"), text("kind"))?.clone();
+        let namespace = if resource.namespaced() { namespace } else { "" };
+        let target = Target {
+            namespace: namespace.to_owned(),
+            name: text("name").to_owned(),
+            subresource: String::new(),
+            resource,
+        };
+        let found = self.get(&target).ok()?;
+        (found.attributes.uid() == text("uid")).then_some(target)
+    }
+}
+
+fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    meta(object)["ownerReferences"].as_array().into_iter().flatten()
+}

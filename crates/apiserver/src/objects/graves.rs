@@ -1,0 +1,56 @@
+//! Pods whose grace period runs: a stand-in for the kubelet, which would confirm when their containers have stopped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::{DeleteOptions, Target};
+use crate::api::Api;
+
+/// Terminating pods by the moment they go.
+#[derive(Debug, Default)]
+pub(crate) struct Graves {
+    due: Mutex<BTreeMap<(Instant, String), (Target, String)>>,
+    changed: Notify,
+}
+
+impl Graves {
+    /// A pod with this uid goes after `grace`.
+    pub(super) fn add(&self, pod: Target, uid: &str, grace: Duration) {
+        let key = (Instant::now() + grace, pod.key());
+        self.due.lock().insert(key, (pod, uid.to_owned()));
+        self.changed.notify_one();
+    }
+}
+
+impl Api {
+    /// Removes pods as they become due, for as long as it is polled.
+    pub(crate) async fn bury(self: Arc<Self>) {
+        loop {
+            let next = self.graves.due.lock().first_key_value().map(|((at, _), _)| *at);
+            match next {
+                None => self.graves.changed.notified().await,
+                Some(at) => {
+                    tokio::select! {
+                        biased;
+                        () = self.graves.changed.notified() => continue,
+                        () = sleep_until(at) => {}
+                    }
+                    let due = self.graves.due.lock().pop_first();
+                    if let Some((_, (pod, uid))) = due {
+                        let mut options =
+                            DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+                        options.preconditions.uid = Some(uid);
+                        // A pod that went before, or came again under its name, is none of ours.
+                        let _gone = self.delete(&pod, &options);
+                        self.settle();
+                    }
+                }
+            }
+        }
+    }
+}

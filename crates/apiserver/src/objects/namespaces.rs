@@ -1,0 +1,57 @@
+//! Namespaces that are being deleted: everything in them goes, then they go.
+
+use serde_json::json;
+
+use super::{DeleteOptions, Target};
+use crate::api::Api;
+
+impl Api {
+    /// Deletes all that is in a terminating namespace. Pods take their grace period and finalizers their time; the last
+    /// object to go takes the namespace with it.
+    pub(super) fn empty_namespace(&self, namespace: &str) {
+        let registry = self.registry();
+        let prefix = format!("{namespace}/");
+        let mut seen = Vec::new();
+        for resource in registry.iter().filter(|resource| resource.namespaced()) {
+            if seen.contains(&resource.collection) {
+                continue;
+            }
+            seen.push(resource.collection);
+            let (objects, _) = self.storage.all(resource.collection, &prefix);
+            for object in objects {
+                let (_, name) = resource.split_key(&object.key);
+                let target = Target {
+                    resource: resource.clone(),
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                    subresource: String::new(),
+                };
+                // What is gone already needs no deleting.
+                let _gone = self.delete(&target, &DeleteOptions::default());
+            }
+        }
+        self.finish_namespace(namespace);
+    }
+
+    /// Lets a terminating namespace go if nothing is left in it.
+    pub(super) fn finish_namespace(&self, namespace: &str) {
+        let registry = self.registry();
+        let Some(namespaces) = registry.find("", "v1", "namespaces") else { return };
+        let target = Target {
+            resource: namespaces.clone(),
+            namespace: String::new(),
+            name: namespace.to_owned(),
+            subresource: "finalize".to_owned(),
+        };
+        let terminating =
+            self.get(&target).is_ok_and(|stored| stored.attributes.field("status.phase") == "Terminating");
+        let prefix = format!("{namespace}/");
+        let empty = || {
+            let mut namespaced = registry.iter().filter(|resource| resource.namespaced());
+            namespaced.all(|resource| self.storage.is_empty(resource.collection, &prefix))
+        };
+        if terminating && empty() {
+            self.amend(&target, &|object| object["spec"]["finalizers"] = json!([]));
+        }
+    }
+}

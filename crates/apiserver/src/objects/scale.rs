@@ -1,0 +1,142 @@
+//! The `scale` subresource: a workload's replicas, as one kind for all workloads.
+
+use serde_json::{Value, json};
+
+use super::meta::{self, meta};
+use super::patch::{Patch, patched};
+use super::update::Recording;
+use super::{Outcome, Shown, Target, WriteOptions};
+use crate::api::Api;
+use crate::codec;
+use crate::http::Status;
+use crate::resources::Resource;
+use crate::storage::Stored;
+
+/// Where a kind keeps what a `Scale` shows.
+struct Paths {
+    replicas: Vec<String>,
+    status_replicas: Vec<String>,
+    selector: Option<Vec<String>>,
+}
+
+impl Api {
+    /// The object's `Scale`.
+    pub(crate) fn scale(&self, target: &Target) -> Result<Value, Status> {
+        let stored = self.get(target)?;
+        Ok(shown(&target.resource, &self.value(target, &stored)))
+    }
+
+    /// Replaces or patches the object's `Scale`.
+    pub(crate) fn set_scale(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        make: &dyn Fn(&Value) -> Result<Value, Status>,
+    ) -> Result<Outcome, Status> {
+        let resource = &target.resource;
+        let paths = paths(resource);
+        let outcome = self.change(target, options, Recording::Due, &|current| {
+            let current = current.ok_or_else(|| Status::not_found(resource, &target.name))?;
+            let scale = make(&shown(resource, current))?;
+            let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+            if replicas < 0 {
+                let value = replicas.to_string();
+                let detail = "must be greater than or equal to 0";
+                let error = crate::http::FieldError::invalid("spec.replicas", &value, detail);
+                return Err(Status::invalid(resource, &target.name, &[error]));
+            }
+            let mut object = current.clone();
+            put(&mut object, &paths.replicas, replicas.into());
+            for field in ["uid", "resourceVersion"] {
+                if let Some(value) = meta(&scale).get(field) {
+                    meta::set(&mut object, field, Some(value.clone()));
+                }
+            }
+            Ok(object)
+        })?;
+        let scale = |bytes: &[u8]| Shown::Other(shown(resource, &codec::decode(resource, bytes)));
+        let shown = match &outcome.shown {
+            Shown::Stored(stored) => {
+                let stored: &Stored = stored;
+                scale(&stored.bytes)
+            }
+            Shown::Draft(draft) => scale(&draft.bytes),
+            Shown::Other(_) | Shown::Status(_) => return Ok(outcome),
+        };
+        Ok(Outcome { shown, ..outcome })
+    }
+
+    /// Patches the object's `Scale`.
+    pub(crate) fn patch_scale(
+        &self,
+        target: &Target,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Outcome, Status> {
+        self.set_scale(target, options, &|scale| patched(target, scale, patch))
+    }
+}
+
+fn shown(resource: &Resource, object: &Value) -> Value {
+    let paths = paths(resource);
+    let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = meta(object).get(field) {
+            scale["metadata"][field] = value.clone();
+        }
+    }
+    let number = |path: &[String]| find(object, path).and_then(Value::as_i64);
+    scale["spec"] =
+        number(&paths.replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+    scale["status"] = json!({"replicas": number(&paths.status_replicas).unwrap_or(0)});
+    let selector = paths.selector.as_deref().and_then(|path| find(object, path)).map(selector_text);
+    if let Some(selector) = selector.filter(|text| !text.is_empty()) {
+        scale["status"]["selector"] = selector.into();
+    }
+    scale
+}
+
+fn paths(resource: &Resource) -> Paths {
+    let path = |text: &str| text.trim_start_matches('.').split('.').map(str::to_owned).collect();
+    if let Some(scale) = resource.custom().and_then(|version| version.scale.as_ref()) {
+        return Paths {
+            replicas: path(&scale.spec_replicas_path),
+            status_replicas: path(&scale.status_replicas_path),
+            selector: scale.label_selector_path.as_deref().map(path),
+        };
+    }
+    let selector =
+        if resource.is("", "replicationcontrollers") { "spec.selector" } else { "spec.selector.matchLabels" };
+    Paths {
+        replicas: path("spec.replicas"),
+        status_replicas: path("status.replicas"),
+        selector: Some(path(selector)),
+    }
+}
+
+/// A selector as text: what a custom resource keeps as a string, a workload as a map of labels.
+fn selector_text(selector: &Value) -> String {
+    if let Some(text) = selector.as_str() {
+        return text.to_owned();
+    }
+    let labels = selector.as_object().into_iter().flatten();
+    labels
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn find<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, name| value.get(name))
+}
+
+fn put(object: &mut Value, path: &[String], value: Value) {
+    let mut at = object;
+    for name in path {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[name.as_str()];
+    }
+    *at = value;
+}

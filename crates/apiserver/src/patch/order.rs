@@ -1,0 +1,111 @@
+//! The order of merged lists in a strategic merge patch: what the patch says first, the list's own order for the rest,
+//! and the two woven together so that neither is disturbed.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{PatchError, strategic::no_merge_key};
+use crate::apply::go;
+
+/// Puts the elements of a merged list in order. Those named in `patch_order` come in its order, the others in the order
+/// of `live`; the latter stand before the first named one that followed them in `live`, and after all that are new.
+///
+/// # Errors
+///
+/// When an element lacks the merge key.
+pub(super) fn arrange(
+    merged: Vec<Value>,
+    patch_order: &[Value],
+    live: &[Value],
+    merge_key: Option<&str>,
+) -> Result<Vec<Value>, PatchError> {
+    if let Some(key) = merge_key {
+        for item in merged.iter().chain(patch_order).chain(live) {
+            if item.get(key).is_none() {
+                return Err(no_merge_key(item, key));
+            }
+        }
+    }
+    let (in_patch, in_live) = (Places::of(patch_order, merge_key), Places::of(live, merge_key));
+    let (mut named, mut others): (Vec<_>, Vec<_>) =
+        merged.into_iter().partition(|item| in_patch.place(item).is_some());
+    // Both sorts are stable, and elements without a place stay behind.
+    named.sort_by_key(|item| in_patch.place(item).unwrap_or(usize::MAX));
+    others.sort_by_key(|item| in_live.place(item).unwrap_or(usize::MAX));
+
+    let mut woven = Vec::with_capacity(named.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for item in named {
+        let stays_before = |other: &Value| match (in_live.place(other), in_live.place(&item)) {
+            (Some(other), Some(item)) => other < item,
+            _ => false,
+        };
+        while let Some(other) = others.next_if(stays_before) {
+            woven.push(other);
+        }
+        woven.push(item);
+    }
+    woven.extend(others);
+    Ok(woven)
+}
+
+/// Where the elements of a list stand: looked up, not searched, for a client decides how long the lists are.
+pub(super) struct Places<'a> {
+    first: HashMap<Option<&'a Value>, usize>,
+    merge_key: Option<&'a str>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(list: &'a [Value], merge_key: Option<&'a str>) -> Self {
+        let mut first = HashMap::with_capacity(list.len());
+        for (place, item) in list.iter().enumerate() {
+            first.entry(identity(item, merge_key)).or_insert(place);
+        }
+        Self { first, merge_key }
+    }
+
+    /// Where an element that is the same as this one stands first.
+    pub(super) fn place(&self, item: &Value) -> Option<usize> {
+        self.first.get(&identity(item, self.merge_key)).copied()
+    }
+}
+
+/// Checks that a patch list agrees with its `$setElementOrder`: all its elements are there, in the same order. Elements
+/// with a directive do not count.
+///
+/// # Errors
+///
+/// When it does not.
+pub(super) fn check(patch: &[Value], order: &[Value], merge_key: Option<&str>) -> Result<(), PatchError> {
+    if patch.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    if let Some(key) = merge_key {
+        let unmarked = patch.iter().filter(|item| item.get(super::strategic::DIRECTIVE).is_none());
+        for item in unmarked.chain(order) {
+            if item.get(key).is_none() {
+                return Err(no_merge_key(item, key));
+            }
+        }
+    }
+    let mut rest = order.iter();
+    for item in patch.iter().filter(|item| item.get(super::strategic::DIRECTIVE).is_none()) {
+        if !rest.any(|other| identity(other, merge_key) == identity(item, merge_key)) {
+            return Err(PatchError::Contradicts(format!(
+                "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+                go::plain(&Value::from(patch)),
+                go::plain(&Value::from(order)),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What makes an element the same: its merge key, or itself.
+fn identity<'a>(item: &'a Value, merge_key: Option<&str>) -> Option<&'a Value> {
+    match merge_key {
+        Some(key) => item.get(key),
+        None => Some(item),
+    }
+}

@@ -1,0 +1,246 @@
+//! Which resources there are: the built-in ones from a table, and the custom ones that were registered since.
+//!
+//! A [`Resource`] is one resource in one version, everything a request needs to know about it in one place. Versions of
+//! the same resource share a collection in the storage. The [`Registry`] is immutable; registering makes a new one, so
+//! that a request sees one state of it from beginning to end.
+
+mod builtin;
+mod custom;
+pub(crate) mod discovery;
+pub(crate) mod openapi;
+pub(crate) mod version;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kube_wire::schema::Message;
+
+use crate::codec::Form;
+use crate::crd::{Definition, Version};
+use crate::storage::{CollectionId, Storage};
+
+/// Whether objects live in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+/// One resource in one version.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    pub(crate) version: String,
+    /// `v1`, `apps/v1`.
+    pub(crate) api_version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) scope: Scope,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) storage_hash: String,
+    pub(crate) collection: CollectionId,
+    /// Tells the versions of one collection apart.
+    pub(crate) view: u8,
+    pub(crate) flavour: Flavour,
+    /// How the collection stores its objects.
+    pub(crate) form: Form,
+    /// The message of the resource's own kind and version, if it has one: then it is served as protobuf too.
+    pub(crate) message: Option<&'static Message>,
+}
+
+/// How objects of the resource are treated.
+#[derive(Debug)]
+pub(crate) enum Flavour {
+    /// As the built-in kind they are.
+    Builtin,
+    /// `events.k8s.io/v1`: core events under other field names.
+    Events,
+    /// As a definition says.
+    Custom {
+        definition: Arc<Definition>,
+        /// The version's place in it.
+        at: usize,
+    },
+}
+
+/// A subresource, such as `status`.
+#[derive(Debug)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    pub(crate) verbs: Vec<String>,
+    /// Group, version and kind, where they are not the resource's own.
+    pub(crate) kind: Option<(String, String, String)>,
+}
+
+/// All resources.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry {
+    resources: Vec<Arc<Resource>>,
+    by_path: HashMap<(String, String, String), usize>,
+    /// Collections of custom resources, by group and plural name; they outlive their definitions.
+    collections: HashMap<(String, String), CollectionId>,
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// `configmaps`, `things.example.com`: how errors name it.
+    pub(crate) fn qualified(&self) -> String {
+        qualified(&self.plural, &self.group)
+    }
+
+    /// `ConfigMap`, `Thing.example.com`: how validation errors name it.
+    pub(crate) fn qualified_kind(&self) -> String {
+        qualified(&self.kind, &self.group)
+    }
+
+    /// Whether it is this resource, in whatever version.
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    pub(crate) fn namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.flavour, Flavour::Custom { .. })
+    }
+
+    /// The definition's version, for custom resources.
+    pub(crate) fn custom(&self) -> Option<&Version> {
+        match &self.flavour {
+            Flavour::Custom { definition, at } => definition.versions.get(*at),
+            Flavour::Builtin | Flavour::Events => None,
+        }
+    }
+
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// Whether status is written through its own subresource only.
+    pub(crate) fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// The storage key of an object.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
+        if self.namespaced() { format!("{namespace}/{name}") } else { name.to_owned() }
+    }
+
+    /// Namespace and name of a storage key; the namespace is empty for cluster-scoped objects.
+    pub(crate) fn split_key<'a>(&self, key: &'a str) -> (&'a str, &'a str) {
+        if self.namespaced() { key.split_once('/').unwrap_or(("", key)) } else { ("", key) }
+    }
+}
+
+// === impl Registry ===
+
+impl Registry {
+    /// The built-in resources, each with an empty collection of its own.
+    pub(crate) fn builtin(storage: &Storage) -> Self {
+        let mut registry = Self::default();
+        for row in builtin::BUILTIN {
+            let shares = (row.group == "events.k8s.io").then(|| registry.find("", "v1", "events")).flatten();
+            let collection = shares.map_or_else(|| storage.open(), |events| events.collection);
+            let events = row.group == "events.k8s.io";
+            let own = api_version(row.group, row.version);
+            registry.add(Arc::new(Resource {
+                group: row.group.to_owned(),
+                version: row.version.to_owned(),
+                api_version: api_version(row.group, row.version),
+                plural: row.plural.to_owned(),
+                singular: row.singular.to_owned(),
+                kind: row.kind.to_owned(),
+                list_kind: format!("{}List", row.kind),
+                scope: row.scope,
+                verbs: strings(row.verbs),
+                short_names: strings(row.short_names),
+                categories: strings(row.categories),
+                subresources: row
+                    .subresources
+                    .iter()
+                    .map(|subresource| Subresource {
+                        name: subresource.name.to_owned(),
+                        verbs: strings(subresource.verbs),
+                        kind: subresource
+                            .kind
+                            .map(|(group, version, kind)| (group.into(), version.into(), kind.into())),
+                    })
+                    .collect(),
+                storage_hash: row.hash.to_owned(),
+                collection,
+                view: u8::from(events),
+                flavour: if events { Flavour::Events } else { Flavour::Builtin },
+                form: Form::of(if events { "v1" } else { &own }, row.kind),
+                message: Form::of(&own, row.kind).message(),
+            }));
+        }
+        registry
+    }
+
+    /// The built-in resources and exactly these custom ones.
+    pub(crate) fn with_custom(&self, definitions: &[Arc<Definition>], storage: &Storage) -> Self {
+        let mut registry = Self { collections: self.collections.clone(), ..Self::default() };
+        for resource in self.resources.iter().filter(|resource| !resource.is_custom()) {
+            registry.add(resource.clone());
+        }
+        for definition in definitions {
+            let name = (definition.group.clone(), definition.names.plural.clone());
+            let collection = *registry.collections.entry(name).or_insert_with(|| storage.open());
+            for resource in custom::resources(definition, collection) {
+                registry.add(Arc::new(resource));
+            }
+        }
+        registry
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        // A lookup by borrowed parts would need a key type of its own; requests are not that many.
+        let at = self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))?;
+        self.resources.get(*at)
+    }
+
+    /// The resource of a kind, as owner references name it.
+    pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|resource| resource.api_version == api_version && resource.kind == kind)
+    }
+
+    /// One resource for a collection: the version it is stored in.
+    pub(crate) fn of_collection(&self, collection: CollectionId) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|resource| resource.collection == collection)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.iter()
+    }
+
+    fn add(&mut self, resource: Arc<Resource>) {
+        let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.by_path.insert(path, self.resources.len());
+        self.resources.push(resource);
+    }
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}

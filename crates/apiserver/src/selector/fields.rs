@@ -1,0 +1,246 @@
+//! Field selectors: `spec.nodeName=node-1,status.phase!=Running`, over the few fields that each kind lets one select by.
+
+use serde_json::Value;
+
+use crate::resources::Resource;
+use crate::storage::Attributes;
+
+/// Terms that must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSelector(Vec<Term>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+/// Selectable fields beside `metadata.name` and `metadata.namespace`, by group and plural name.
+const SELECTABLE: &[(&str, &str, &[&str])] = &[
+    (
+        "",
+        "pods",
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+    ),
+    ("", "nodes", &["spec.unschedulable"]),
+    ("", "namespaces", &["status.phase"]),
+    ("", "secrets", &["type"]),
+    ("", "services", &["spec.clusterIP", "spec.type"]),
+    ("", "replicationcontrollers", &["status.replicas"]),
+    ("batch", "jobs", &["status.successful"]),
+    ("certificates.k8s.io", "certificatesigningrequests", &["spec.signerName"]),
+    (
+        "",
+        "events",
+        &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+    ),
+];
+
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
+
+impl FieldSelector {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut terms = Vec::new();
+        for part in split_unescaped(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let Some((path, equal, value)) = split_operator(part) else {
+                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+            };
+            terms.push(Term { path: path.to_owned(), equal, value: unescape(value)? });
+        }
+        Ok(Self(terms))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the resource lets one select by these fields.
+    pub(crate) fn check(&self, resource: &Resource) -> Result<(), String> {
+        let selectable = selectable(resource);
+        let custom =
+            resource.custom().map(|version| version.selectable_fields.as_slice()).unwrap_or_default();
+        for term in &self.0 {
+            let path = translate(resource, &term.path);
+            let known = path == NAME
+                || path == NAMESPACE
+                || selectable.is_some_and(|paths| paths.contains(&path))
+                || custom.iter().any(|field| field == path);
+            if known {
+                continue;
+            }
+            let own_wording = selectable.is_some() || resource.is_custom();
+            return Err(if own_wording {
+                format!("field label not supported: {}", term.path)
+            } else {
+                format!("\"{}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"", term.path)
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn matches(&self, namespace: &str, name: &str, attributes: &Attributes) -> bool {
+        self.0.iter().all(|term| {
+            let value = match term.path.as_str() {
+                NAME => name,
+                NAMESPACE => namespace,
+                path => attributes.field(path),
+            };
+            (value == term.value) == term.equal
+        })
+    }
+}
+
+/// Calls `found` for each selectable field of the object.
+pub(crate) fn selectable_fields(resource: &Resource, object: &Value, mut found: impl FnMut(&str, &str)) {
+    if let Some(version) = resource.custom() {
+        for path in &version.selectable_fields {
+            found(path, &version.selectable_value(object, path).unwrap_or_default());
+        }
+    }
+    for path in selectable(resource).unwrap_or_default() {
+        match *path {
+            "spec.hostNetwork" | "spec.unschedulable" => {
+                found(
+                    path,
+                    if at(object, path).and_then(Value::as_bool) == Some(true) { "true" } else { "false" },
+                );
+            }
+            "status.podIPs" => {
+                let ips = at(object, path).and_then(Value::as_array).into_iter().flatten();
+                let ips: Vec<&str> = ips.filter_map(|ip| ip.get("ip")?.as_str()).collect();
+                found(path, &ips.join(","));
+            }
+            "status.successful" => found(path, &number(at(object, "status.succeeded"))),
+            "status.replicas" => found(path, &number(at(object, path))),
+            "source" => {
+                let source =
+                    at(object, "source.component").and_then(Value::as_str).filter(|text| !text.is_empty());
+                let reporting = at(object, "reportingComponent").and_then(Value::as_str);
+                found(path, source.or(reporting).unwrap_or_default());
+            }
+            _ => found(path, at(object, path).and_then(Value::as_str).unwrap_or_default()),
+        }
+    }
+}
+
+fn selectable(resource: &Resource) -> Option<&'static [&'static str]> {
+    let group = if resource.group == "events.k8s.io" { "" } else { resource.group.as_str() };
+    let row = SELECTABLE.iter().find(|(g, plural, _)| *g == group && *plural == resource.plural)?;
+    Some(row.2)
+}
+
+/// `events.k8s.io` names the core event's fields differently.
+fn translate<'a>(resource: &Resource, path: &'a str) -> &'a str {
+    if resource.group != "events.k8s.io" {
+        return path;
+    }
+    match path {
+        "reportingController" => "reportingComponent",
+        other => other,
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, part| value.get(part))
+}
+
+fn number(value: Option<&Value>) -> String {
+    value.and_then(Value::as_i64).unwrap_or(0).to_string()
+}
+
+fn split_unescaped(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    text.split(move |c| {
+        let splits = c == ',' && !escaped;
+        escaped = c == '\\' && !escaped;
+        splits
+    })
+}
+
+fn split_operator(part: &str) -> Option<(&str, bool, &str)> {
+    let at = part.find(['=', '!'])?;
+    let (path, rest) = part.split_at(at);
+    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+        if let Some(value) = rest.strip_prefix(operator) {
+            return Some((path, equal, value));
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                other => {
+                    let other = other.map(String::from).unwrap_or_default();
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                }
+            },
+            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: '{c}'")),
+            c => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_compare_and_escapes_are_taken_off() {
+        let mut attributes = Attributes::builder();
+        attributes.field("spec.nodeName", "a,b=c");
+        let attributes = attributes.finish();
+        for (text, expected) in [
+            ("", true),
+            ("metadata.name=x", true),
+            ("metadata.name==x,metadata.namespace=ns", true),
+            ("metadata.name!=x", false),
+            (r"spec.nodeName=a\,b\=c", true),
+            ("spec.nodeName!=", true),
+            ("status.phase=", true),
+        ] {
+            let selector = FieldSelector::parse(text).unwrap();
+            assert_eq!(selector.matches("ns", "x", &attributes), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_term_is_refused() {
+        for text in ["a", "a=b=c", r"a=\x", "a!b"] {
+            assert!(FieldSelector::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What can be chosen about a server, and starting it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Server;
+use super::connections::Connections;
+use super::listen;
+use super::tls::{Identity, TlsError};
+use crate::api::{Api, Options};
+use crate::clock::{Chance, Clock};
+use crate::http::WatchListMode;
+use crate::objects::{Target, WriteOptions};
+
+/// Namespaces that are there from the beginning.
+const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// Builds a [`Server`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    socket: Option<SocketAddr>,
+    tls: bool,
+    seed: Option<u64>,
+    clock: Option<Clock>,
+    options: Options,
+}
+
+/// A server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The socket could not be bound.
+    #[error("cannot listen on {address}: choose another address, or port 0 for any")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No certificate could be made.
+    #[error("cannot set up TLS")]
+    Tls(#[from] TlsError),
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            socket: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)),
+            tls: false,
+            seed: None,
+            clock: None,
+            options: Options::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// The port to listen on; 0, the default, takes any that is free.
+    pub fn port(mut self, port: u16) -> Self {
+        self.socket.get_or_insert(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).set_port(port);
+        self
+    }
+
+    /// The address to listen on; the default is the loopback interface. A server that others can reach should have a
+    /// [`token`](Self::token): starting one without says so in the log.
+    pub fn address(mut self, address: IpAddr) -> Self {
+        let port = self.socket.map_or(0, |socket| socket.port());
+        self.socket = Some(SocketAddr::new(address, port));
+        self
+    }
+
+    /// No socket: requests come through [`Server::service`] only.
+    pub fn without_socket(mut self) -> Self {
+        self.socket = None;
+        self
+    }
+
+    /// HTTPS with a certificate of its own; clients made by the server trust it.
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Requests must carry this bearer token.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.options.token = Some(token.into());
+        self
+    }
+
+    /// Uids, generated names and jitter repeat themselves from this seed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The clock that timestamps are read from; the default is the system's.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// What becomes of `sendInitialEvents`.
+    pub fn watch_list(mut self, mode: WatchListMode) -> Self {
+        self.options.watch_list = mode;
+        self
+    }
+
+    /// Events of each resource that lists at an old revision and new watches can go back; the default is 16,384.
+    pub fn history(mut self, events: usize) -> Self {
+        self.options.window.history_events_max = events;
+        self
+    }
+
+    /// Events an open watch may fall behind before it is closed; the default is 16,384.
+    pub fn watch_buffer(mut self, events: usize) -> Self {
+        self.options.window.watch_buffer_events_max = events;
+        self
+    }
+
+    /// How often a watch is sent a bookmark, if it asked for them; the default is a minute.
+    pub fn bookmark_interval(mut self, interval: Duration) -> Self {
+        self.options.bookmark_interval = interval;
+        self
+    }
+
+    /// How long a request waits for a resourceVersion that is not there yet; the default is three seconds.
+    pub fn fresh_wait(mut self, wait: Duration) -> Self {
+        self.options.fresh_wait = wait;
+        self
+    }
+
+    /// Whether dependents of deleted objects are collected and terminating namespaces emptied; the default is yes.
+    /// An API server alone does neither: controllers do.
+    pub fn garbage_collection(mut self, on: bool) -> Self {
+        self.options.garbage_collection = on;
+        self
+    }
+
+    /// Whether terminating pods go when their grace period is over; the default is yes. In a cluster a kubelet does it.
+    pub fn pod_termination(mut self, on: bool) -> Self {
+        self.options.pod_termination = on;
+        self
+    }
+
+    /// Whether faults can be armed over HTTP, at `/faults`; the default is no.
+    pub fn admin_endpoint(mut self, on: bool) -> Self {
+        self.options.admin = on;
+        self
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// If the socket cannot be bound or TLS cannot be set up.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn start(self) -> Result<Server, StartError> {
+        let chance = self.seed.map_or_else(Chance::system, Chance::seeded);
+        let clock = self.clock.unwrap_or_else(Clock::system);
+        let api = Arc::new(Api::new(self.options, clock, chance));
+        create_namespaces(&api);
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let mut server =
+            Server { api, address: None, identity: None, tasks, stop, connections: Connections::default() };
+        let burial = server.stop.clone().run_until_cancelled_owned(server.api.clone().bury());
+        server.tasks.spawn(async move { burial.await.unwrap_or_default() });
+        let Some(address) = self.socket else { return Ok(server) };
+        let bind = |source| StartError::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(bind)?;
+        let bound = listener.local_addr().map_err(bind)?;
+        if !bound.ip().is_loopback() && server.api.options.token.is_none() {
+            tracing::warn!(address = %bound, "anybody who reaches this address can read and write: there is no token");
+        }
+        server.address = Some(bound);
+        server.identity = self.tls.then(|| Identity::new(bound.ip())).transpose()?;
+        let config = server.identity.as_ref().map(|identity| identity.config.clone());
+        let listen = listen::Listen {
+            service: server.service(),
+            tls: config.map(Into::into),
+            tasks: server.tasks.clone(),
+            stop: server.stop.clone(),
+            connections: server.connections.clone(),
+        };
+        server.tasks.spawn(listen.run(listener, bound));
+        Ok(server)
+    }
+}
+
+fn create_namespaces(api: &Api) {
+    let registry = api.registry();
+    let Some(resource) = registry.find("", "v1", "namespaces") else { return };
+    let options = WriteOptions { manager: "kube-apiserver".to_owned(), ..WriteOptions::default() };
+    for name in NAMESPACES {
+        let target = Target {
+            resource: resource.clone(),
+            namespace: String::new(),
+            name: (*name).to_owned(),
+            subresource: String::new(),
+        };
+        let object = json!({"metadata": {"name": name}});
+        // The names are valid, and nothing else is there yet.
+        let _created = api.create(&target, object, &options);
+    }
+}

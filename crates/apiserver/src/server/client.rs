@@ -1,0 +1,36 @@
+//! A `kube` client for the server.
+
+use kube_client::{Client, Config};
+
+use super::Server;
+
+/// No client could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// `kube` refused the configuration.
+    #[error("no client could be made for the server")]
+    Client(#[from] kube_client::Error),
+}
+
+impl Server {
+    /// A client for the server: over its socket, or without one straight to the service.
+    ///
+    /// # Errors
+    /// If `kube` cannot make a client of the configuration.
+    pub fn client(&self) -> Result<Client, ClientError> {
+        match self.config() {
+            Some(config) => Ok(Client::try_from(config)?),
+            None => Ok(Client::new(self.service(), "default")),
+        }
+    }
+
+    /// A client's configuration; `None` without a socket.
+    pub fn config(&self) -> Option<Config> {
+        let url = self.url()?.parse().ok()?;
+        let mut config = Config::new(url);
+        config.root_cert = self.identity.as_ref().map(|identity| vec![identity.ca_der.clone()]);
+        config.auth_info.token = self.api.options.token.clone().map(Into::into);
+        Some(config)
+    }
+}

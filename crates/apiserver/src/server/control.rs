@@ -1,0 +1,82 @@
+//! What a test does to a running server: faults, compaction, restarts, and feeding it from elsewhere.
+
+use super::Server;
+use crate::faults::Faults;
+use crate::storage::{Snapshot, Window};
+
+/// A moment of the server to go back to. See [`Server::backup`].
+#[derive(Clone, Debug)]
+pub struct Backup(Snapshot);
+
+/// What a restart does to what the server knows.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Restart {
+    /// The objects stay, their history is lost: watches from before are `Expired`.
+    HistoryLost,
+    /// Objects and revision are those of the backup, as after a restored etcd.
+    FromBackup(Backup),
+}
+
+impl Server {
+    /// The server's faults.
+    pub fn faults(&self) -> Faults {
+        self.api.faults.clone()
+    }
+
+    /// Forgets the past of all resources up to now: lists and watches at older revisions are `Expired`. Open watches
+    /// go on.
+    pub fn compact(&self) {
+        self.api.storage.compact(u64::MAX);
+    }
+
+    /// Forgets the past up to a revision.
+    pub fn compact_to(&self, revision: u64) {
+        self.api.storage.compact(revision);
+    }
+
+    /// Changes how many events of each resource are kept for lists at an old revision and for new watches.
+    pub fn set_history(&self, events: usize) {
+        let window = self.api.storage.window();
+        self.api.storage.set_window(Window { history_events_max: events, ..window });
+    }
+
+    /// The objects and the revision of this moment.
+    pub fn backup(&self) -> Backup {
+        Backup(self.api.storage.snapshot())
+    }
+
+    /// Restarts the server in place: all connections are closed, all watches end, and it goes on at the same address
+    /// with what the restart leaves it.
+    pub fn restart(&self, restart: &Restart) {
+        match restart {
+            Restart::HistoryLost => self.api.storage.restart(None),
+            Restart::FromBackup(backup) => self.api.storage.restart(Some(&backup.0)),
+        }
+        self.api.serve_definitions();
+        self.connections.close_all();
+    }
+
+    /// Closes all connections.
+    pub fn disconnect_all(&self) {
+        self.connections.close_all();
+    }
+
+    /// Refuses connections from now on, and closes those that are open, until
+    /// [`accept_connections`](Self::accept_connections). Returns once the port is closed.
+    ///
+    /// # Cancel safety
+    /// The port closes all the same if the future is dropped.
+    pub async fn refuse_connections(&self) {
+        self.connections.set_open(false).await;
+        self.connections.close_all();
+    }
+
+    /// Accepts connections again, at the same address. Returns once the port is open.
+    ///
+    /// # Cancel safety
+    /// The port opens all the same if the future is dropped.
+    pub async fn accept_connections(&self) {
+        self.connections.set_open(true).await;
+    }
+}

@@ -1,0 +1,96 @@
+//! A running server: where it listens, how to reach it, how to stop it.
+
+mod builder;
+#[cfg(feature = "client")]
+mod client;
+mod coalesce;
+mod connections;
+mod control;
+mod feed;
+mod kubeconfig;
+mod listen;
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use builder::{Builder, StartError};
+#[cfg(feature = "client")]
+pub use client::ClientError;
+use connections::Connections;
+pub use control::{Backup, Restart};
+pub use feed::{Feed, FeedError};
+
+use crate::api::Api;
+use crate::http::ApiService;
+use tls::Identity;
+
+/// An API server in this process. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
+#[derive(Debug)]
+pub struct Server {
+    api: Arc<Api>,
+    address: Option<SocketAddr>,
+    identity: Option<Identity>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    connections: Connections,
+}
+
+impl Server {
+    /// A server with everything left to choose.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Starts a server on any free port of the loopback interface, plain HTTP, no token.
+    ///
+    /// # Errors
+    /// If no socket can be bound.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::builder().start().await
+    }
+
+    /// Where it listens; `None` without a socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// `http://127.0.0.1:PORT`; `None` without a socket.
+    pub fn url(&self) -> Option<String> {
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        self.address.map(|address| format!("{scheme}://{address}"))
+    }
+
+    /// The server as a tower service: requests without any socket.
+    pub fn service(&self) -> ApiService {
+        ApiService::new(self.api.clone())
+    }
+
+    /// A kubeconfig that reaches the server; `None` without a socket.
+    pub fn kubeconfig(&self) -> Option<String> {
+        let ca = self.identity.as_ref().map(|identity| identity.ca_pem.as_str());
+        Some(kubeconfig::render(&self.url()?, ca, self.api.options.token.as_deref()))
+    }
+
+    /// The PEM text of the authority that signed the server's certificate; `None` without TLS.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.ca_pem.as_str())
+    }
+
+    /// Stops listening, closes all connections and waits until every task has ended.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.tasks.close();
+    }
+}

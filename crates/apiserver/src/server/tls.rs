@@ -1,0 +1,54 @@
+//! A certificate for a server that lives as long as a test: signed by an authority made for the occasion.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// Who the server is, and how clients know.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) ca_pem: String,
+    #[cfg_attr(not(feature = "client"), allow(dead_code))]
+    pub(super) ca_der: Vec<u8>,
+    pub(super) config: Arc<ServerConfig>,
+}
+
+/// Making the certificate failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// No certificate could be made.
+    #[error("no certificate could be made for the server")]
+    Certificate(#[from] rcgen::Error),
+    /// The certificate could not be used.
+    #[error("the server's certificate was refused")]
+    Config(#[from] tokio_rustls::rustls::Error),
+}
+
+impl Identity {
+    /// For a server at this address, which is also called `localhost`.
+    pub(super) fn new(address: IpAddr) -> Result<Self, TlsError> {
+        let mut authority = CertificateParams::new(Vec::new())?;
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        authority.distinguished_name.push(rcgen::DnType::CommonName, "embedded-apiserver");
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+        let names =
+            vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.to_string()];
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(names)?.signed_by(&key, &authority)?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone(), authority.der().clone()],
+                PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+            )?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { ca_pem: authority.pem(), ca_der: authority.der().to_vec(), config: Arc::new(config) })
+    }
+}

@@ -1,0 +1,64 @@
+//! One change of one object, shared by everybody who watches.
+//!
+//! A change is encoded once for each way it is asked for, and the encoded frame is kept beside it: five thousand watches
+//! share five thousand references to one buffer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::Stored;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// Names one encoding of an event: how it looks depends on the version, the encoding, the projection, and on what a
+/// selector makes of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameKey {
+    /// The version's place in its resource.
+    pub(crate) version: u8,
+    /// A number for encoding and projection.
+    pub(crate) representation: u8,
+    /// The change as the watcher sees it.
+    pub(crate) seen: Change,
+}
+
+/// A change, the object after it, and the object before it.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) revision: u64,
+    pub(crate) change: Change,
+    /// After the change; for [`Change::Deleted`] the last state with the deletion's revision.
+    pub(crate) object: Arc<Stored>,
+    pub(crate) previous: Option<Arc<Stored>>,
+    frames: Mutex<Vec<(FrameKey, Bytes)>>,
+}
+
+impl Event {
+    pub(crate) fn new(
+        revision: u64,
+        change: Change,
+        object: Arc<Stored>,
+        previous: Option<Arc<Stored>>,
+    ) -> Self {
+        Self { revision, change, object, previous, frames: Mutex::new(Vec::new()) }
+    }
+
+    /// The frame for `key`, made by `encode` if nobody asked for it before.
+    pub(crate) fn frame(&self, key: FrameKey, encode: impl FnOnce() -> Bytes) -> Bytes {
+        let mut frames = self.frames.lock();
+        if let Some((_, frame)) = frames.iter().find(|(known, _)| *known == key) {
+            return frame.clone();
+        }
+        let frame = encode();
+        frames.push((key, frame.clone()));
+        frame
+    }
+}

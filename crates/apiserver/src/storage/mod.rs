@@ -1,0 +1,458 @@
+//! What the server knows: objects by key, and what happened to them.
+//!
+//! One revision counter runs over everything, as in etcd. Each resource is a [`Collection`](collection::Collection): a
+//! sorted map of *encoded* objects and a window of the latest events. Everything here is synchronous, does no I/O and
+//! asks no clock, so that a sequence of calls always gives the same state, the same events and the same errors.
+//!
+//! Two marks bound the past of a collection. `compacted` is logical: what happened up to it can no longer be asked for
+//! (lists at an exact revision, new watches). The buffer is physical: the events that are still held, because open
+//! watches read them by cursor. Compaction moves the first mark and never takes an event away from an open watch;
+//! a watch that falls behind the buffer is told so by [`Lagged`].
+
+mod attributes;
+mod collection;
+mod event;
+mod list;
+mod signal;
+mod snapshot;
+mod token;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use parking_lot::RwLock;
+
+pub(crate) use attributes::Attributes;
+pub(crate) use collection::Owned;
+use collection::{Collection, Owners};
+pub(crate) use event::{Change, Event, FrameKey};
+pub(crate) use list::{ListQuery, Page};
+use signal::{Listener, Signal};
+pub(crate) use snapshot::Snapshot;
+pub(crate) use token::ContinueToken;
+
+/// A collection's place in the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CollectionId(usize);
+
+/// An object as it is kept: encoded once, when it was written.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// `namespace/name`, or `name` for cluster-scoped objects. As in etcd, keys sort as one string.
+    pub(crate) key: Arc<str>,
+    /// The object's resourceVersion.
+    pub(crate) revision: u64,
+    /// The encoded object, without apiVersion and kind.
+    pub(crate) bytes: Box<[u8]>,
+    /// What selectors and the garbage collector ask for.
+    pub(crate) attributes: Attributes,
+}
+
+/// An object about to be stored.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) attributes: Attributes,
+}
+
+/// What a write does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Put,
+    /// The draft is the object's last state, with the deletion's revision.
+    Delete,
+}
+
+/// The state that a write was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Absent,
+    Revision(u64),
+}
+
+/// The key was in another state than the write expected: read again and decide anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch;
+
+/// The revision lies before what is still known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// The oldest revision that can be asked for.
+    pub(crate) oldest: u64,
+}
+
+/// A reader fell so far behind that events it has not seen are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lagged;
+
+/// A revision given from outside is not newer than the collection's last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfOrder {
+    pub(crate) given: u64,
+    pub(crate) last: u64,
+}
+
+/// A place in a collection's stream of events.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    collection: CollectionId,
+    /// Sequence number of the next event.
+    next: u64,
+    /// Events up to this revision are not delivered: a watch may start in the future.
+    after: u64,
+    listener: Listener,
+    /// Events the reader may be behind: more than the buffer only while it catches up with where it began.
+    behind_max: u64,
+}
+
+/// How much of the past is kept, a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Events that lists and new watches can go back.
+    pub(crate) history_events_max: usize,
+    /// Bytes of objects in those events.
+    pub(crate) history_bytes_max: usize,
+    /// Events an open watch may fall behind.
+    pub(crate) watch_buffer_events_max: usize,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    inner: RwLock<Inner>,
+    /// Given with every write, to whatever collection.
+    progress: Arc<Signal>,
+}
+
+/// Waits for the storage's revision, which writes to any collection move.
+#[derive(Debug)]
+pub(crate) struct Progress(Listener);
+
+#[derive(Debug)]
+struct Inner {
+    revision: u64,
+    window: Window,
+    collections: Vec<Collection>,
+    owners: Owners,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { history_events_max: 16_384, history_bytes_max: 256 << 20, watch_buffer_events_max: 16_384 }
+    }
+}
+
+// === impl Storage ===
+
+impl Storage {
+    pub(crate) fn new(window: Window) -> Self {
+        let inner = Inner { revision: 1, window, collections: Vec::new(), owners: Owners::default() };
+        Self { inner: RwLock::new(inner), progress: Arc::default() }
+    }
+
+    /// Adds an empty collection. Its past begins now.
+    pub(crate) fn open(&self) -> CollectionId {
+        let mut inner = self.inner.write();
+        let id = CollectionId(inner.collections.len());
+        inner.collections.push(Collection::default());
+        id
+    }
+
+    /// The revision that a list of the collection would have now.
+    pub(crate) fn revision(&self, id: CollectionId) -> u64 {
+        self.inner.read().current(id)
+    }
+
+    /// Listens for the revision to move.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress(self.progress.listen())
+    }
+
+    /// Ready once the collection has reached the revision.
+    pub(crate) fn poll_reached(
+        &self,
+        id: CollectionId,
+        revision: u64,
+        progress: &mut Progress,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        loop {
+            progress.0.acknowledge();
+            if self.revision(id) >= revision {
+                return Poll::Ready(());
+            }
+            if progress.0.poll_changed(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, id: CollectionId, key: &str) -> Option<Arc<Stored>> {
+        self.inner.read().collection(id).objects.get(key).cloned()
+    }
+
+    /// Whether no key begins with `prefix`.
+    pub(crate) fn is_empty(&self, id: CollectionId, prefix: &str) -> bool {
+        self.inner.read().collection(id).range(prefix, "").next().is_none()
+    }
+
+    /// All objects whose key begins with `prefix`, and the revision of that moment.
+    pub(crate) fn all(&self, id: CollectionId, prefix: &str) -> (Vec<Arc<Stored>>, u64) {
+        let inner = self.inner.read();
+        (
+            inner.collection(id).range(prefix, "").map(|(_, object)| object.clone()).collect(),
+            inner.current(id),
+        )
+    }
+
+    /// A page of a list. See [`ListQuery`].
+    pub(crate) fn list(&self, id: CollectionId, query: &ListQuery<'_>) -> Result<Page, Compacted> {
+        let inner = self.inner.read();
+        list::page(inner.collection(id), inner.current(id), query)
+    }
+
+    /// Writes one object if the key is in the expected state. `encode` is given the write's revision and makes the
+    /// object's bytes with it; it runs under the lock and must not call back into the storage.
+    pub(crate) fn commit(
+        &self,
+        id: CollectionId,
+        key: &str,
+        expect: Expect,
+        write: Write,
+        encode: impl FnOnce(u64) -> Draft,
+    ) -> Result<Arc<Stored>, Mismatch> {
+        let mut inner = self.inner.write();
+        let found = inner.collection(id).objects.get(key).map(|object| object.revision);
+        match (expect, found) {
+            (Expect::Absent, None) => {}
+            (Expect::Revision(expected), Some(revision)) if expected == revision => {}
+            _ => return Err(Mismatch),
+        }
+        let revision = inner.revision + 1;
+        let draft = encode(revision);
+        inner.revision = revision;
+        let stored = inner.apply(id, key, write, revision, draft);
+        let signal = inner.collection(id).signal.clone();
+        drop(inner);
+        signal.notify();
+        self.progress.notify();
+        Ok(stored)
+    }
+
+    /// Writes one object with a revision given from outside, whatever the key's state; deleting what is absent does
+    /// nothing. From now on the collection's revision is its own.
+    pub(crate) fn feed(
+        &self,
+        id: CollectionId,
+        key: &str,
+        write: Write,
+        revision: u64,
+        draft: Draft,
+    ) -> Result<(), OutOfOrder> {
+        let mut inner = self.inner.write();
+        inner.advance(id, revision)?;
+        if write == Write::Put || inner.collection(id).objects.contains_key(key) {
+            inner.apply(id, key, write, revision, draft);
+        }
+        let signal = inner.collection(id).signal.clone();
+        drop(inner);
+        signal.notify();
+        self.progress.notify();
+        Ok(())
+    }
+
+    /// Moves a fed collection's revision on without an event, as a bookmark does.
+    pub(crate) fn feed_bookmark(&self, id: CollectionId, revision: u64) -> Result<(), OutOfOrder> {
+        let mut inner = self.inner.write();
+        inner.advance(id, revision)?;
+        let signal = inner.collection(id).signal.clone();
+        drop(inner);
+        signal.notify();
+        self.progress.notify();
+        Ok(())
+    }
+
+    /// A cursor behind `after`: it will see every later event. `None` for `after` means from now.
+    pub(crate) fn watch(&self, id: CollectionId, after: u64) -> Result<Cursor, Compacted> {
+        let inner = self.inner.read();
+        let collection = inner.collection(id);
+        if after < collection.compacted {
+            return Err(Compacted { oldest: collection.compacted });
+        }
+        Ok(collection.cursor(id, after, &inner.window))
+    }
+
+    /// The present objects under `prefix`, a cursor for what follows, and the revision between the two.
+    pub(crate) fn watch_with_state(&self, id: CollectionId, prefix: &str) -> (Vec<Arc<Stored>>, Cursor, u64) {
+        let inner = self.inner.read();
+        let collection = inner.collection(id);
+        let revision = inner.current(id);
+        let objects = collection.range(prefix, "").map(|(_, object)| object.clone()).collect();
+        (objects, collection.cursor(id, revision, &inner.window), revision)
+    }
+
+    /// Moves up to `max` events behind the cursor into `events` and says up to which revision the reader has now seen
+    /// everything.
+    pub(crate) fn read(
+        &self,
+        cursor: &mut Cursor,
+        max: usize,
+        events: &mut Vec<Arc<Event>>,
+    ) -> Result<u64, Lagged> {
+        cursor.listener.acknowledge();
+        let inner = self.inner.read();
+        let collection = inner.collection(cursor.collection);
+        let behind = collection.next_sequence() - cursor.next;
+        if cursor.next < collection.first_sequence || behind > cursor.behind_max {
+            return Err(Lagged);
+        }
+        let from = (cursor.next - collection.first_sequence) as usize;
+        let before = events.len();
+        let mut seen = 0;
+        for event in collection.history.range(from..).take(max) {
+            seen += 1;
+            if event.revision > cursor.after {
+                events.push(event.clone());
+            }
+        }
+        cursor.next += seen;
+        cursor.behind_max = (inner.window.watch_buffer_events_max as u64).max(behind - seen);
+        if seen < max as u64 {
+            return Ok(inner.current(cursor.collection));
+        }
+        Ok(events[before..].last().map_or(cursor.after, |event| event.revision))
+    }
+
+    /// Objects that name this uid as an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Owned> {
+        self.inner.read().owners.of(uid)
+    }
+
+    /// Forgets the past up to `revision`, in all collections: older lists and watches are `Expired` from now on.
+    pub(crate) fn compact(&self, revision: u64) {
+        let mut inner = self.inner.write();
+        let Inner { collections, window, revision: newest, .. } = &mut *inner;
+        for collection in collections {
+            let newest = collection.own_revision.unwrap_or(*newest);
+            collection.compact(revision.min(newest), window);
+        }
+    }
+
+    /// Changes how much of the past is kept.
+    pub(crate) fn set_window(&self, window: Window) {
+        let mut inner = self.inner.write();
+        inner.window = window;
+        for collection in &mut inner.collections {
+            collection.trim(&window);
+        }
+    }
+
+    pub(crate) fn window(&self) -> Window {
+        self.inner.read().window
+    }
+
+    /// The state as it is now, without its past.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let inner = self.inner.read();
+        let objects = inner.collections.iter().map(|collection| collection.objects.clone()).collect();
+        Snapshot { revision: inner.revision, objects }
+    }
+
+    /// Goes back to a snapshot, revision included, as a server restored from a backup does; or, with `None`, keeps the
+    /// state. Either way history is lost and every open cursor lags.
+    pub(crate) fn restart(&self, snapshot: Option<&Snapshot>) {
+        let mut inner = self.inner.write();
+        if let Some(snapshot) = snapshot {
+            inner.revision = snapshot.revision;
+            let mut owners = Owners::default();
+            for (at, collection) in inner.collections.iter_mut().enumerate() {
+                collection.objects = snapshot.objects.get(at).cloned().unwrap_or_default();
+                for object in collection.objects.values() {
+                    owners.add(CollectionId(at), object);
+                }
+            }
+            inner.owners = owners;
+        }
+        let revision = inner.revision;
+        let mut signals = Vec::with_capacity(inner.collections.len());
+        for collection in &mut inner.collections {
+            collection.forget(revision);
+            signals.push(collection.signal.clone());
+        }
+        drop(inner);
+        for signal in signals {
+            signal.notify();
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn collection(&self, id: CollectionId) -> &Collection {
+        // Ids are made by `open` alone, and collections are never removed.
+        &self.collections[id.0]
+    }
+
+    fn collection_mut(&mut self, id: CollectionId) -> &mut Collection {
+        &mut self.collections[id.0]
+    }
+
+    fn current(&self, id: CollectionId) -> u64 {
+        self.collection(id).own_revision.unwrap_or(self.revision)
+    }
+
+    fn advance(&mut self, id: CollectionId, revision: u64) -> Result<(), OutOfOrder> {
+        let collection = self.collection_mut(id);
+        let last = collection.own_revision.unwrap_or(collection.compacted);
+        if revision <= last {
+            return Err(OutOfOrder { given: revision, last });
+        }
+        collection.own_revision = Some(revision);
+        self.revision = self.revision.max(revision);
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        id: CollectionId,
+        key: &str,
+        write: Write,
+        revision: u64,
+        draft: Draft,
+    ) -> Arc<Stored> {
+        let Self { collections, owners, window, .. } = self;
+        let collection = &mut collections[id.0];
+        let previous = collection.objects.get(key).cloned();
+        let key = previous.as_ref().map_or_else(|| Arc::from(key), |object| object.key.clone());
+        let object = Arc::new(Stored { key, revision, bytes: draft.bytes, attributes: draft.attributes });
+        if let Some(previous) = &previous {
+            owners.remove(id, previous);
+        }
+        let change = match (write, &previous) {
+            (Write::Put, None) => Change::Added,
+            (Write::Put, Some(_)) => Change::Modified,
+            (Write::Delete, _) => Change::Deleted,
+        };
+        if write == Write::Put {
+            owners.add(id, &object);
+            collection.objects.insert(object.key.clone(), object.clone());
+        } else {
+            collection.objects.remove(&object.key);
+        }
+        collection.record(Event::new(revision, change, object.clone(), previous), window);
+        object
+    }
+}
+
+// === impl Cursor ===
+
+impl Cursor {
+    /// Ready once something happened that the last [`Storage::read`] may not have seen.
+    pub(crate) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.listener.poll_changed(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! Watches: the stream of events that answers `?watch=1`.
+//!
+//! A watch is a cursor into its collection's history and a little state; it keeps no queue of events, so that a
+//! thousand of them cost a thousand cursors. What it sends is encoded once for everybody (see
+//! [`Event::frame`](crate::storage::Event::frame)). It is polled by whoever writes the body: when nobody takes the bytes,
+//! the cursor stays where it is, and once it has fallen behind the buffer the stream ends, without a word, as a
+//! kube-apiserver ends it.
+
+mod select;
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::api::Api;
+use crate::codec;
+use crate::http::{Representation, Status};
+use crate::resources::Resource;
+use crate::selector::Selection;
+use crate::storage::{Cursor, Progress, Stored};
+
+/// Bookmarks are sent this long before the deadline, whatever the interval is.
+const BEFORE_DEADLINE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(1)];
+
+/// Events read from the history at a time.
+const BATCH: usize = 64;
+
+/// What a watch was asked for.
+#[derive(Debug)]
+pub(crate) struct WatchRequest {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) prefix: String,
+    pub(crate) selection: Selection,
+    pub(crate) representation: Representation,
+    pub(crate) bookmarks: bool,
+    /// A fault: none of the periodic ones.
+    pub(crate) skip_bookmarks: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) start: Start,
+    /// A fault: no bookmark behind the initial events.
+    pub(crate) skip_initial_events_end: bool,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Behind this revision.
+    After(u64),
+    /// With the present state, not older than the revision.
+    State {
+        /// 0 for any.
+        not_older_than: u64,
+    },
+}
+
+/// A running watch. See the module's text.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    api: Arc<Api>,
+    request: WatchRequest,
+    phase: Phase,
+    /// Frames that are ready to be sent.
+    ready: VecDeque<Bytes>,
+    /// Runs out at the deadline or when a bookmark is due, whichever is earlier.
+    timer: Pin<Box<Sleep>>,
+    deadline: Instant,
+    bookmark_at: Option<Instant>,
+    /// A bookmark is to be sent once everything before it is.
+    bookmark_due: bool,
+    /// Where the client began: it needs no bookmark to know that.
+    started_at: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Waits until the server has reached the revision.
+    Fresh {
+        revision: u64,
+        until: Instant,
+        progress: Progress,
+    },
+    /// Sends the state of one moment, then goes on from there.
+    Initial {
+        objects: std::vec::IntoIter<Arc<Stored>>,
+        revision: u64,
+        cursor: Cursor,
+    },
+    Live {
+        cursor: Cursor,
+        revision: u64,
+    },
+    Ended,
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// Begins to watch. A start that lies before what is still known gives an `ERROR` in the stream.
+    pub(crate) fn new(api: Arc<Api>, request: WatchRequest) -> Self {
+        let now = Instant::now();
+        let deadline = now + request.timeout;
+        let (storage, id) = (&api.storage, request.resource.collection);
+        let mut ready = VecDeque::new();
+        let (phase, started_at) = match request.start {
+            Start::After(revision) => match storage.watch(id, revision) {
+                Ok(cursor) => (Phase::Live { cursor, revision }, revision),
+                Err(compacted) => {
+                    let status = Status::expired_watch(revision, compacted.oldest);
+                    ready.push_back(codec::status_event(&status, request.representation.encoding));
+                    (Phase::Ended, revision)
+                }
+            },
+            Start::State { not_older_than: revision } if revision > storage.revision(id) => {
+                let until = now + api.options.fresh_wait;
+                (Phase::Fresh { revision, until, progress: storage.progress() }, revision)
+            }
+            Start::State { .. } => {
+                let (objects, cursor, revision) = storage.watch_with_state(id, &request.prefix);
+                (Phase::Initial { objects: objects.into_iter(), revision, cursor }, revision)
+            }
+        };
+        let timer = Box::pin(sleep_until(deadline));
+        let mut watch = Self {
+            api,
+            request,
+            phase,
+            ready,
+            timer,
+            deadline,
+            bookmark_at: None,
+            bookmark_due: false,
+            started_at,
+        };
+        watch.schedule(now);
+        watch
+    }
+
+    /// The next frame; `None` at the end of the stream.
+    pub(crate) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Poll::Ready(Some(frame));
+            }
+            if matches!(self.phase, Phase::Ended) {
+                return Poll::Ready(None);
+            }
+            if self.timer.as_mut().poll(context).is_ready() {
+                self.on_timer();
+                continue;
+            }
+            ready!(self.step(context));
+        }
+    }
+
+    /// Makes frames, or moves on to the next phase; pending if there is nothing to do.
+    fn step(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let (storage, id) = (&self.api.storage, self.request.resource.collection);
+        match &mut self.phase {
+            Phase::Ended => {}
+            Phase::Fresh { revision, progress, .. } => {
+                ready!(storage.poll_reached(id, *revision, progress, context));
+                let (objects, cursor, revision) = storage.watch_with_state(id, &self.request.prefix);
+                self.started_at = revision;
+                self.phase = Phase::Initial { objects: objects.into_iter(), revision, cursor };
+                self.schedule(Instant::now());
+            }
+            Phase::Initial { objects, .. } => {
+                let request = &self.request;
+                let frames = objects.by_ref().filter(|object| request.selection.matches(object)).take(BATCH);
+                self.ready.extend(frames.map(|object| select::initial(request, &object)));
+                if objects.len() == 0 {
+                    self.go_live();
+                }
+            }
+            Phase::Live { cursor, revision } => {
+                let mut events = Vec::new();
+                match storage.read(cursor, BATCH, &mut events) {
+                    Err(_lagged) => self.phase = Phase::Ended,
+                    Ok(seen) => {
+                        *revision = seen.max(*revision);
+                        let frames = events.iter().filter_map(|event| select::live(&self.request, event));
+                        self.ready.extend(frames);
+                        if events.is_empty() && self.bookmark_due {
+                            self.bookmark();
+                        } else if events.is_empty() {
+                            return cursor.poll_changed(context);
+                        }
+                    }
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// All of the initial state is out.
+    fn go_live(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let Phase::Initial { cursor, revision, .. } = phase else { return };
+        if self.request.bookmarks && !self.request.skip_initial_events_end {
+            let Self { request, ready, .. } = self;
+            ready.push_back(codec::bookmark(&request.resource, revision, true, request.representation));
+        }
+        self.phase = Phase::Live { cursor, revision };
+    }
+
+    fn on_timer(&mut self) {
+        let now = Instant::now();
+        if let Phase::Fresh { revision, until, .. } = &self.phase {
+            if now >= *until {
+                let current = self.api.storage.revision(self.request.resource.collection);
+                let status = Status::too_large_revision(*revision, current);
+                self.ready.push_back(codec::status_event(&status, self.request.representation.encoding));
+                self.phase = Phase::Ended;
+            }
+            return self.schedule(now);
+        }
+        if now >= self.deadline {
+            self.phase = Phase::Ended;
+            return;
+        }
+        self.bookmark_due |= self.bookmark_at.is_some_and(|at| now >= at);
+        self.schedule(now);
+    }
+
+    /// Tells how far the client has come, unless that is where it began.
+    fn bookmark(&mut self) {
+        self.bookmark_due = false;
+        let Phase::Live { revision, .. } = self.phase else { return };
+        if revision > self.started_at {
+            let request = &self.request;
+            self.ready.push_back(codec::bookmark(&request.resource, revision, false, request.representation));
+        }
+    }
+
+    /// Sets the timer to what comes next.
+    fn schedule(&mut self, now: Instant) {
+        let mut next = self.deadline;
+        self.bookmark_at = None;
+        if let Phase::Fresh { until, .. } = self.phase {
+            next = next.min(until);
+        } else if self.request.bookmarks && !self.request.skip_bookmarks {
+            let before = BEFORE_DEADLINE.iter().filter_map(|time| self.deadline.checked_sub(*time));
+            let periodic = now + self.api.options.bookmark_interval;
+            self.bookmark_at = before.chain([periodic]).filter(|at| *at > now).min();
+            next = self.bookmark_at.map_or(next, |at| next.min(at));
+        }
+        self.timer.as_mut().reset(next);
+    }
+}

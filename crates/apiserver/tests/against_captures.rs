@@ -1,0 +1,308 @@
+//! The recorded session of a kube-apiserver 1.36.3, replayed: every answer is compared field by field.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use embedded_apiserver::{Clock, Server};
+use serde_json::{Value, json};
+use support::{Capture, Session};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/cap/configmaps";
+
+/// Captures that are not compared, and why.
+const NOT_MET: &[(&str, &str)] = &[
+    ("cr-table", "tables are not served"),
+    ("list-table", "tables are not served"),
+    ("pod-table", "tables are not served: the next clause of its Accept is, in JSON"),
+    ("watch-table", "tables are not served"),
+    ("openapi-v3-root", "only the documents that kubectl needs are listed, without hashes"),
+    ("readyz-verbose", "the checks are of another server"),
+    ("version", "the version is the same, the build is another"),
+    ("discovery-not-modified", "the tag is another: a test of its own compares the rest"),
+    ("discovery-aggregated-apis", "autoscaling/v1 is not served: compared without it"),
+    ("list-unauthorized", "compared by a test of its own, with a server that has a token"),
+    ("discovery-apis-legacy", "autoscaling/v1 is not served: compared without it"),
+];
+
+/// Creates, changes and deletes a config map, as the recording did while it watched.
+async fn three_changes(session: &Session, name: &str) {
+    session.json("POST", CONFIG_MAPS, changing(name, "a")).await;
+    session.json("PUT", &format!("{CONFIG_MAPS}/{name}"), changing(name, "b")).await;
+    session.json("DELETE", &format!("{CONFIG_MAPS}/{name}"), json!({})).await;
+}
+
+fn changing(name: &str, value: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"app": "demo", "n": "a"}}, "data": {"k": value}})
+}
+
+/// Watches as recorded while something happens.
+async fn watch_while(session: &mut Session, name: &str, happens: impl AsyncFnOnce(&Session)) {
+    let capture = Capture::read(name);
+    let answer = {
+        let watching = session.send(&capture);
+        let happening = async {
+            // The watch is open by now: it is polled first.
+            tokio::task::yield_now().await;
+            happens(session).await;
+        };
+        let (answer, ()) = tokio::join!(watching, happening);
+        answer
+    };
+    session.compare(&capture, &answer);
+}
+
+async fn session() -> Session {
+    let clock = Clock::starting_at(std::time::UNIX_EPOCH + Duration::from_secs(1_794_731_895));
+    let server = Server::builder().without_socket().seed(36).clock(clock).start().await.unwrap();
+    let session = Session::new(server);
+    session.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "cap"}})).await;
+    for n in 0..5 {
+        let object = json!({"metadata": {"name": format!("cm-{n}"), "labels": {"app": "demo", "n": n.to_string()}}, "data": {"k": n.to_string()}});
+        session.json("POST", CONFIG_MAPS, object).await;
+    }
+    session
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_those_of_a_kube_apiserver() {
+    let mut session = session().await;
+    lists(&mut session).await;
+    watches(&mut session).await;
+    writes(&mut session).await;
+    custom_resources(&mut session).await;
+    pods(&mut session).await;
+    expired(&mut session).await;
+    others(&mut session).await;
+    namespace_deletion(&mut session).await;
+
+    let missing: Vec<String> = all_captures()
+        .into_iter()
+        .filter(|name| !session.checked.contains(name) && !NOT_MET.iter().any(|(known, _)| known == name))
+        .collect();
+    assert!(
+        session.failures.is_empty(),
+        "{} differ:\n{}",
+        session.failures.len(),
+        session.failures.join("\n")
+    );
+    assert_eq!(missing, Vec::<String>::new(), "neither compared nor listed as not met");
+}
+
+fn all_captures() -> Vec<String> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
+    let files =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> =
+        files.filter_map(|name| name.strip_suffix(".http").map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+async fn lists(session: &mut Session) {
+    session
+        .check(&[
+            "list-json",
+            "list-json-rv0",
+            "list-protobuf",
+            "list-limit2-page1",
+            "list-limit2-page2",
+            "list-limit2-protobuf-page1",
+            "list-rv0-with-limit",
+            "list-continue-with-rv",
+            "list-bad-continue",
+            "list-match-without-rv",
+            "list-sendinitial-invalid",
+            "list-labelselector-bad",
+            "list-fieldselector-unsupported",
+            "list-fieldselector-name",
+            "list-exact-old",
+            "list-partialmeta-json",
+            "list-partialmeta-protobuf",
+            "list-rv-toolarge-json",
+            "list-rv-toolarge-protobuf",
+            "list-cbor-not-acceptable",
+            "list-404-resource",
+            "get-protobuf",
+            "get-missing",
+            "get-missing-protobuf",
+            "method-not-allowed",
+            "unknown-path",
+        ])
+        .await;
+}
+
+async fn watches(session: &mut Session) {
+    watch_while(session, "watch-json", async |session| three_changes(session, "w-1").await).await;
+    watch_while(session, "watch-protobuf", async |session| three_changes(session, "w-2").await).await;
+    watch_while(session, "watch-partialmeta-json", async |session| three_changes(session, "w-3").await).await;
+    watch_while(session, "watchlist-json", async |session| {
+        // The initial events are read before anything happens.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        three_changes(session, "w-4").await;
+    })
+    .await;
+    watch_while(session, "watchlist-protobuf", async |session| {
+        // In the recording the first of two bookmarks, two seconds before the end, came between the changes.
+        tokio::time::sleep(Duration::from_millis(1_900)).await;
+        session.json("POST", CONFIG_MAPS, changing("w-5", "a")).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        session.json("PUT", &format!("{CONFIG_MAPS}/w-5"), changing("w-5", "b")).await;
+        session.json("DELETE", &format!("{CONFIG_MAPS}/w-5"), json!({})).await;
+    })
+    .await;
+    session.check(&["watch-rv-old", "watch-rv-old-protobuf"]).await;
+    session
+        .check(&[
+            "watchlist-json-rv0",
+            "watchlist-no-bookmarks",
+            "watchlist-toolarge",
+            "watchlist-invalid-no-match",
+            "watch-rv0",
+            "watch-rv-empty",
+            "watch-toolarge",
+            "watch-bad-rv",
+        ])
+        .await;
+}
+
+async fn writes(session: &mut Session) {
+    session
+        .check(&[
+            "post-create",
+            "post-create-dryrun",
+            "post-exists",
+            "post-generatename",
+            "post-warn-unknown-field",
+            "post-strict-unknown-field",
+            "post-bad-json",
+            "post-bad-name",
+            "post-no-name",
+            "post-wrong-kind",
+            "post-with-rv",
+            "post-missing-namespace",
+            "post-unknown-content-type",
+            "put-unchanged",
+            "put-no-rv",
+            "put-conflict",
+            "put-missing",
+            "put-name-mismatch",
+            "put-uid-mismatch",
+            "patch-merge",
+            "patch-json",
+            "patch-json-test-fails",
+            "patch-strategic",
+            "patch-merge-stale-rv",
+            "patch-missing",
+            "apply-create",
+            "apply-conflict",
+            "apply-no-manager",
+            "apply-force",
+            "get-ssa",
+            "delete-missing",
+            "delete-precondition-uid",
+        ])
+        .await;
+    let held = json!({"metadata": {"name": "fin", "finalizers": ["example.com/hold"]}});
+    session.json("POST", CONFIG_MAPS, held).await;
+    session
+        .check(&["delete-with-finalizer", "delete-last-finalizer-patch", "deletecollection", "delete-json"])
+        .await;
+    session.check(&["lease-create", "lease-get-protobuf", "lease-put-no-rv"]).await;
+    let mut large = Capture::read("post-too-large");
+    large.sent =
+        json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(4 << 20)}}).to_string().into();
+    let answer = session.send(&large).await;
+    session.compare(&large, &answer);
+}
+
+async fn custom_resources(session: &mut Session) {
+    session
+        .check(&[
+            "crd-create",
+            "crd-get",
+            "cr-create",
+            "cr-list",
+            "cr-list-protobuf-fallback",
+            "cr-list-protobuf-only",
+            "cr-partialmeta-protobuf",
+            "cr-put-no-rv",
+            "cr-strategic",
+            "cr-status-patch",
+            "cr-spec-patch",
+            "cr-scale-get",
+            "cr-fieldselector",
+        ])
+        .await;
+}
+
+async fn pods(session: &mut Session) {
+    session
+        .check(&["pod-create", "pod-create-node", "pod-get-protobuf", "pod-put-status", "pod-fieldselector"])
+        .await;
+    session.check(&["pod-fieldselector-bad"]).await;
+    watch_while(session, "watch-pod-deletes", async |session| {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for name in ["pod-delete-unscheduled", "pod-delete-scheduled", "pod-delete-force"] {
+            session.send(&Capture::read(name)).await;
+        }
+    })
+    .await;
+    // Once more, to compare the answers.
+    for name in ["pod-create", "pod-create-node"] {
+        session.send(&Capture::read(name)).await;
+    }
+    session
+        .json("PATCH", "/api/v1/namespaces/cap/pods/p-2/status", json!({"status": {"phase": "Running"}}))
+        .await;
+    session.check(&["pod-delete-unscheduled", "pod-delete-scheduled", "pod-delete-force"]).await;
+
+    let labelled = |app: &'static str| json!({"metadata": {"labels": {"app": app}}});
+    watch_while(session, "watch-selector-transitions", async |session| {
+        session.json("PATCH", &format!("{CONFIG_MAPS}/cm-1"), labelled("other")).await;
+        session.json("PATCH", &format!("{CONFIG_MAPS}/cm-1"), labelled("demo")).await;
+    })
+    .await;
+    three_changes(session, "w-6").await;
+    session.check(&["watch-bookmark-near-end"]).await;
+}
+
+async fn expired(session: &mut Session) {
+    // The revisions of these captures are the last ones that were seen before.
+    session.json("POST", CONFIG_MAPS, json!({"metadata": {"name": "after"}})).await;
+    session.server.compact();
+    session
+        .check(&[
+            "list-exact-compacted",
+            "list-continue-expired",
+            "list-continue-expired-protobuf",
+            "watch-expired-json",
+            "watch-expired-protobuf",
+            "watchlist-old-rv",
+        ])
+        .await;
+}
+
+async fn others(session: &mut Session) {
+    session
+        .check(&["healthz", "discovery-legacy-api-v1", "discovery-group-legacy", "discovery-aggregated-api"])
+        .await;
+}
+
+async fn namespace_deletion(session: &mut Session) {
+    // Something has to hold the namespace, which a kube-apiserver without controllers never lets go.
+    let held = json!({"metadata": {"name": "holds", "finalizers": ["example.com/hold"]}});
+    session.json("POST", CONFIG_MAPS, held).await;
+    session.check(&["namespace-delete", "post-terminating-namespace"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_token_is_answered_as_by_a_kube_apiserver() {
+    let server = Server::builder().without_socket().token("right").start().await.unwrap();
+    let mut session = Session::new(server);
+    session.check(&["list-unauthorized"]).await;
+    assert_eq!(session.failures, Vec::<String>::new());
+}

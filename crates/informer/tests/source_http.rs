@@ -1,0 +1,360 @@
+//! Sources over real sockets, against a small server of the test's own that does exactly what it is told.
+
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use http::{Request, Response};
+use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube_client::client::Body;
+use kube_client::{Client, Config};
+use kube_informer::source::{
+    Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Resource, SourceError,
+    WATCHES_PER_CONNECTION, WatchOptions,
+};
+use kube_wire::{Encoding, WatchEvent};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+type Answer = Response<BoxBody<Bytes, std::io::Error>>;
+type Handler = Arc<dyn Fn(&Request<Incoming>) -> Answer + Send + Sync>;
+
+#[tokio::test]
+async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
+    let server = TestServer::tls(true, |request| match request.uri().query() {
+        Some(query) if query.contains("watch=1") => answer("application/json", stream::pending()),
+        _ => text(200, "application/json", EMPTY_LIST),
+    })
+    .await;
+    let clients = server.clients();
+    let pods = ListWatch::new(clients.client(), pods());
+    let mut watches = Vec::new();
+    for _ in 0..250 {
+        watches.push(pods.watch(WatchOptions::default()).await.unwrap());
+    }
+    assert_eq!(server.connections(), 250_usize.div_ceil(WATCHES_PER_CONNECTION));
+    list(&pods, ListOptions::default()).await.unwrap();
+    let write = Request::put("/api/v1/namespaces/web/pods/a").body(Body::from(b"{}".to_vec())).unwrap();
+    assert_eq!(clients.client().send(write).await.unwrap().status(), 200);
+    assert_eq!(
+        server.connections(),
+        250_usize.div_ceil(WATCHES_PER_CONNECTION) + 2,
+        "lists and writes apart"
+    );
+
+    // A watch that ends makes room for another.
+    drop(watches);
+    let _watch = pods.watch(WatchOptions::default()).await.unwrap();
+    assert_eq!(server.connections(), 250_usize.div_ceil(WATCHES_PER_CONNECTION) + 2);
+}
+
+#[tokio::test]
+async fn a_server_without_http_2_is_served_all_the_same() {
+    let server = TestServer::tls(false, |request| {
+        assert_eq!(request.version(), http::Version::HTTP_11);
+        match request.uri().query() {
+            Some(query) if query.contains("watch=1") => answer("application/json", stream::pending()),
+            _ => text(200, "application/json", EMPTY_LIST),
+        }
+    })
+    .await;
+    let pods = ListWatch::new(server.clients().client(), pods());
+    let mut watches = Vec::new();
+    for _ in 0..5 {
+        watches.push(pods.watch(WatchOptions::default()).await.unwrap());
+    }
+    list(&pods, ListOptions::default()).await.unwrap();
+    assert_eq!(server.connections(), 6);
+}
+
+#[tokio::test]
+async fn what_is_asked_for_follows_from_the_kind() {
+    let server = TestServer::plain(|request| {
+        let header = |name| request.headers()[name].to_str().unwrap().to_owned();
+        let asked = format!("{} {} {}", request.uri(), header("accept"), header("accept-encoding"));
+        text(418, "text/plain", &asked)
+    })
+    .await;
+    let asked = async |source: ListWatch, watch: bool| {
+        let error = match watch {
+            true => source.watch(WatchOptions::default()).await.err().unwrap(),
+            false => source.list(ListOptions::default()).await.err().unwrap(),
+        };
+        error.status().unwrap().message.clone()
+    };
+    let client = server.client();
+    let thing = || ListWatch::new(client.clone(), Resource::new("example.com", "v1", "things", "Thing"));
+    let pods = || ListWatch::new(client.clone(), pods());
+    let (json, protobuf) = ("application/json", "application/vnd.kubernetes.protobuf");
+    let partial = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let partial_list = "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    for (source, watch, expected) in [
+        (pods(), false, format!("/api/v1/pods? {protobuf},{json} identity")),
+        (pods(), true, format!("/api/v1/pods?watch=1 {protobuf};stream=watch,{json} identity")),
+        (pods().encoding(EncodingPreference::Json), false, format!("/api/v1/pods? {json} identity")),
+        (thing(), false, format!("/apis/example.com/v1/things? {json} identity")),
+        (
+            thing().metadata_only(),
+            false,
+            format!("/apis/example.com/v1/things? {protobuf};{partial_list},{json};{partial_list} identity"),
+        ),
+        (
+            pods().metadata_only(),
+            true,
+            format!("/api/v1/pods?watch=1 {protobuf};stream=watch;{partial},{json};{partial} identity"),
+        ),
+        (
+            pods()
+                .namespace("web")
+                .labels("a=b")
+                .fields("spec.nodeName=n")
+                .encoding(EncodingPreference::Json),
+            false,
+            format!(
+                "/api/v1/namespaces/web/pods?labelSelector=a%3Db&fieldSelector=spec.nodeName%3Dn {json} identity"
+            ),
+        ),
+        (
+            pods().encoding(EncodingPreference::Json).modify_list(|options| options.limit = Some(3)),
+            false,
+            format!("/api/v1/pods?limit=3 {json} identity"),
+        ),
+    ] {
+        assert_eq!(asked(source, watch).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn items_and_events_come_as_they_are_received() {
+    let server = TestServer::plain(|request| match request.uri().query() {
+        Some(query) if query.contains("watch=1") => {
+            let line = format!(
+                "{}\n",
+                r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}"#
+            );
+            answer("application/json", stream::iter([Ok(line.into())]).chain(stream::pending()))
+        }
+        _ => {
+            let half =
+                r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},"#;
+            answer("application/json", stream::iter([Ok(half.into())]).chain(stream::pending()))
+        }
+    })
+    .await;
+    let pods = ListWatch::new(server.client(), pods());
+    let mut parts = pods.list(ListOptions::default()).await.unwrap();
+    let Some(Ok(ListPart::Item(item))) = parts.next().await else { panic!() };
+    assert_eq!(item.head().name(), "a");
+    let mut events = pods.watch(WatchOptions::default()).await.unwrap();
+    let Some(Ok(WatchEvent::Added(object))) = events.next().await else { panic!() };
+    assert_eq!((object.head().name(), object.encoding()), ("a", Encoding::Json));
+}
+
+#[tokio::test]
+async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
+    let whole_list = EMPTY_LIST.to_owned();
+    for (handler, expected) in [
+        (
+            Box::new(|| text(403, "application/json", FORBIDDEN)) as Box<dyn Fn() -> Answer + Send + Sync>,
+            "403 Forbidden: pods is forbidden: User \"x\" cannot list resource \"pods\"",
+        ),
+        (
+            Box::new(|| text(502, "text/html", "<html><body><h1>Bad Gateway</h1></body></html>")),
+            "502: Bad Gateway",
+        ),
+        (
+            Box::new(|| text(200, "text/html", "<html>login</html>")),
+            "expected JSON or Kubernetes protobuf, but the server sent content of type `text/html`; is there a proxy \
+             in between?",
+        ),
+        (
+            Box::new(|| text(200, "application/json", r#"{"kind":"PodList","items":[{"metadata""#)),
+            "the answer could not be read: the stream cannot be read on: the JSON list ends too early, after 38 bytes",
+        ),
+        (
+            Box::new(|| text(200, "application/json", "no JSON at all")),
+            "the answer could not be read: the stream cannot be read on: malformed JSON list at byte 0: an object was \
+             expected",
+        ),
+        (
+            Box::new(|| text(200, "application/vnd.kubernetes.protobuf", "{}{}{}")),
+            "the answer could not be read: the stream cannot be read on: malformed protobuf list at byte 0: it does \
+             not begin with `k8s\\0`",
+        ),
+        (
+            Box::new(move || {
+                let cut = Err(std::io::Error::other("cut"));
+                answer("application/json", stream::iter([Ok(Bytes::from(whole_list[..20].to_owned())), cut]))
+            }),
+            "the connection broke: ",
+        ),
+    ] {
+        let server = TestServer::plain(move |_| handler()).await;
+        let error = list(&ListWatch::new(server.client(), pods()), ListOptions::default()).await.unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}\n{expected}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_from_one_that_breaks() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = Clients::from_config(config(address, "http")).unwrap().client();
+    let error = list(&ListWatch::new(client, pods()), ListOptions::default()).await.unwrap_err();
+    assert!(matches!(error, SourceError::ConnectionRefused(_)), "{error:?}");
+    assert!(error.to_string().contains("is the API server running"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_stalls_is_given_up() {
+    let server = TestServer::plain(|_| answer("application/json", stream::pending())).await;
+    let pods = ListWatch::new(server.client(), pods()).list_idle_max(Duration::from_secs(5));
+    let error = list(&pods, ListOptions::default()).await.unwrap_err();
+    assert!(matches!(error, SourceError::Idle(limit) if limit == Duration::from_secs(5)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_watch_cut_in_the_middle_of_an_event_is_a_broken_connection_and_at_its_end_a_normal_close() {
+    let line = "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}}\n";
+    for (body, broken) in [(line.to_owned(), false), (format!("{line}{}", &line[..30]), true)] {
+        let server = TestServer::plain(move |_| text(200, "application/json", &body)).await;
+        let watch = ListWatch::new(server.client(), pods()).watch(WatchOptions::default()).await.unwrap();
+        let events = watch.collect::<Vec<_>>().await;
+        assert!(events[0].is_ok());
+        match (&events[1..], broken) {
+            ([], false) | ([Err(SourceError::Interrupted(_))], true) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// === the server ===
+
+const EMPTY_LIST: &str =
+    r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#;
+const FORBIDDEN: &str = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}"#;
+
+fn pods() -> Resource {
+    Resource::of::<k8s_openapi::api::core::v1::Pod>()
+}
+
+async fn list(source: &ListWatch, options: ListOptions) -> Result<Vec<ListPart>, SourceError> {
+    source.list(options).await?.try_collect().await
+}
+
+fn answer(
+    content_type: &str,
+    body: impl futures::Stream<Item = Result<Bytes, std::io::Error>> + Send + Sync + 'static,
+) -> Answer {
+    let body = BodyExt::boxed(StreamBody::new(body.map_ok(Frame::data)));
+    Response::builder().header("content-type", content_type).body(body).unwrap()
+}
+
+fn text(code: u16, content_type: &str, body: &str) -> Answer {
+    let mut answer = answer(content_type, stream::iter([Ok(Bytes::from(body.to_owned()))]));
+    *answer.status_mut() = code.try_into().unwrap();
+    answer
+}
+
+fn config(address: SocketAddr, scheme: &str) -> Config {
+    let mut config = Config::new(format!("{scheme}://{address}").parse().unwrap());
+    config.default_retry = false;
+    config
+}
+
+struct TestServer {
+    config: Config,
+    connections: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl TestServer {
+    async fn plain(handler: impl Fn(&Request<Incoming>) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start(None, "http", Arc::new(handler)).await
+    }
+
+    async fn tls(
+        http2: bool,
+        handler: impl Fn(&Request<Incoming>) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let mut tls =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(
+                    vec![key.cert.der().clone()],
+                    rustls::pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap(),
+                )
+                .unwrap();
+        tls.alpn_protocols = match http2 {
+            true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            false => vec![b"http/1.1".to_vec()],
+        };
+        let mut server =
+            Self::start(Some(TlsAcceptor::from(Arc::new(tls))), "https", Arc::new(handler)).await;
+        server.config.root_cert = Some(vec![key.cert.der().to_vec()]);
+        server
+    }
+
+    async fn start(tls: Option<TlsAcceptor>, scheme: &str, handler: Handler) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = config(listener.local_addr().unwrap(), scheme);
+        let connections = Arc::<AtomicUsize>::default();
+        let counted = connections.clone();
+        let task = tokio::spawn(async move {
+            let mut served = tokio::task::JoinSet::new();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                counted.fetch_add(1, Ordering::Relaxed);
+                served.spawn(serve(socket, tls.clone(), handler.clone()));
+            }
+        });
+        Self { config, connections, task }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    fn clients(&self) -> Clients {
+        Clients::from_config(self.config.clone()).unwrap()
+    }
+
+    fn client(&self) -> Client {
+        self.clients().client()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(socket: tokio::net::TcpStream, tls: Option<TlsAcceptor>, handler: Handler) {
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let handler = handler.clone();
+        async move { Ok::<_, Infallible>(handler(&request)) }
+    });
+    // As a kube-apiserver: a hundred streams, and then the client waits.
+    let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(100);
+    match tls {
+        Some(tls) => {
+            let Ok(socket) = tls.accept(socket).await else { return };
+            let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+        }
+        None => drop(builder.serve_connection(TokioIo::new(socket), service).await),
+    }
+}

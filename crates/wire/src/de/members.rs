@@ -1,0 +1,85 @@
+//! The members of a JSON object: the fields of a message, or the entries of a map.
+//!
+//! One [`MapAccess`] for both, because every visitor is compiled once for each; k8s-openapi has some seven hundred.
+
+use serde::de::{DeserializeSeed, MapAccess};
+
+use super::cursor::Raw;
+use super::key::Key;
+use super::level::{Level, What};
+use super::value::Value;
+use crate::error::{Error, Result};
+use crate::proto::Reader;
+use crate::schema::Scalar;
+
+/// Members of a JSON object.
+pub(super) enum Members<'a, 'c, 'de> {
+    Fields(Level<'c, 'de>),
+    Entries(Entries<'a, 'c, 'de>),
+}
+
+/// The entries of a map: messages `{key = 1, value = 2}`.
+pub(super) struct Entries<'a, 'c, 'de> {
+    pub(super) level: &'a mut Level<'c, 'de>,
+    pub(super) depth: u32,
+    pub(super) number: u32,
+    pub(super) scalar: Scalar,
+    /// The first entry is the level's next value.
+    pub(super) started: bool,
+}
+
+impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
+    type Error = Error;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
+        let name = match self {
+            Self::Fields(level) => level.next_name()?,
+            Self::Entries(entries) => entries.next_key()?,
+        };
+        match name {
+            Some(name) => seed.deserialize(Key(name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
+        seed.deserialize(Value(match self {
+            Self::Fields(level) => level,
+            Self::Entries(entries) => entries.level,
+        }))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        match self {
+            // How many fields will be shown is not known before they are read.
+            Self::Fields(_) => None,
+            Self::Entries(entries) => {
+                Some(usize::from(!entries.started) + entries.level.count(entries.number))
+            }
+        }
+    }
+}
+
+impl<'de> Entries<'_, '_, 'de> {
+    fn next_key(&mut self) -> Result<Option<&'de str>> {
+        if self.started && !self.level.next_of(self.number) {
+            return Ok(None);
+        }
+        self.started = true;
+        let (mut key, mut value) = ("", None);
+        let mut reader = Reader::new(self.level.raw.bytes()?);
+        while let Some(tag) = reader.tag()? {
+            match tag.number {
+                1 => key = reader.expect_string(tag)?,
+                2 => value = Some(Raw::read(&mut reader, tag.wire_type)?),
+                _ => reader.skip(tag.wire_type)?,
+            }
+        }
+        self.level.what = What::single(self.level.context, self.scalar);
+        self.level.raw = value.unwrap_or_else(|| Raw::zero(self.scalar));
+        self.level.value_depth = self.depth;
+        Ok(Some(key))
+    }
+}

@@ -1,0 +1,86 @@
+//! The end of a value, in one piece and in many.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{any_bytes, any_json, mutated, split, write_spaced};
+use crate::error::{Error, Result};
+use crate::json::Finder;
+
+/// The end of the value in the text, given in these pieces.
+fn find(text: &[u8], places: &[usize], nesting_max: usize) -> Result<Option<usize>> {
+    let mut finder = Finder::new(nesting_max);
+    let mut seen = 0;
+    for piece in split(text, places) {
+        if let Some(end) = finder.push(&piece)? {
+            return Ok(Some(seen + end));
+        }
+        seen += piece.len();
+    }
+    Ok(None)
+}
+
+#[test]
+fn the_end_is_found_behind_any_kind_of_value() {
+    let cases = [
+        (r#"{}"#, Some(2)),
+        (r#" [1, {"a": "]"}] x"#, Some(16)),
+        (r#""a\"b" "#, Some(6)),
+        (r#""a\\" "#, Some(5)),
+        ("12,", Some(2)),
+        ("null]", Some(4)),
+        ("12", None),
+        (r#"{"a":"}"#, None),
+        (r#""\"#, None),
+        ("  ", None),
+        ("[[]", None),
+    ];
+    for (text, end) in cases {
+        assert_eq!(find(text.as_bytes(), &[], 9).unwrap(), end, "{text}");
+        let everywhere: Vec<_> = (0..text.len()).collect();
+        assert_eq!(find(text.as_bytes(), &everywhere, 9).unwrap(), end, "{text} cut everywhere");
+    }
+}
+
+#[test]
+fn brackets_that_dont_pair_up_are_errors_that_say_where() {
+    for (text, place) in [("]", 0), ("[}", 1), ("{\"a\":[1}", 7), ("[{]", 2), (",", 0), (" :1", 1)] {
+        let everywhere: Vec<_> = (0..text.len()).collect();
+        for places in [&[][..], &everywhere] {
+            let error = find(text.as_bytes(), places, 9).unwrap_err();
+            assert!(matches!(error, Error::Malformed { at, .. } if at == place), "{text}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn the_limit_on_nesting_is_kept() {
+    for levels in [1, 64, 65, 512, 700] {
+        let text = ["[{\"a\":".repeat(levels), "}]".repeat(levels)].concat();
+        assert_eq!(find(text.as_bytes(), &[], 2 * levels).unwrap(), Some(text.len()));
+        let error = find(text.as_bytes(), &[], 2 * levels - 1).unwrap_err();
+        assert!(
+            matches!(error, Error::Limit { found, allowed, .. } if (found, allowed) == (2 * levels, 2 * levels - 1)),
+            "{error:?}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_value_ends_where_it_ends(value in any_json(), spaces: u64, places: Vec<usize>) {
+        let mut text = write_spaced(&value, spaces);
+        let end = text.trim_ascii_end().len();
+        text.extend_from_slice(b" ,");
+        prop_assert_eq!(find(&text, &places, 128).unwrap(), Some(end));
+    }
+
+    #[test]
+    fn any_text_may_be_cut_anywhere(
+        text in prop_oneof![any_bytes(), mutated()],
+        places in vec(any::<usize>(), 0..6),
+        nesting_max in 0..5usize,
+    ) {
+        prop_assert_eq!(find(&text, &places, nesting_max), find(&text, &[], nesting_max));
+    }
+}

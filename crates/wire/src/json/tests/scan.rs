@@ -1,0 +1,122 @@
+//! Walks over one level, compared with serde_json.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{any_bytes, any_json, mutated, write_spaced};
+use crate::error::{Error, Result};
+use crate::json::{Elements, Kind, Members, Value};
+
+/// Builds the tree that this module exists to avoid.
+fn tree(value: Value<'_>) -> Result<serde_json::Value> {
+    Ok(match value.kind()? {
+        Kind::Null => serde_json::Value::Null,
+        Kind::Bool => value.as_bool()?.into(),
+        Kind::Number => {
+            let text = value.as_number()?.unwrap();
+            let number: serde_json::Value =
+                serde_json::from_str(text).map_err(|_| Error::Value("beyond a double".into()))?;
+            if text != "-0" {
+                assert_eq!(value.as_i64()?, number.as_i64());
+            }
+            number
+        }
+        Kind::String => value.as_string()?.into(),
+        Kind::Array => Elements::new(value.bytes()).map(|value| tree(value?)).collect::<Result<_>>()?,
+        Kind::Object => Members::new(value.bytes())
+            .map(|member| {
+                let (name, value) = member?;
+                Ok((name.into_owned(), tree(value)?))
+            })
+            .collect::<Result<_>>()?,
+    })
+}
+
+#[test]
+fn white_space_is_allowed_everywhere_between_tokens() {
+    let text = b" {\n\"a\" :\t[ 1 , {} , [ ] ],\r\n\"b\" : null } ";
+    assert_eq!(tree(Value::new(text)).unwrap(), json!({"a": [1, {}, []], "b": null}));
+}
+
+#[test]
+fn what_is_not_of_the_kind_is_empty() {
+    for text in [&b""[..], b" ", b"1", b"null", b"\"{\"", b"["] {
+        assert_eq!(Members::new(text).count(), 0, "{text:?}");
+    }
+    for text in [&b""[..], b"1", b"null", b"{", b"{\"a\":[]}"] {
+        assert_eq!(Elements::new(text).count(), 0, "{text:?}");
+    }
+}
+
+#[test]
+fn positions_tell_where_values_stand() {
+    let text = b"{ \"a\" : 12 , \"b\":[ ] }";
+    let mut members = Members::new(text);
+    while let Some(member) = members.next() {
+        let (_, value) = member.unwrap();
+        let end = members.position();
+        assert_eq!(&text[end - value.bytes().len()..end], value.bytes());
+    }
+}
+
+#[test]
+fn a_level_with_wrong_grammar_is_one_error_and_then_the_end() {
+    let members: [&[u8]; 14] = [
+        b"{",
+        b"{\"a\"",
+        b"{\"a\":",
+        b"{\"a\":1",
+        b"{\"a\":1,",
+        b"{\"a\":1,}",
+        b"{,}",
+        b"{\"a\"}",
+        b"{a:1}",
+        b"{\"a\":1 \"b\":2}",
+        b"{\"a\":[}",
+        b"{\"a\":]}",
+        b"{\"a\":1} x",
+        b"{\"a\":\"x}",
+    ];
+    for text in members {
+        let items: Vec<_> = Members::new(text).collect();
+        assert_eq!(items.iter().filter(|item| item.is_err()).count(), 1, "{items:?}");
+        assert!(items.last().unwrap().is_err(), "{items:?}");
+    }
+    let elements: [&[u8]; 8] = [b"[", b"[1", b"[1,", b"[1,]", b"[,]", b"[1 2]", b"[1:2]", b"[[}]"];
+    for text in elements {
+        let items: Vec<_> = Elements::new(text).collect();
+        assert_eq!(items.iter().filter(|item| item.is_err()).count(), 1, "{items:?}");
+        assert!(items.last().unwrap().is_err(), "{items:?}");
+    }
+}
+
+#[test]
+fn nesting_beyond_the_ceiling_is_an_error_not_a_crash() {
+    let deep = |levels: usize| [&b"[".repeat(levels)[..], &b"]".repeat(levels)].concat();
+    // The outermost level is walked, the rest skipped.
+    assert!(Elements::new(&deep(513)).all(|item| item.is_ok()));
+    let error = Elements::new(&deep(514)).next().unwrap().unwrap_err();
+    assert!(matches!(error, Error::Limit { limit: crate::Limit::Nesting, .. }), "{error}");
+    assert!(Elements::new(&b"[".repeat(1 << 20)).all(|item| item.is_err()));
+}
+
+proptest! {
+    #[test]
+    fn a_walk_over_everything_gives_what_serde_json_gives(value in any_json(), spaces in any::<u64>()) {
+        let text = write_spaced(&value, spaces);
+        let expected: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        prop_assert_eq!(tree(Value::new(&text)).unwrap(), expected);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_walked_without_panic(bytes in any_bytes()) {
+        let _ = tree(Value::new(&bytes));
+    }
+
+    #[test]
+    fn mutated_json_is_an_error_wherever_serde_json_has_one(bytes in mutated()) {
+        let ours = tree(Value::new(&bytes)).ok();
+        let theirs = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+        prop_assert_eq!(ours, theirs);
+    }
+}

@@ -1,0 +1,24 @@
+//! What a million keys put off cost: `cargo bench -p kube-workqueue --bench memory`. A program of its own, because
+//! counting allocations slows them down. The keys themselves are made before and not counted.
+
+#![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
+
+use std::{sync::Arc, time::Duration};
+
+use kube_workqueue::WorkQueue;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const KEYS: u64 = 1_000_000;
+
+fn main() {
+    let keys: Vec<Arc<str>> = (0..KEYS).map(|number| format!("namespace/name-{number}").into()).collect();
+    let queue = WorkQueue::new();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    for (key, number) in keys.iter().zip(0..) {
+        queue.add_after(key.clone(), Duration::from_secs(600 + number)).expect("there is room");
+    }
+    let bytes = dhat::HeapStats::get().curr_bytes as f64;
+    println!("memory a pending item\t{:.0}\tbytes", bytes / KEYS as f64);
+}

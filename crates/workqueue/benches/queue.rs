@@ -1,0 +1,121 @@
+//! How many keys a second go through the queue. `cargo bench -p kube-workqueue --bench queue`, or
+//! `cargo xtask bench-queue` to see client-go do the same beside it.
+//!
+//! Every line is `figure <tab> value <tab> unit`: what the program in `peers/client-go` prints, figure by figure.
+
+#![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kube_workqueue::WorkQueue;
+use tokio::{runtime, task::JoinSet};
+
+/// Keys of a deep queue; each is used once in a run.
+const MANY: usize = 1_000_000;
+/// Keys of a run with a shallow queue: a short run has better chances of not being disturbed by the rest of the machine.
+const FEW: usize = 100_000;
+
+fn main() {
+    let keys = keys();
+    for workers in [1, 2, 8] {
+        let rate = best(50, || cycle(&keys[..FEW], workers));
+        report(&format!("add+get+done, {workers} workers"), rate / 1e6, "M/s");
+    }
+    for workers in [1, 2, 8] {
+        let rate = best(5, || burst(&keys, workers));
+        report(&format!("1M added, then {workers} workers"), rate / 1e6, "M/s");
+    }
+    report("add_after, up to 1M pending", best(5, || delayed(&keys).0) / 1e6, "M/s");
+    report("get of 1M that became due", best(5, || delayed(&keys).1) / 1e6, "M/s");
+}
+
+/// Each worker adds a key, takes whichever is next and finishes it, over and over.
+fn cycle(keys: &[Arc<str>], workers: usize) -> f64 {
+    let runtime = runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
+    let queue = WorkQueue::new();
+    let shares: Vec<Vec<_>> = keys.chunks(keys.len() / workers).map(<[_]>::to_vec).collect();
+    let started = Instant::now();
+    runtime.block_on(async {
+        let mut running = JoinSet::new();
+        for share in shares {
+            let queue = queue.clone();
+            running.spawn(async move {
+                for key in share {
+                    queue.add(key).expect("there is room");
+                    queue.get().await.expect("it is not shut down").done();
+                }
+            });
+        }
+        running.join_all().await;
+    });
+    rate(keys, started)
+}
+
+/// All keys are added, then the workers take and finish them: a deep queue.
+fn burst(keys: &[Arc<str>], workers: usize) -> f64 {
+    let runtime = runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
+    let queue = WorkQueue::new();
+    let started = Instant::now();
+    runtime.block_on(async {
+        for key in keys {
+            queue.add(key.clone()).expect("there is room");
+        }
+        queue.shutdown();
+        let mut running = JoinSet::new();
+        for _ in 0..workers {
+            let queue = queue.clone();
+            running.spawn(async move { while queue.get().await.is_some() {} });
+        }
+        running.join_all().await;
+    });
+    rate(keys, started)
+}
+
+/// All keys are put off for up to ten minutes, then the clock is moved on and they are taken.
+fn delayed(keys: &[Arc<str>]) -> (f64, f64) {
+    let runtime =
+        runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let queue = WorkQueue::new();
+        let started = Instant::now();
+        for (key, delay) in keys.iter().zip(delays()) {
+            queue.add_after(key.clone(), delay).expect("there is room");
+        }
+        let adding = rate(keys, started);
+        tokio::time::advance(Duration::from_secs(660)).await;
+        let started = Instant::now();
+        for _ in keys {
+            queue.get().await.expect("all are due").done();
+        }
+        (adding, rate(keys, started))
+    })
+}
+
+fn keys() -> Vec<Arc<str>> {
+    (0..MANY).map(|number| format!("namespace-{}/name-{number}", number % 100).into()).collect()
+}
+
+/// Delays below ten minutes from a fixed seed (a multiplicative congruential generator).
+fn delays() -> impl Iterator<Item = Duration> {
+    let mut state = 1u64;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_nanos((state >> 11) % 600_000_000_000)
+    })
+}
+
+/// The best of several runs: the one least disturbed.
+fn best(runs: usize, run: impl Fn() -> f64) -> f64 {
+    (0..runs).map(|_| run()).fold(0.0, f64::max)
+}
+
+fn rate(keys: &[Arc<str>], started: Instant) -> f64 {
+    keys.len() as f64 / started.elapsed().as_secs_f64()
+}
+
+fn report(figure: &str, value: f64, unit: &str) {
+    println!("{figure}\t{value:.2}\t{unit}");
+}

@@ -1,0 +1,293 @@
+//! What the queue knows, as plain data behind one lock: which keys are queued, with a worker, or
+//! put off. No waker and no task, and the time is asked for only where it matters (reading the clock would take a
+//! third of a call), so a run is a function of its calls and a model can be held against it.
+
+use crate::{
+    due::{Due, DueHeap},
+    error::AddError,
+    ready::{Rank, Ready},
+    slots::{SlotId, Slots},
+    stats::Stats,
+};
+
+/// The queue's state.
+///
+/// Putting off and working are independent: a key may be put off while it is queued or with a
+/// worker. Becoming due is computed, not scheduled: every call that adds, takes or shows keys first moves over
+/// what is due ([`Core::promote`]).
+pub(crate) struct Core<T> {
+    /// Keys that are queued, with a worker, or both (to be queued again).
+    held: Slots<T, Held>,
+    /// The keys in `held` that are not with a worker, in the order in which they will be.
+    ready: Ready,
+    /// Keys put off, with their priority.
+    delayed: Slots<T, i16>,
+    due: DueHeap,
+    /// How many keys with a worker are to be queued again.
+    again: usize,
+    /// Counts what was ever queued or put off: first come, first served among equals.
+    arrivals: u64,
+    /// Whether times matter. Until some key has a priority other than 0 they don't: the order is that of arrival.
+    timed: bool,
+    closed: bool,
+    limits: Limits,
+    stats: Option<Box<Stats>>,
+}
+
+/// How much a queue holds, and what waiting is worth.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) capacity: usize,
+    /// Nanoseconds of waiting that weigh as much as one point of priority.
+    pub(crate) aging: u64,
+}
+
+impl Limits {
+    /// A day. More would not fit a [`Rank`], and is as good as for ever.
+    pub(crate) const AGING_MAX: u64 = 24 * 3600 * 1_000_000_000;
+}
+
+/// A key that was handed out, and what is needed to finish it.
+pub(crate) struct Taken<T> {
+    pub(crate) key: T,
+    pub(crate) slot: SlotId,
+    pub(crate) priority: i16,
+}
+
+/// Invariant: it is wanted, running or both; and it is in `ready` iff it is not running.
+struct Held {
+    wanted: Option<Wanted>,
+    running: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Wanted {
+    since: u64,
+    arrival: u64,
+    priority: i16,
+}
+
+impl<T> Core<T> {
+    pub(crate) fn new(limits: Limits, stats: Option<Box<Stats>>) -> Self {
+        let capacity = limits.capacity.min(Slots::<T, Held>::MAX);
+        let aging = limits.aging.min(Limits::AGING_MAX);
+        Self {
+            held: Slots::new(),
+            ready: Ready::default(),
+            delayed: Slots::new(),
+            due: DueHeap::new(),
+            again: 0,
+            arrivals: 0,
+            timed: stats.is_some(),
+            closed: false,
+            limits: Limits { capacity, aging },
+            stats,
+        }
+    }
+
+    /// How many keys are queued.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// How many keys wait for a worker, those included that are with one and wanted again.
+    #[inline]
+    pub(crate) fn depth(&self) -> usize {
+        self.ready.len() + self.again
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Nothing will ever be handed out again.
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.closed && self.depth() == 0
+    }
+
+    /// Shut down, and every key that was queued is done.
+    #[inline]
+    pub(crate) fn is_drained(&self) -> bool {
+        self.closed && self.held.len() == 0
+    }
+
+    /// How many keys are queued or with a worker.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.held.len()
+    }
+
+    /// When the first of the keys put off is due.
+    #[inline]
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.due.first().map(|due| due.at)
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn stats(&self) -> Option<&Stats> {
+        self.stats.as_deref()
+    }
+
+    /// Counts a key that was added with a delay.
+    pub(crate) fn count_retry(&mut self) {
+        if let Some(stats) = &mut self.stats
+            && !self.closed
+        {
+            stats.retries += 1;
+        }
+    }
+
+    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then.
+    #[inline]
+    pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) {
+        if let Some(stats) = &mut self.stats {
+            stats.finished(slot, now());
+        }
+        let held = self.held.value_mut(slot);
+        held.running = false;
+        match held.wanted {
+            Some(wanted) => {
+                self.again -= 1;
+                self.ready.insert(self.rank(wanted), slot);
+            }
+            None => drop(self.held.remove(slot)),
+        }
+    }
+
+    /// From now on new keys are refused; keys put off are dropped.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.delayed = Slots::new();
+        self.due = DueHeap::new();
+    }
+
+    /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
+    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
+    #[inline]
+    fn rank(&self, wanted: Wanted) -> Rank {
+        let head_start = i64::from(wanted.priority) * self.limits.aging as i64;
+        ((wanted.since as i64).saturating_sub(head_start), wanted.arrival)
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.held.len() + self.delayed.len() >= self.limits.capacity
+    }
+
+    #[inline]
+    fn next_arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+}
+
+impl<T: Eq> Core<T> {
+    /// Queues a key, or marks it to be queued again if it is with a worker.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        key: T,
+        hash: u32,
+        priority: i16,
+        now: impl Fn() -> u64,
+    ) -> Result<(), AddError<T>> {
+        if self.closed {
+            return Err(AddError::ShutDown(key));
+        }
+        self.promote(&now);
+        let known = self.held.find(&key, hash);
+        if known.is_none() && self.is_full() && self.delayed.find(&key, hash).is_none() {
+            return Err(AddError::Full { item: key, limit: self.limits.capacity });
+        }
+        self.timed |= priority != 0;
+        let since = if self.timed { now() } else { 0 };
+        self.want(key, hash, known, priority, since);
+        Ok(())
+    }
+
+    /// Puts a key off until `at`. Of two times the earlier holds, of two priorities the higher.
+    pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i16, at: u64) -> Result<(), AddError<T>> {
+        if self.closed {
+            return Err(AddError::ShutDown(key));
+        }
+        let known = self.delayed.find(&key, hash);
+        if known.is_none() && self.is_full() && self.held.find(&key, hash).is_none() {
+            return Err(AddError::Full { item: key, limit: self.limits.capacity });
+        }
+        self.timed |= priority != 0;
+        if let Some(slot) = known {
+            let known = self.delayed.value_mut(slot);
+            *known = priority.max(*known);
+            self.due.hurry(slot, at);
+            return Ok(());
+        }
+        let slot = self.delayed.insert(key, hash, priority);
+        let arrival = self.next_arrival() as u32;
+        self.due.push(Due { at, arrival, slot });
+        Ok(())
+    }
+
+    /// Queues every key whose time has come, each as of that time.
+    #[inline]
+    pub(crate) fn promote(&mut self, now: impl Fn() -> u64) {
+        if self.due.first().is_none() {
+            return;
+        }
+        let now = now();
+        while let Some(Due { at, slot, .. }) = self.due.pop_until(now) {
+            let (key, hash, priority) = self.delayed.remove(slot);
+            let known = self.held.find(&key, hash);
+            let since = if self.timed { at } else { 0 };
+            self.want(key, hash, known, priority, since);
+        }
+    }
+
+    /// Hands out the key whose turn it is.
+    #[inline]
+    pub(crate) fn take(&mut self, now: impl Fn() -> u64) -> Option<Taken<T>>
+    where
+        T: Clone,
+    {
+        let slot = self.ready.first()?;
+        let key = self.held.key(slot).clone(); // first, lest a panic in it lose the key
+        self.ready.remove_first();
+        let held = self.held.value_mut(slot);
+        held.running = true;
+        // Invariant: whatever is in `ready` is wanted.
+        let Wanted { since, priority, .. } = held.wanted.take()?;
+        if let Some(stats) = &mut self.stats {
+            stats.taken(slot, since, now());
+        }
+        Some(Taken { key, slot, priority })
+    }
+
+    #[inline]
+    fn want(&mut self, key: T, hash: u32, known: Option<SlotId>, priority: i16, since: u64) {
+        let new = Wanted { since, arrival: self.next_arrival(), priority };
+        let Some(slot) = known else {
+            let slot = self.held.insert(key, hash, Held { wanted: Some(new), running: false });
+            self.ready.insert(self.rank(new), slot);
+            return self.count_add();
+        };
+        let held = self.held.value_mut(slot);
+        let running = held.running;
+        let Some(old) = held.wanted else {
+            held.wanted = Some(new);
+            self.again += 1;
+            return self.count_add();
+        };
+        let both = Wanted { since: old.since.min(since), priority: old.priority.max(priority), ..old };
+        held.wanted = Some(both);
+        if !running && self.rank(both) != self.rank(old) {
+            self.ready.advance(self.rank(old), self.rank(both));
+        }
+    }
+
+    #[inline]
+    fn count_add(&mut self) {
+        if let Some(stats) = &mut self.stats {
+            stats.adds += 1;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The concurrent core: the queue's state and those who wait for it, behind one lock.
+//!
+//! Nobody sleeps while there is a key to take, and one key wakes one getter. Each call
+//! wakes at most one; a getter that leaves, with a key or because it was dropped, looks
+//! whether the next one has to be woken. So wake-ups are handed on and never lost. One of the sleeping
+//! getters also watches the clock for keys put off, and hands that on in the same way.
+
+use std::{
+    collections::BTreeMap,
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    core::{Core, Taken},
+    sync::Mutex,
+};
+
+/// The queue's state and its waiters.
+pub(crate) struct Shared<T> {
+    state: Mutex<State<T>>,
+}
+
+/// Somebody who waits for a key. However it ends, its place in the line is given back.
+pub(crate) struct Getter<'a, T> {
+    shared: &'a Shared<T>,
+    place: Option<u64>,
+}
+
+/// What a getter is to do.
+pub(crate) enum Step<T> {
+    /// Stop: here is a key, or there will never be one again.
+    Stop(Option<Taken<T>>),
+    /// Sleep until woken, or until that time if one is given.
+    Sleep(Option<u64>),
+}
+
+/// Somebody who waits for the end of a drain.
+pub(crate) struct Drainer<'a, T> {
+    shared: &'a Shared<T>,
+    place: Option<u64>,
+    /// How often draining had been called off when this one began.
+    aborts: u64,
+}
+
+struct State<T> {
+    core: Core<T>,
+    /// Sleeping getters by their places, longest first.
+    getters: BTreeMap<u64, Waker>,
+    /// Getters that were woken and have not come back yet.
+    woken: usize,
+    /// The place of the getter that watches the clock, and the time for which its alarm is set.
+    watch: Option<(u64, u64)>,
+    /// Sleeping drainers by their places, each with its `aborts`.
+    drainers: BTreeMap<u64, (u64, Waker)>,
+    /// How often draining was called off.
+    aborts: u64,
+    places: u64,
+}
+
+impl<T> Shared<T> {
+    pub(crate) fn new(core: Core<T>) -> Self {
+        let state = State {
+            core,
+            getters: BTreeMap::new(),
+            woken: 0,
+            watch: None,
+            drainers: BTreeMap::new(),
+            aborts: 0,
+            places: 0,
+        };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Does something with the queue's state, and wakes whom that concerns.
+    #[inline]
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Core<T>) -> R) -> R {
+        self.with_state(|state| act(&mut state.core))
+    }
+
+    pub(crate) fn getter(&self) -> Getter<'_, T> {
+        Getter { shared: self, place: None }
+    }
+
+    #[inline]
+    fn with_state<R>(&self, act: impl FnOnce(&mut State<T>) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = act(&mut state);
+        let getter = state.next_getter();
+        let drainer = state.next_drainer();
+        drop(state);
+        if let Some(waker) = getter {
+            waker.wake();
+        }
+        if let Some(waker) = drainer {
+            waker.wake();
+        }
+        result
+    }
+}
+
+impl<T: Eq> Shared<T> {
+    /// Refuses new keys, and calls off all drains.
+    pub(crate) fn shutdown(&self, now: impl Fn() -> u64) {
+        self.with_state(|state| {
+            state.close(now);
+            state.aborts += 1;
+        });
+    }
+
+    /// Refuses new keys, and waits until all is done.
+    pub(crate) fn drain(&self, now: impl Fn() -> u64) -> Drainer<'_, T> {
+        let aborts = self.with_state(|state| {
+            state.close(now);
+            state.aborts
+        });
+        Drainer { shared: self, place: None, aborts }
+    }
+}
+
+impl<T: Clone + Eq> Getter<'_, T> {
+    /// Takes the next key, or a place in the line.
+    #[inline]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> Step<T> {
+        self.shared.with_state(|state| {
+            state.leave(self.place.take());
+            state.core.promote(&now);
+            if let Some(taken) = state.core.take(now) {
+                return Step::Stop(Some(taken));
+            }
+            if state.core.is_finished() {
+                return Step::Stop(None);
+            }
+            let place = state.next_place();
+            self.place = Some(place);
+            state.getters.insert(place, cx.waker().clone());
+            let alarm = state.unwatched();
+            if let Some(alarm) = alarm {
+                state.watch = Some((place, alarm));
+            }
+            Step::Sleep(alarm)
+        })
+    }
+}
+
+impl<T> Drop for Getter<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let place @ Some(_) = self.place {
+            self.shared.with_state(|state| state.leave(place));
+        }
+    }
+}
+
+impl<T> Drainer<'_, T> {
+    /// Whether the drain is over; if it was called off, how many keys were left.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), usize>> {
+        self.shared.with_state(|state| {
+            state.leave_drain(self.place.take());
+            if state.core.is_drained() {
+                return Poll::Ready(Ok(()));
+            }
+            if state.aborts != self.aborts {
+                return Poll::Ready(Err(state.core.unfinished()));
+            }
+            let place = state.next_place();
+            self.place = Some(place);
+            state.drainers.insert(place, (self.aborts, cx.waker().clone()));
+            Poll::Pending
+        })
+    }
+}
+
+impl<T> Drop for Drainer<'_, T> {
+    fn drop(&mut self) {
+        self.shared.with_state(|state| state.leave_drain(self.place));
+    }
+}
+
+impl<T> State<T> {
+    fn close(&mut self, now: impl Fn() -> u64)
+    where
+        T: Eq,
+    {
+        self.core.promote(now);
+        self.core.close();
+    }
+
+    fn next_place(&mut self) -> u64 {
+        self.places += 1;
+        self.places
+    }
+
+    #[inline]
+    fn leave(&mut self, place: Option<u64>) {
+        let Some(place) = place else { return };
+        if self.getters.remove(&place).is_none() {
+            self.woken -= 1;
+        }
+        self.watch = self.watch.filter(|&(watcher, _)| watcher != place);
+    }
+
+    fn leave_drain(&mut self, place: Option<u64>) {
+        if let Some(place) = place {
+            self.drainers.remove(&place);
+        }
+    }
+
+    /// When the first key put off is due, if no alarm is set for that time or an earlier one.
+    #[inline]
+    fn unwatched(&self) -> Option<u64> {
+        let due = self.core.next_due()?;
+        self.watch.is_none_or(|(_, alarm)| due < alarm).then_some(due)
+    }
+
+    /// The getter that has to be woken now. One that is on its way will see to the clock, so none is woken for that.
+    #[inline]
+    fn next_getter(&mut self) -> Option<Waker> {
+        if self.getters.is_empty() {
+            return None;
+        }
+        let needed = self.core.len() > self.woken
+            || self.core.is_finished()
+            || self.woken == 0 && self.unwatched().is_some();
+        if !needed {
+            return None;
+        }
+        let (_, waker) = self.getters.pop_first()?;
+        self.woken += 1;
+        Some(waker)
+    }
+
+    /// The drainer that has to be woken now.
+    #[inline]
+    fn next_drainer(&mut self) -> Option<Waker> {
+        let first = self.drainers.first_entry()?;
+        let over = self.core.is_drained() || first.get().0 != self.aborts;
+        over.then(|| first.remove().1)
+    }
+}

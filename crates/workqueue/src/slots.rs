@@ -1,0 +1,110 @@
+//! A map from keys to values whose entries have small, stable numbers. The heaps and the guards
+//! then name an entry by four bytes, finish it without hashing, and the key is stored only once.
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+/// The number of an entry, stable until it is removed.
+pub(crate) type SlotId = u32;
+
+/// Keys with their values, found by key or by number.
+///
+/// The caller hashes (outside its lock) and hands the hash in; 32 bits of it are kept per entry, so
+/// that neither growing the table nor removing an entry runs code of `T`.
+pub(crate) struct Slots<T, V> {
+    entries: Slab<Entry<T, V>>,
+    by_key: HashTable<SlotId>,
+}
+
+struct Entry<T, V> {
+    key: T,
+    value: V,
+    hash: u32,
+}
+
+impl<T, V> Slots<T, V> {
+    /// More entries than this cannot be numbered.
+    pub(crate) const MAX: usize = SlotId::MAX as usize;
+
+    pub(crate) fn new() -> Self {
+        Self { entries: Slab::new(), by_key: HashTable::new() }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, key: &T, hash: u32) -> Option<SlotId>
+    where
+        T: Eq,
+    {
+        let is_key = |&id: &SlotId| {
+            let entry = &self.entries[id as usize];
+            entry.hash == hash && entry.key == *key
+        };
+        self.by_key.find(spread(hash), is_key).copied()
+    }
+
+    /// Adds an entry whose key is not there yet. There must be room: `len() < MAX`.
+    #[inline]
+    pub(crate) fn insert(&mut self, key: T, hash: u32, value: V) -> SlotId {
+        debug_assert!(self.len() < Self::MAX);
+        let id = self.entries.insert(Entry { key, value, hash }) as SlotId;
+        let entries = &self.entries;
+        self.by_key.insert_unique(spread(hash), id, |&id| spread(entries[id as usize].hash));
+        id
+    }
+
+    /// Removes an entry and hands its key, hash and value out.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: SlotId) -> (T, u32, V) {
+        let Entry { key, value, hash } = self.entries.remove(id as usize);
+        if let Ok(found) = self.by_key.find_entry(spread(hash), |&other| other == id) {
+            found.remove();
+        }
+        (key, hash, value)
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, id: SlotId) -> &T {
+        &self.entries[id as usize].key
+    }
+
+    #[inline]
+    pub(crate) fn value_mut(&mut self, id: SlotId) -> &mut V {
+        &mut self.entries[id as usize].value
+    }
+}
+
+/// The table looks at the lowest bits and at the seven highest, so 32 bits are spread over 64.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_by_key_until_it_is_removed() {
+        let mut slots = Slots::new();
+        let a = slots.insert("a", 7, 1);
+        let b = slots.insert("b", 7, 2); // same hash: told apart by the key
+        assert_eq!((slots.find(&"a", 7), slots.find(&"b", 7)), (Some(a), Some(b)));
+        assert_eq!(slots.remove(a), ("a", 7, 1));
+        assert_eq!((slots.find(&"a", 7), slots.find(&"b", 7)), (None, Some(b)));
+        assert_eq!(slots.len(), 1);
+    }
+
+    #[test]
+    fn growing_loses_nothing() {
+        let mut slots = Slots::new();
+        let ids: Vec<_> = (0..1000u32).map(|n| slots.insert(n, n % 10, ())).collect();
+        for n in 0..1000 {
+            assert_eq!(slots.find(&n, n % 10), Some(ids[n as usize]));
+        }
+    }
+}

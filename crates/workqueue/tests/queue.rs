@@ -1,0 +1,365 @@
+//! The plain queue: one key, one worker at a time, nothing lost. The counterparts of client-go's `queue_test.go` carry its
+//! names in a comment; see `docs/parity-workqueue.md`.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
+    task::Poll,
+};
+
+use common::{Polled, ms};
+use kube_workqueue::{AddError, DrainAborted, WorkQueue};
+use tokio::{task::JoinSet, time::sleep};
+
+/// How a test shuts its queue down.
+#[derive(Clone, Copy, Debug)]
+enum Shutdown {
+    Plain,
+    Drain,
+}
+
+const BOTH: [Shutdown; 2] = [Shutdown::Plain, Shutdown::Drain];
+
+async fn shut_down(queue: &WorkQueue<u32>, how: Shutdown) {
+    match how {
+        Shutdown::Plain => queue.shutdown(),
+        Shutdown::Drain => queue.shutdown_with_drain().await.expect("nobody calls it off"),
+    }
+}
+
+// TestBasic
+#[tokio::test(start_paused = true)]
+async fn many_producers_and_workers_leave_an_empty_queue_and_nothing_comes_after_shutdown() {
+    for how in BOTH {
+        let queue = WorkQueue::new();
+        let mut producers = JoinSet::new();
+        for producer in 0..50 {
+            let queue = queue.clone();
+            producers.spawn(async move {
+                for _ in 0..50 {
+                    queue.add(producer).unwrap();
+                    sleep(ms(1)).await;
+                }
+            });
+        }
+        let running = Arc::new([const { AtomicUsize::new(0) }; 50]);
+        let mut workers = JoinSet::new();
+        for _ in 0..10 {
+            let (queue, running) = (queue.clone(), running.clone());
+            workers.spawn(async move {
+                while let Some(key) = queue.get().await {
+                    let others = running[*key as usize].fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(others, 0, "{} is with two workers", *key);
+                    sleep(ms(3)).await;
+                    running[*key as usize].fetch_sub(1, Ordering::SeqCst);
+                }
+            });
+        }
+        producers.join_all().await;
+        shut_down(&queue, how).await;
+        assert!(matches!(queue.add(1000), Err(AddError::ShutDown(1000))));
+        workers.join_all().await;
+        assert!(queue.is_empty(), "{how:?}");
+    }
+}
+
+// TestAddWhileProcessing
+#[tokio::test(start_paused = true)]
+async fn keys_added_again_by_their_workers_are_all_worked_on_again() {
+    for how in BOTH {
+        let queue = WorkQueue::new();
+        let done = Arc::new(AtomicUsize::new(0));
+        let mut workers = JoinSet::new();
+        for _ in 0..10 {
+            let (queue, done) = (queue.clone(), done.clone());
+            workers.spawn(async move {
+                let mut seen = HashMap::new();
+                while let Some(key) = queue.get().await {
+                    let times = seen.entry(*key).or_insert(0);
+                    *times += 1;
+                    if *times < 2 {
+                        // Refused once the queue is shut down.
+                        let _ = queue.add(*key);
+                    }
+                    done.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        for key in 0..50 {
+            queue.add(key).unwrap();
+        }
+        sleep(ms(1)).await;
+        shut_down(&queue, how).await;
+        workers.join_all().await;
+        assert!(queue.is_empty());
+        assert!(done.load(Ordering::SeqCst) >= 100, "every key at least twice");
+    }
+}
+
+// TestLen
+#[tokio::test]
+async fn a_key_is_queued_once() {
+    let queue = WorkQueue::new();
+    for (key, len) in [("foo", 1), ("bar", 2), ("foo", 2)] {
+        queue.add(key).unwrap();
+        assert_eq!(queue.len(), len);
+    }
+}
+
+// TestReinsert
+#[tokio::test]
+async fn a_key_added_while_with_a_worker_is_queued_again_when_done() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    let foo = queue.get().await.unwrap();
+    queue.add(*foo).unwrap();
+    assert!(queue.is_empty(), "not while somebody has it");
+    foo.done();
+    assert_eq!(queue.len(), 1);
+    assert_eq!(*queue.get().await.unwrap(), "foo");
+    assert!(queue.is_empty());
+}
+
+// TestCollapse: theirs also sees that the inner queue is told (`Touch`); ours has no inner queue to replace.
+#[tokio::test]
+async fn a_key_added_twice_is_worked_on_once() {
+    let queue = WorkQueue::new();
+    queue.add("bar").unwrap();
+    queue.add("bar").unwrap();
+    queue.get().await.unwrap().done();
+    assert!(queue.is_empty());
+    assert!(Polled::new(queue.get()).is_pending());
+}
+
+// TestCollapseWhileProcessing
+#[tokio::test]
+async fn a_second_worker_waits_until_the_first_is_done_with_the_key() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    let first = queue.get().await.unwrap();
+    queue.add("foo").unwrap();
+    queue.add("foo").unwrap();
+    let mut second = Polled::new(queue.get());
+    assert!(second.is_pending());
+    assert_eq!(second.wakes(), 0);
+    first.done();
+    assert_eq!(second.wakes(), 1);
+    let Poll::Ready(Some(again)) = second.poll() else { panic!("it is queued again") };
+    assert_eq!(*again, "foo");
+    again.done();
+    assert!(queue.is_empty());
+}
+
+// TestQueueDrainageUsingShutDownWithDrain
+#[tokio::test]
+async fn draining_waits_for_the_keys_with_workers() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    queue.add("bar").unwrap();
+    let (first, second) = (queue.get().await.unwrap(), queue.get().await.unwrap());
+    let mut drain = Polled::new(queue.shutdown_with_drain());
+    assert!(drain.is_pending());
+    assert!(queue.is_shutting_down());
+    assert!(queue.get().await.is_none(), "the other workers can go");
+    first.done();
+    assert!(drain.is_pending());
+    second.done();
+    assert_eq!(drain.wakes(), 1);
+    assert_eq!(drain.poll(), Poll::Ready(Ok(())));
+}
+
+// Better than client-go, whose drain ends as soon as no key is with a worker.
+#[tokio::test]
+async fn draining_waits_for_queued_keys_too() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    let mut drain = Polled::new(queue.shutdown_with_drain());
+    assert!(drain.is_pending());
+    queue.get().await.unwrap().done();
+    assert_eq!(drain.poll(), Poll::Ready(Ok(())));
+}
+
+// TestNoQueueDrainageUsingShutDown
+#[tokio::test]
+async fn a_plain_shutdown_waits_for_nobody() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    let _foo = queue.get().await.unwrap();
+    queue.shutdown();
+    assert!(queue.is_shutting_down());
+    assert!(queue.get().await.is_none());
+}
+
+// TestForceQueueShutdownUsingShutDown
+#[tokio::test]
+async fn a_plain_shutdown_cuts_every_drain_short() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    queue.add("bar").unwrap();
+    let _foo = queue.get().await.unwrap();
+    let mut drains = [Polled::new(queue.shutdown_with_drain()), Polled::new(queue.shutdown_with_drain())];
+    for drain in &mut drains {
+        assert!(drain.is_pending());
+    }
+    queue.shutdown();
+    for drain in &mut drains {
+        assert_eq!(drain.wakes(), 1);
+        let Poll::Ready(Err(DrainAborted { unfinished, .. })) = drain.poll() else { panic!("cut short") };
+        assert_eq!(unfinished, 2);
+    }
+    assert!(Polled::new(queue.shutdown_with_drain()).is_pending(), "waiting can begin anew");
+}
+
+// TestQueueDrainageUsingShutDownWithDrainWithDirtyItem: theirs tells idle workers to go while the key may still come back.
+#[tokio::test]
+async fn a_key_added_again_before_shutdown_is_worked_on_again_by_any_worker() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    let foo = queue.get().await.unwrap();
+    queue.add("foo").unwrap();
+    let mut drain = Polled::new(queue.shutdown_with_drain());
+    assert!(drain.is_pending());
+    let mut idle = Polled::new(queue.get());
+    assert!(idle.is_pending(), "it has to stay: foo comes back");
+    foo.done();
+    assert!(drain.is_pending());
+    let Poll::Ready(Some(again)) = idle.poll() else { panic!("foo is back") };
+    again.done();
+    assert_eq!(drain.poll(), Poll::Ready(Ok(())));
+    assert!(queue.get().await.is_none());
+}
+
+// TestGarbageCollection
+#[tokio::test]
+async fn a_key_that_is_done_is_not_kept() {
+    let queue = WorkQueue::new();
+    let key: Arc<str> = "hello".into();
+    queue.add(key.clone()).unwrap();
+    queue.add(key.clone()).unwrap();
+    queue.add_after(key.clone(), ms(0)).unwrap();
+    queue.get().await.unwrap().done();
+    assert_eq!(Arc::strong_count(&key), 1);
+}
+
+#[tokio::test]
+async fn a_panicking_worker_gives_its_key_back() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let foo = queue.get().await.unwrap();
+            queue.add(*foo).unwrap();
+            panic!("on purpose");
+        }
+    });
+    assert!(worker.await.unwrap_err().is_panic());
+    assert_eq!(*queue.get().await.unwrap(), "foo");
+}
+
+#[tokio::test]
+async fn a_getter_that_was_woken_and_dropped_hands_its_wake_up_on() {
+    let queue = WorkQueue::new();
+    let mut first = Polled::new(queue.get());
+    let mut second = Polled::new(queue.get());
+    assert!(first.is_pending() && second.is_pending());
+    queue.add("foo").unwrap();
+    assert_eq!((first.wakes(), second.wakes()), (1, 0), "one key wakes one");
+    drop(first);
+    assert_eq!(second.wakes(), 1);
+    assert!(second.poll().is_ready());
+}
+
+#[tokio::test]
+async fn a_getter_that_is_dropped_takes_nothing() {
+    let queue = WorkQueue::new();
+    let mut getter = Polled::new(queue.get());
+    assert!(getter.is_pending());
+    queue.add("foo").unwrap();
+    drop(getter);
+    assert_eq!(queue.len(), 1);
+}
+
+#[tokio::test]
+async fn each_key_wakes_a_worker_of_its_own() {
+    let queue = WorkQueue::new();
+    let mut getters: Vec<_> = (0..3).map(|_| Polled::new(queue.get())).collect();
+    assert!(getters.iter_mut().all(Polled::is_pending));
+    queue.add(1).unwrap();
+    queue.add(2).unwrap();
+    assert_eq!(getters.iter().map(Polled::wakes).collect::<Vec<_>>(), [1, 1, 0]);
+}
+
+#[tokio::test]
+async fn shutdown_wakes_every_idle_worker() {
+    let queue = WorkQueue::<u32>::new();
+    let mut workers = JoinSet::new();
+    for _ in 0..10 {
+        let queue = queue.clone();
+        workers.spawn(async move { queue.get().await.is_none() });
+    }
+    tokio::task::yield_now().await;
+    queue.shutdown();
+    assert_eq!(workers.join_all().await, [true; 10]);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_new_keys_but_never_one_it_holds() {
+    let queue = WorkQueue::builder().capacity(3).build();
+    queue.add("queued").unwrap();
+    queue.add("working").unwrap();
+    let queued = queue.get().await.unwrap();
+    let _working = queue.get().await.unwrap();
+    queued.done();
+    queue.add("queued").unwrap();
+    queue.add_after("put off", ms(1000)).unwrap();
+
+    let Err(AddError::Full { item, limit }) = queue.add("new") else { panic!("it is full") };
+    assert_eq!((item, limit), ("new", 3));
+    assert_eq!(queue.add_after("new", ms(10)).unwrap_err().into_item(), "new");
+    assert_eq!(queue.add_rate_limited("new").unwrap_err().into_item(), "new");
+    for held in ["queued", "working", "put off"] {
+        queue.add(held).unwrap();
+        queue.add_after(held, ms(10)).unwrap();
+        queue.add_rate_limited(held).unwrap();
+    }
+    drop(queue.get().await);
+    drop(queue.get().await);
+    assert!(queue.add("new").is_err(), "three are put off");
+}
+
+/// Work that never waits must not keep a runtime's only thread to itself.
+#[tokio::test]
+async fn a_worker_that_never_waits_lets_others_run() {
+    let queue = WorkQueue::new();
+    queue.add(0).unwrap();
+    tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            while let Some(key) = queue.get().await {
+                let _ = queue.add(*key);
+            }
+        }
+    });
+    tokio::task::yield_now().await;
+    queue.shutdown_with_drain().await.unwrap();
+}
+
+#[test]
+fn keys_can_be_added_and_taken_without_a_runtime() {
+    let queue = WorkQueue::new();
+    queue.add("foo").unwrap();
+    assert!(matches!(Polled::new(queue.get()).poll(), Poll::Ready(Some(key)) if *key == "foo"));
+}
+
+#[test]
+fn handles_and_guards_can_be_sent_and_shared() {
+    fn check<T: Send + Sync>() {}
+    check::<WorkQueue<String>>();
+    check::<kube_workqueue::Work<String>>();
+    fn check_send<T: Send>(_: &T) {}
+    check_send(&WorkQueue::<String>::new().get());
+}

@@ -1,0 +1,33 @@
+//! The bytes of one object of any built-in kind: head, projection, fields, and to a value and back.
+#![no_main]
+
+use kube_wire::schema::Schema;
+use kube_wire::{Encoding, FieldPath, Limits, ObjectReader, Projection, TypeMeta, ser};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u16, bool, &[u8])| {
+    let (kind, protobuf, body) = input;
+    let kinds = Schema::builtin().kinds().collect::<Vec<_>>();
+    let kind = &kinds[usize::from(kind) % kinds.len()];
+    let type_meta = TypeMeta::new(kind.api_version, kind.kind);
+    let encoding = if protobuf { Encoding::Protobuf } else { Encoding::Json };
+    for projection in [
+        Projection::default(),
+        Projection::everything(),
+        Projection::dropping(["spec.containers[*].env", "metadata.annotations['a']"]).unwrap(),
+        Projection::keeping(["status.phase"]).unwrap(),
+    ] {
+        let mut reader = ObjectReader::new(projection, Limits::default()).expect(type_meta.clone());
+        let Ok(object) = reader.read(body, encoding, None) else { continue };
+        let head = object.head();
+        let _ = (head.labels().count(), head.owners().count(), format!("{head:?}"));
+        for path in ["spec.nodeName", "status.conditions[?type=Ready].status", "metadata.labels['app']"] {
+            let path: FieldPath = path.parse().unwrap();
+            let _ = path.values(head);
+        }
+        let Ok(value) = object.decode::<serde_json::Value>() else { continue };
+        if let Some(message) = Schema::builtin().kind(kind.api_version, kind.kind) {
+            let _ = ser::to_vec(&value, message);
+        }
+    }
+});

@@ -1,0 +1,31 @@
+// Command client-go runs parts of client-go by themselves, so that benchmarks can put figures beside ours.
+// Each subcommand stands in a file of its own, which adds it to the table.
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+)
+
+var subcommands = map[string]func(){}
+
+func main() {
+	if len(os.Args) >= 2 {
+		if run, known := subcommands[os.Args[1]]; known {
+			run()
+			return
+		}
+	}
+	fmt.Fprintln(os.Stderr, "usage: client-go SUBCOMMAND [FLAGS], one of:")
+	for _, name := range slices.Sorted(maps.Keys(subcommands)) {
+		fmt.Fprintln(os.Stderr, "  "+name)
+	}
+	os.Exit(2)
+}
+
+// report prints one figure as "figure <tab> value <tab> unit".
+func report(figure string, value float64, unit string) {
+	fmt.Printf("%s\t%.2f\t%s\n", figure, value, unit)
+}

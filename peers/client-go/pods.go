@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Fills a server with running pods as a cluster has them: two containers, owned by a replica set, scheduled,
+// with a full status and the managed fields of two writers. Container ids and digests are random, so that they
+// compress no better than real ones.
+
+func init() {
+	subcommands["pods"] = fillWithPods
+}
+
+func fillWithPods() {
+	flags := flag.NewFlagSet("pods", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
+	count := flags.Int("count", 10_000, "how many")
+	namespaces := flags.Int("namespaces", 50, "spread over how many namespaces")
+	workers := flags.Int("workers", 16, "how many at once")
+	seed := flags.Uint64("seed", 1, "of the random ids")
+	flags.Parse(os.Args[2:])
+
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	check(err)
+	config.QPS = -1
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(config)
+	check(err)
+	ctx := context.Background()
+	for number := range *namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceName(number)}}
+		_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			check(err)
+		}
+	}
+
+	began := time.Now()
+	numbers := make(chan int)
+	var working sync.WaitGroup
+	for range *workers {
+		working.Go(func() {
+			for number := range numbers {
+				random := rand.New(rand.NewPCG(*seed, uint64(number)))
+				check(createPod(ctx, client, random, number, namespaceName(number%*namespaces)))
+			}
+		})
+	}
+	for number := range *count {
+		numbers <- number
+	}
+	close(numbers)
+	working.Wait()
+	fmt.Fprintf(os.Stderr, "%d pods in %.1f s\n", *count, time.Since(began).Seconds())
+}
+
+func createPod(ctx context.Context, client kubernetes.Interface, random *rand.Rand, number int, namespace string) error {
+	pods := client.CoreV1().Pods(namespace)
+	created, err := pods.Create(ctx, podSpec(random, number), metav1.CreateOptions{FieldManager: "kube-controller-manager"})
+	if err != nil {
+		return fmt.Errorf("create pod %d: %w", number, err)
+	}
+	created.Status = podStatus(random, number, created)
+	if _, err = pods.UpdateStatus(ctx, created, metav1.UpdateOptions{FieldManager: "kubelet"}); err != nil {
+		return fmt.Errorf("status of pod %d: %w", number, err)
+	}
+	return nil
+}
+
+func podSpec(random *rand.Rand, number int) *corev1.Pod {
+	app := fmt.Sprintf("app-%d", number/10)
+	hash := hexadecimal(random, 5)
+	isController, grace := true, int64(30)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%s-%d", app, hash, number),
+			Labels: map[string]string{
+				"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop", "pod-template-hash": hash,
+				"tier": []string{"frontend", "backend", "batch"}[number%3],
+			},
+			Annotations: map[string]string{"prometheus.io/scrape": "true", "checksum/config": hexadecimal(random, 32)},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-" + hash, UID: uid(random),
+				Controller: &isController, BlockOwnerDeletion: &isController,
+			}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:                      fmt.Sprintf("node-%d", number%500),
+			TerminationGracePeriodSeconds: &grace,
+			Containers:                    []corev1.Container{container("main", "http", 8080), container("sidecar", "metrics", 15090)},
+			Tolerations: []corev1.Toleration{
+				{Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoExecute"},
+				{Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute"},
+			},
+			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app}},
+			}}},
+		},
+	}
+}
+
+func container(name, portName string, port int32) corev1.Container {
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(port)},
+	}}
+	return corev1.Container{
+		Name: name, Image: "registry.example.com/shop/" + name + ":v1.4.2",
+		Args:  []string{"--config=/etc/shop/config.yaml", "--listen=:" + strconv.Itoa(int(port))},
+		Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
+		Env: []corev1.EnvVar{
+			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			{Name: "LOG_LEVEL", Value: "info"},
+		},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")},
+			Limits:   corev1.ResourceList{"memory": resource.MustParse("256Mi")},
+		},
+		LivenessProbe: probe, ReadinessProbe: probe,
+		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/shop", ReadOnly: true}},
+	}
+}
+
+func podStatus(random *rand.Rand, number int, pod *corev1.Pod) corev1.PodStatus {
+	began := metav1.NewTime(time.Unix(1_760_000_000+int64(number), 0))
+	address := fmt.Sprintf("10.%d.%d.%d", 1+number>>16, number>>8&255, number&255)
+	status := corev1.PodStatus{
+		Phase: corev1.PodRunning, HostIP: fmt.Sprintf("192.168.%d.%d", number%500/250, number%250),
+		PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}, StartTime: &began, QOSClass: corev1.PodQOSBurstable,
+	}
+	for _, kind := range []corev1.PodConditionType{"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: "True", LastTransitionTime: began})
+	}
+	started := true
+	for _, container := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: container.Name, Image: container.Image, Ready: true, Started: &started,
+			ImageID:     "registry.example.com/shop/" + container.Name + "@sha256:" + hexadecimal(random, 32),
+			ContainerID: "containerd://" + hexadecimal(random, 32),
+			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}},
+		})
+	}
+	return status
+}
+
+func namespaceName(number int) string {
+	return fmt.Sprintf("team-%d", number)
+}
+
+func hexadecimal(random *rand.Rand, bytes int) string {
+	buffer := make([]byte, bytes)
+	for index := range buffer {
+		buffer[index] = byte(random.Uint32())
+	}
+	return hex.EncodeToString(buffer)
+}
+
+func uid(random *rand.Rand) types.UID {
+	text := hexadecimal(random, 16)
+	return types.UID(fmt.Sprintf("%s-%s-%s-%s-%s", text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+}
