@@ -1,5 +1,6 @@
 //! The repository's chores: `cargo xtask <chore>`. One module a chore; plain standard library, so that it starts at once.
 
+mod bench_queue;
 mod conformance;
 mod go;
 mod schema;
@@ -14,7 +15,8 @@ chores:
   schema            make the schema table of kube-wire again, from the Kubernetes version in xtask/schema/go.mod (needs Go)
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
-  conformance       test against a real kube-apiserver, built here; --help says more (needs Go)";
+  conformance       test against a real kube-apiserver, built here; --help says more (needs Go)
+  bench-queue       the work queue's figures beside client-go's (client-go's need Go)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         ["vectors"] => vectors::write(None),
         ["vectors", dir] => vectors::write(Some(dir)),
         ["conformance", ref rest @ ..] => conformance::run(rest),
+        ["bench-queue"] => bench_queue::run(),
         _ => Err(USAGE.to_owned()),
     };
     match done {

@@ -1,5 +1,5 @@
 //! client-go against the server, where Go is installed: see `client-go/main.go`.
-
+#![allow(clippy::print_stdout, reason = "functions that only tests call")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;

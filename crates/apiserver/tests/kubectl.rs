@@ -1,6 +1,6 @@
 //! kubectl against the server, where there is one: `cargo xtask conformance --build-only` builds it, and
 //! `KUBE_INFORMER_CONFORMANCE_PROGRAMS` says where it is. Plain `cargo test` has none and says so.
-
+#![allow(clippy::print_stdout, reason = "functions that only tests call")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,6 +1,8 @@
 //! Source, reflector, queue and store together, under any interleaving of changes, cut connections, expiries, restores
 //! and relists. An independent model follows what is told; at the end everything must agree with the server.
 
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

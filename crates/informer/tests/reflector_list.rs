@@ -1,4 +1,5 @@
 //! The rules of listing: which resourceVersion, in which pages, and what follows a refusal.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The rules of watching: when a watch is resumed, when everything is listed anew, and what is reported.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 
@@ -186,9 +187,7 @@ async fn a_corrupt_object_that_was_deleted_unsafely_is_gone_after_the_list_that_
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     // The server cannot send the deletion of what it cannot read: it ends the watch with an error instead.
-    tokio::time::advance(Duration::from_secs(2)).await;
-    source.fail_next_watch(status(500, "StoreReadError"));
-    source.close_watches();
+    source.send_error(status(500, "StoreReadError"));
     source.delete("web/corrupt");
     rig.logged("replace 103 [web/kept]").await;
     assert_eq!(rig.sink.objects.lock().len(), 1);
@@ -447,9 +446,32 @@ async fn a_dead_watch_is_noticed_by_its_missing_bookmarks_resumed_and_then_liste
     rig.source.requests_made(3).await;
     assert_eq!(silent_since.elapsed(), Duration::from_secs(210), "three times the longest interval");
     assert_eq!(rig.requests()[2], WATCH_100);
-    rig.source.requests_made(4).await;
-    assert_eq!(rig.requests()[3], r#"list rv="100""#, "silent again");
+    rig.source.requests_made(5).await;
+    assert_eq!(
+        rig.requests()[3..5],
+        [r#"list rv="100" limit=1"#, r#"list rv="100""#],
+        "the server knows the version; silent again all the same"
+    );
     assert!(rig.troubles()[0].contains("nothing came for 210s"), "{:?}", rig.troubles());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_back_in_time_is_noticed_though_it_answers_a_resumed_watch_with_silence() {
+    let source = pods();
+    source.put(pod("kept"));
+    let old = source.checkpoint();
+    source.put(pod("lost"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    source.restore(&old);
+    let started = Instant::now();
+    rig.logged("replace 101 [web/kept]").await;
+    assert!(started.elapsed() < Duration::from_secs(35));
+    assert_eq!(
+        rig.requests()[2..5],
+        [r#"watch rv="102""#, r#"list rv="102" limit=1"#, r#"list rv="" limit=500"#]
+    );
 }
 
 #[tokio::test(start_paused = true)]

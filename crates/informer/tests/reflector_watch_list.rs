@@ -1,4 +1,5 @@
 //! The rules of watch-list: the full state as a stream of events.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 

@@ -1,5 +1,7 @@
 //! Sources over real sockets, against a small server of the test's own that does exactly what it is told.
 
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Protobuf into and out of the values that users hold, beside serde_json and prost with the same pod: two containers,
 //! status and managedFields as a cluster has them. With managedFields it is what a server sends; without, what an
 //! informer keeps.
+#![allow(clippy::print_stdout, reason = "a benchmark talks")]
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -68,6 +69,13 @@ mod decode {
     fn typed_from_protobuf(bencher: Bencher<'_, '_>, managed_fields: bool) {
         let pod = Sample::new(managed_fields);
         bencher.counter(BytesCount::of_slice(&pod.protobuf)).bench_local(|| pod.pod());
+    }
+
+    /// What the typed value costs without any reading: the floor under `typed_from_protobuf`.
+    #[divan::bench(args = BOTH)]
+    fn typed_clone(bencher: Bencher<'_, '_>, managed_fields: bool) {
+        let pod = Sample::new(managed_fields).pod();
+        bencher.bench_local(|| pod.clone());
     }
 
     #[divan::bench(args = BOTH)]

@@ -2,6 +2,8 @@
 //! error, in both encodings and over any chunking. What was read is compared, line by line, with
 //! `tests/captures.expected`; `UPDATE_EXPECT=1 cargo test` writes that file anew, to be read as a diff.
 
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +36,7 @@ fn every_capture_is_read_as_expected() {
     for capture in captures() {
         if let Some(what) = capture.what() {
             writeln!(lines, "{}", capture.name).unwrap();
-            for line in capture.read(&what, &[capture.body.clone()]) {
+            for line in capture.read(&what, std::slice::from_ref(&capture.body)) {
                 writeln!(lines, "    {line}").unwrap();
             }
         }
@@ -50,7 +52,7 @@ fn every_capture_is_read_as_expected() {
 fn a_body_may_be_cut_in_two_anywhere() {
     for capture in captures().iter().filter(|capture| capture.body.len() < 3_000) {
         let Some(what @ (What::List(_) | What::Watch(_))) = capture.what() else { continue };
-        let whole = capture.read(&what, &[capture.body.clone()]);
+        let whole = capture.read(&what, std::slice::from_ref(&capture.body));
         for at in 0..=capture.body.len() {
             let halves = [capture.body.slice(..at), capture.body.slice(at..)];
             assert_eq!(capture.read(&what, &halves), whole, "{} cut at {at}", capture.name);
@@ -74,11 +76,11 @@ fn json_and_protobuf_of_the_same_answer_give_the_same() {
         ("watchlist-json", "watchlist-protobuf"),
     ] {
         // What happened while a watch-list was open is another story each time; its initial events are the same.
-        let lines = if json == "watchlist-json" { 5 } else { usize::MAX };
+        let compared = if json == "watchlist-json" { 5 } else { usize::MAX };
         let [json, protobuf] = [json, protobuf].map(|name| {
             let capture = captures[name];
             let what = capture.what().unwrap();
-            capture.read(&what, &[capture.body.clone()])
+            capture.read(&what, std::slice::from_ref(&capture.body))
         });
         assert!(!json.is_empty());
         // Two requests are two moments: the server's own revision moves on, and bookmarks come by the clock.
@@ -86,7 +88,7 @@ fn json_and_protobuf_of_the_same_answer_give_the_same() {
             let periodic =
                 |line: &String| line.starts_with("bookmark") && !line.ends_with("initial-events-end");
             let cut = |line: String| line.split(", current: ").next().unwrap_or_default().to_owned();
-            lines.into_iter().filter(|line| !periodic(line)).map(cut).take(lines).collect::<Vec<_>>()
+            lines.into_iter().filter(|line| !periodic(line)).map(cut).take(compared).collect::<Vec<_>>()
         };
         assert_eq!(timeless(json), timeless(protobuf));
     }
@@ -112,7 +114,7 @@ proptest! {
             }
             chunks.push(rest.split_to((*size).min(rest.len())));
         }
-        prop_assert_eq!(capture.read(&what, &chunks), capture.read(&what, &[capture.body.clone()]));
+        prop_assert_eq!(capture.read(&what, &chunks), capture.read(&what, std::slice::from_ref(&capture.body)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! The schema table beside objects that Go has written: whatever is in their bytes is in the table.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 

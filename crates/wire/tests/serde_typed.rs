@@ -1,4 +1,5 @@
 //! serde over protobuf into the types that users hold: what comes from protobuf is what comes from JSON.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! serde over protobuf beside objects that Go has written in both encodings: the same value, and the same bytes back.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
 

@@ -211,15 +211,16 @@ impl<T: Eq> Core<T> {
         if self.closed {
             return Err(AddError::ShutDown(key));
         }
+        let known = self.delayed.find(&key, hash);
+        if known.is_none() && self.is_full() && self.held.find(&key, hash).is_none() {
+            return Err(AddError::Full { item: key, limit: self.limits.capacity });
+        }
         self.timed |= priority != 0;
-        if let Some(slot) = self.delayed.find(&key, hash) {
+        if let Some(slot) = known {
             let known = self.delayed.value_mut(slot);
             *known = priority.max(*known);
             self.due.hurry(slot, at);
             return Ok(());
-        }
-        if self.is_full() && self.held.find(&key, hash).is_none() {
-            return Err(AddError::Full { item: key, limit: self.limits.capacity });
         }
         let slot = self.delayed.insert(key, hash, priority);
         let arrival = self.next_arrival() as u32;

@@ -20,7 +20,7 @@ use crate::{
     AddError, Builder, DrainAborted, RateLimiter, Work,
     clock::Clock,
     core::Core,
-    shared::{Shared, Step, Ticket},
+    shared::{Shared, Step},
     sync::Mutex,
 };
 
@@ -164,12 +164,12 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     ///
     /// Cancel safe: a key is taken when the future completes, or not at all.
     pub async fn get(&self) -> Option<Work<T>> {
-        let mut place = Getter { queue: &self.inner.shared, ticket: Ticket::default() };
+        let mut getter = self.inner.shared.getter();
         let mut alarm = pin!(None::<Sleep>);
         let taken = poll_fn(|cx| {
             let budget = ready!(coop::poll_proceed(cx));
             loop {
-                match self.inner.shared.poll_get(&mut place.ticket, cx, self.now()) {
+                match getter.poll(cx, self.now()) {
                     Step::Stop(taken) => {
                         budget.made_progress();
                         return Poll::Ready(taken);
@@ -224,11 +224,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     ///
     /// Cancel safe: the queue stays shut down, and waiting can begin anew.
     pub async fn shutdown_with_drain(&self) -> Result<(), DrainAborted> {
-        let started = self.inner.shared.start_drain(self.now());
-        let mut place = Drainer { queue: &self.inner.shared, ticket: Ticket::default() };
-        poll_fn(|cx| self.inner.shared.poll_drain(started, &mut place.ticket, cx))
-            .await
-            .map_err(|unfinished| DrainAborted { unfinished })
+        let mut drainer = self.inner.shared.drain(self.now());
+        poll_fn(|cx| drainer.poll(cx)).await.map_err(|unfinished| DrainAborted { unfinished })
     }
 
     /// Whether the queue was shut down.
@@ -257,30 +254,6 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     #[cfg(feature = "metrics")]
     pub(crate) fn inner(&self) -> &Arc<Inner<T>> {
         &self.inner
-    }
-}
-
-/// A getter's place in the line, given back however the getter ends.
-struct Getter<'a, T> {
-    queue: &'a Shared<T>,
-    ticket: Ticket,
-}
-
-impl<T> Drop for Getter<'_, T> {
-    fn drop(&mut self) {
-        self.queue.leave(&mut self.ticket);
-    }
-}
-
-/// A drainer's place, given back however the drainer ends.
-struct Drainer<'a, T> {
-    queue: &'a Shared<T>,
-    ticket: Ticket,
-}
-
-impl<T> Drop for Drainer<'_, T> {
-    fn drop(&mut self) {
-        self.queue.leave_drain(&mut self.ticket);
     }
 }
 

@@ -121,6 +121,7 @@ mod tests {
                         let from = *which.get(&expected.keys().copied().collect::<Vec<_>>());
                         let to = (from.0 - by, from.1);
                         ready.advance(from, to);
+                        prop_assert!(ready.gaps <= ready.line.len() / 2, "gaps are bounded");
                         let slot = expected.remove(&from).unwrap();
                         expected.insert(to, slot);
                     }

@@ -1,7 +1,7 @@
 //! The concurrent core: the queue's state and those who wait for it, behind one lock.
 //!
-//! Nobody is woken twice for one key, and nobody sleeps while there is a key to take. Each call
-//! wakes at most one getter; a getter that leaves, with a key or because it was dropped, looks
+//! Nobody sleeps while there is a key to take, and one key wakes one getter. Each call
+//! wakes at most one; a getter that leaves, with a key or because it was dropped, looks
 //! whether the next one has to be woken. So wake-ups are handed on and never lost. One of the sleeping
 //! getters also watches the clock for keys put off, and hands that on in the same way.
 
@@ -20,9 +20,11 @@ pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
-/// A place in the waiting line, taken when a poll finds nothing and given back at the next.
-#[derive(Default)]
-pub(crate) struct Ticket(Option<u64>);
+/// Somebody who waits for a key. However it ends, its place in the line is given back.
+pub(crate) struct Getter<'a, T> {
+    shared: &'a Shared<T>,
+    place: Option<u64>,
+}
 
 /// What a getter is to do.
 pub(crate) enum Step<T> {
@@ -32,19 +34,27 @@ pub(crate) enum Step<T> {
     Sleep(Option<u64>),
 }
 
+/// Somebody who waits for the end of a drain.
+pub(crate) struct Drainer<'a, T> {
+    shared: &'a Shared<T>,
+    place: Option<u64>,
+    /// How often draining had been called off when this one began.
+    aborts: u64,
+}
+
 struct State<T> {
     core: Core<T>,
-    /// Sleeping getters, longest first.
+    /// Sleeping getters by their places, longest first.
     getters: BTreeMap<u64, Waker>,
-    /// Those who wait for the end of a drain, each with the number of aborts when it began.
-    drainers: BTreeMap<u64, (u64, Waker)>,
     /// Getters that were woken and have not come back yet.
     woken: usize,
-    /// The getter that watches the clock, and the time for which its alarm is set.
+    /// The place of the getter that watches the clock, and the time for which its alarm is set.
     watch: Option<(u64, u64)>,
+    /// Sleeping drainers by their places, each with its `aborts`.
+    drainers: BTreeMap<u64, (u64, Waker)>,
     /// How often draining was called off.
     aborts: u64,
-    tickets: u64,
+    places: u64,
 }
 
 impl<T> Shared<T> {
@@ -52,11 +62,11 @@ impl<T> Shared<T> {
         let state = State {
             core,
             getters: BTreeMap::new(),
-            drainers: BTreeMap::new(),
             woken: 0,
             watch: None,
+            drainers: BTreeMap::new(),
             aborts: 0,
-            tickets: 0,
+            places: 0,
         };
         Self { state: Mutex::new(state) }
     }
@@ -67,90 +77,8 @@ impl<T> Shared<T> {
         self.with_state(|state| act(&mut state.core))
     }
 
-    /// Refuses new keys, and calls off all drains.
-    pub(crate) fn shutdown(&self, now: impl Fn() -> u64)
-    where
-        T: Eq,
-    {
-        self.with_state(|state| {
-            state.core.promote(now);
-            state.core.close();
-            state.aborts += 1;
-        });
-    }
-
-    /// Refuses new keys; the answer is for [`Shared::poll_drain`].
-    pub(crate) fn start_drain(&self, now: impl Fn() -> u64) -> u64
-    where
-        T: Eq,
-    {
-        self.with_state(|state| {
-            state.core.promote(now);
-            state.core.close();
-            state.aborts
-        })
-    }
-
-    /// Takes the next key, or a place in the line.
-    #[inline]
-    pub(crate) fn poll_get(&self, ticket: &mut Ticket, cx: &mut Context<'_>, now: impl Fn() -> u64) -> Step<T>
-    where
-        T: Clone + Eq,
-    {
-        self.with_state(|state| {
-            state.leave(ticket);
-            state.core.promote(&now);
-            if let Some(taken) = state.core.take(now) {
-                return Step::Stop(Some(taken));
-            }
-            if state.core.is_finished() {
-                return Step::Stop(None);
-            }
-            let number = state.next_ticket();
-            state.getters.insert(number, cx.waker().clone());
-            ticket.0 = Some(number);
-            if let Some(due) = state.unwatched() {
-                state.watch = Some((number, due));
-            }
-            Step::Sleep(state.watch.filter(|&(watcher, _)| watcher == number).map(|(_, alarm)| alarm))
-        })
-    }
-
-    /// Gives a getter's place back.
-    #[inline]
-    pub(crate) fn leave(&self, ticket: &mut Ticket) {
-        if ticket.0.is_some() {
-            self.with_state(|state| state.leave(ticket));
-        }
-    }
-
-    /// Whether the drain that [`Shared::start_drain`] began is over; if it was called off, how many keys were left.
-    pub(crate) fn poll_drain(
-        &self,
-        started: u64,
-        ticket: &mut Ticket,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), usize>> {
-        self.with_state(|state| {
-            state.leave_drain(ticket);
-            if state.core.is_drained() {
-                return Poll::Ready(Ok(()));
-            }
-            if state.aborts != started {
-                return Poll::Ready(Err(state.core.unfinished()));
-            }
-            let number = state.next_ticket();
-            state.drainers.insert(number, (started, cx.waker().clone()));
-            ticket.0 = Some(number);
-            Poll::Pending
-        })
-    }
-
-    /// Gives a drainer's place back.
-    pub(crate) fn leave_drain(&self, ticket: &mut Ticket) {
-        if ticket.0.is_some() {
-            self.with_state(|state| state.leave_drain(ticket));
-        }
+    pub(crate) fn getter(&self) -> Getter<'_, T> {
+        Getter { shared: self, place: None }
     }
 
     #[inline]
@@ -170,23 +98,110 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> State<T> {
-    fn next_ticket(&mut self) -> u64 {
-        self.tickets += 1;
-        self.tickets
+impl<T: Eq> Shared<T> {
+    /// Refuses new keys, and calls off all drains.
+    pub(crate) fn shutdown(&self, now: impl Fn() -> u64) {
+        self.with_state(|state| {
+            state.close(now);
+            state.aborts += 1;
+        });
     }
 
-    fn leave(&mut self, ticket: &mut Ticket) {
-        let Some(number) = ticket.0.take() else { return };
-        if self.getters.remove(&number).is_none() {
+    /// Refuses new keys, and waits until all is done.
+    pub(crate) fn drain(&self, now: impl Fn() -> u64) -> Drainer<'_, T> {
+        let aborts = self.with_state(|state| {
+            state.close(now);
+            state.aborts
+        });
+        Drainer { shared: self, place: None, aborts }
+    }
+}
+
+impl<T: Clone + Eq> Getter<'_, T> {
+    /// Takes the next key, or a place in the line.
+    #[inline]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> Step<T> {
+        self.shared.with_state(|state| {
+            state.leave(self.place.take());
+            state.core.promote(&now);
+            if let Some(taken) = state.core.take(now) {
+                return Step::Stop(Some(taken));
+            }
+            if state.core.is_finished() {
+                return Step::Stop(None);
+            }
+            let place = state.next_place();
+            self.place = Some(place);
+            state.getters.insert(place, cx.waker().clone());
+            let alarm = state.unwatched();
+            if let Some(alarm) = alarm {
+                state.watch = Some((place, alarm));
+            }
+            Step::Sleep(alarm)
+        })
+    }
+}
+
+impl<T> Drop for Getter<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let place @ Some(_) = self.place {
+            self.shared.with_state(|state| state.leave(place));
+        }
+    }
+}
+
+impl<T> Drainer<'_, T> {
+    /// Whether the drain is over; if it was called off, how many keys were left.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), usize>> {
+        self.shared.with_state(|state| {
+            state.leave_drain(self.place.take());
+            if state.core.is_drained() {
+                return Poll::Ready(Ok(()));
+            }
+            if state.aborts != self.aborts {
+                return Poll::Ready(Err(state.core.unfinished()));
+            }
+            let place = state.next_place();
+            self.place = Some(place);
+            state.drainers.insert(place, (self.aborts, cx.waker().clone()));
+            Poll::Pending
+        })
+    }
+}
+
+impl<T> Drop for Drainer<'_, T> {
+    fn drop(&mut self) {
+        self.shared.with_state(|state| state.leave_drain(self.place));
+    }
+}
+
+impl<T> State<T> {
+    fn close(&mut self, now: impl Fn() -> u64)
+    where
+        T: Eq,
+    {
+        self.core.promote(now);
+        self.core.close();
+    }
+
+    fn next_place(&mut self) -> u64 {
+        self.places += 1;
+        self.places
+    }
+
+    #[inline]
+    fn leave(&mut self, place: Option<u64>) {
+        let Some(place) = place else { return };
+        if self.getters.remove(&place).is_none() {
             self.woken -= 1;
         }
-        self.watch = self.watch.filter(|&(watcher, _)| watcher != number);
+        self.watch = self.watch.filter(|&(watcher, _)| watcher != place);
     }
 
-    fn leave_drain(&mut self, ticket: &mut Ticket) {
-        if let Some(number) = ticket.0.take() {
-            self.drainers.remove(&number);
+    fn leave_drain(&mut self, place: Option<u64>) {
+        if let Some(place) = place {
+            self.drainers.remove(&place);
         }
     }
 
@@ -197,7 +212,7 @@ impl<T> State<T> {
         self.watch.is_none_or(|(_, alarm)| due < alarm).then_some(due)
     }
 
-    /// The getter that has to be woken now. One on its way will look after the clock, so that none is woken for it.
+    /// The getter that has to be woken now. One that is on its way will see to the clock, so none is woken for that.
     #[inline]
     fn next_getter(&mut self) -> Option<Waker> {
         if self.getters.is_empty() {

@@ -1,4 +1,5 @@
 //! Keys put off. The counterparts of client-go's `delaying_queue_test.go` carry its names; time is paused and moved by hand.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! A pending delayed key costs half of what client-go's costs. A program of its own: it counts every allocation.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 use std::{sync::Arc, time::Duration};
 

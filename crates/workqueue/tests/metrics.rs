@@ -1,4 +1,5 @@
 //! What a scrape shows. The counterparts of client-go's `metrics_test.go` carry its names.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 
@@ -20,7 +21,7 @@ impl Page {
 
     fn text(&self) -> String {
         let mut page = String::new();
-        text::encode(&mut page, &self.0).unwrap();
+        text::encode(&mut page, &self.0).expect("a string takes it all");
         page
     }
 
@@ -30,7 +31,7 @@ impl Page {
         let line = page
             .lines()
             .find_map(|line| line.strip_prefix("workqueue_")?.strip_prefix(series)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{series} is not in\n{page}")).parse().unwrap()
+        line.unwrap_or_else(|| panic!("{series} is not in\n{page}")).parse().expect("a number")
     }
 }
 

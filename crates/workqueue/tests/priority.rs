@@ -1,4 +1,5 @@
 //! Who goes first, and that nobody waits for ever.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 
@@ -15,7 +16,7 @@ fn at(priority: i16) -> AddOptions {
 async fn order<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Vec<T> {
     let mut keys = Vec::new();
     while !queue.is_empty() {
-        keys.push(queue.get().await.unwrap().clone());
+        keys.push(queue.get().await.expect("it is not empty").clone());
     }
     keys
 }
@@ -126,4 +127,20 @@ async fn nothing_starves() {
     // Half of the urgent keys that came in its ten seconds go first; each takes 100 ms.
     let waited = start.elapsed();
     assert!(waited >= Duration::from_secs(10) && waited <= Duration::from_secs(21), "{waited:?}");
+}
+
+/// The clock is not read before a priority is used, and a key that was refused does not use one.
+#[tokio::test(start_paused = true)]
+async fn keys_queued_before_a_priority_was_used_count_from_the_queues_beginning() {
+    for refused in [at(-1), at(-1).after(ms(10))] {
+        let queue = WorkQueue::builder().capacity(2).build();
+        queue.add("a").unwrap();
+        queue.add("b").unwrap();
+        queue.add_with("new", refused).unwrap_err();
+        assert_eq!(order(&queue).await, ["a", "b"]);
+        advance(ms(10_000)).await;
+        queue.add("first").unwrap();
+        queue.add_with("second", at(5)).unwrap();
+        assert_eq!(order(&queue).await, ["first", "second"]);
+    }
 }

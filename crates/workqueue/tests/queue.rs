@@ -1,5 +1,6 @@
 //! The plain queue: one key, one worker at a time, nothing lost. The counterparts of client-go's `queue_test.go` carry its
 //! names in a comment; see `docs/parity-workqueue.md`.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 
@@ -25,7 +26,7 @@ const BOTH: [Shutdown; 2] = [Shutdown::Plain, Shutdown::Drain];
 async fn shut_down(queue: &WorkQueue<u32>, how: Shutdown) {
     match how {
         Shutdown::Plain => queue.shutdown(),
-        Shutdown::Drain => queue.shutdown_with_drain().await.unwrap(),
+        Shutdown::Drain => queue.shutdown_with_drain().await.expect("nobody calls it off"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rate limiters, alone and in a queue. The counterparts of client-go's `default_rate_limiters_test.go` and
 //! `rate_limiting_queue_test.go` carry its names.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
 

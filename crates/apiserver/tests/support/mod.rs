@@ -2,6 +2,7 @@
 //!
 //! What cannot be the same is learned as it is met: a resourceVersion, a uid or a token of the recording stands for the
 //! one that the server gave in its place, from then on, in requests as well. Times are not compared.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -193,7 +194,7 @@ impl Session {
                 for (key, value) in a {
                     match b.get(key) {
                         Some(other) => {
-                            self.compare_values(&format!("{path}.{key}"), value, other, differences)
+                            self.compare_values(&format!("{path}.{key}"), value, other, differences);
                         }
                         None => differences.push(format!("{path}.{key}: missing, should be {value}")),
                     }

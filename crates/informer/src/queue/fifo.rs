@@ -1,6 +1,6 @@
 //! The queue that informers use: everything in the order in which it came.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kube_wire::RawObject;
@@ -11,7 +11,7 @@ use super::apply::Applied;
 use super::waiting::wait_until;
 use super::{Committed, Replace, Scope, Sink, SinkError};
 use crate::Key;
-use crate::store::{ChangeSet, Staging, Store, StoredObject};
+use crate::store::{ChangeSet, Hashes, Staging, Store, StoredObject};
 
 /// Deltas in strict order, popped in batches.
 ///
@@ -99,7 +99,7 @@ struct State {
     processing: bool,
     closed: bool,
     /// Of the batch at hand; kept for its room.
-    keys: HashSet<u64>,
+    keys: Hashes,
 }
 
 #[derive(Debug, Default)]

@@ -6,11 +6,13 @@
 
 mod apply;
 mod delta_fifo;
+mod deltas;
 mod fifo;
 mod sink;
 mod waiting;
 
 pub use apply::Applied;
-pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaKind, DeltaReplace, KeyDelta, Popped};
+pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, Popped};
+pub use deltas::{DeltaKind, KeyDelta};
 pub use fifo::{Batch, Delta, Fifo, FifoConfig, FifoReplace};
 pub use sink::{Committed, Replace, Scope, Sink, SinkError};

@@ -19,6 +19,9 @@ pub struct ReflectorConfig {
     pub watch_list_quiet_max: Duration,
     /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
     pub watch_timeout_min: Duration,
+    /// How long a resumed watch may be silent until the server is asked whether it knows the resourceVersion at all: one
+    /// restored from a backup may not, and answers such a watch with silence. Default: 30 s.
+    pub resume_check_after: Duration,
     /// How long internal errors in a watch are answered by watching on at once. Default: not at all.
     pub internal_error_retry_max: Duration,
     /// How often everything is delivered again. Default: never.
@@ -28,12 +31,15 @@ pub struct ReflectorConfig {
     /// How long to wait after trouble.
     pub backoff: BackoffConfig,
     /// Hears of every trouble, and what is done about it.
-    pub on_error: Option<Arc<dyn Fn(&Trouble) + Send + Sync>>,
+    pub on_error: Option<ErrorHandler>,
     /// What was learned about the server; shared by all reflectors that talk to it.
     pub server: Arc<ServerMemory>,
     /// Seed of the random choices (jitter); `None` for one of the system's.
     pub seed: Option<u64>,
 }
+
+/// Hears of trouble.
+pub type ErrorHandler = Arc<dyn Fn(&Trouble) + Send + Sync>;
 
 /// Whether the initial state comes as a stream of events (watch-list) or as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +75,7 @@ impl Default for ReflectorConfig {
             watch_list: WatchList::default(),
             watch_list_quiet_max: Duration::from_secs(30),
             watch_timeout_min: Self::WATCH_TIMEOUT_MIN,
+            resume_check_after: Duration::from_secs(30),
             internal_error_retry_max: Duration::ZERO,
             resync_period: None,
             should_resync: None,

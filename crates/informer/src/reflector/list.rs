@@ -30,9 +30,9 @@ impl<S: Sink> Reflector<S> {
                 let version = self.relist_version();
                 self.list_pages(&version, limit)
                     .await?
-                    .map_err(|error| End::Cycle(ReflectorError::List(error)))?
+                    .map_err(|error| End::because(ReflectorError::List(error)))?
             }
-            Err(error) => return Err(End::Cycle(ReflectorError::List(error))),
+            Err(error) => return Err(End::because(ReflectorError::List(error))),
         };
         if version == "0" && listed.paginated {
             self.paginated = true;

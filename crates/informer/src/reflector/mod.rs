@@ -28,7 +28,7 @@ use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
 pub use backoff::BackoffConfig;
-pub use config::{ReflectorConfig, ServerMemory, WatchList};
+pub use config::{ErrorHandler, ReflectorConfig, ServerMemory, WatchList};
 pub use state::{ReflectorStatus, State};
 pub use trouble::{NextStep, ReflectorError, Trouble};
 
@@ -81,7 +81,7 @@ pub struct LastVersion(Arc<Mutex<String>>);
 /// Why a cycle, or the whole loop, ends.
 enum End {
     /// The cycle is over, because of this.
-    Cycle(ReflectorError),
+    Cycle(Arc<ReflectorError>),
     /// Nobody reads the sink any more.
     Closed,
 }
@@ -128,7 +128,6 @@ impl<S: Sink> Reflector<S> {
             match self.cycle().await {
                 Err(End::Closed) => break,
                 Err(End::Cycle(error)) => {
-                    let error = Arc::new(error);
                     let wait = self.backoff_wait(&error);
                     self.report(&error, NextStep::Relist(wait));
                     self.back_off(error, wait).await;
@@ -250,11 +249,17 @@ impl LastVersion {
     }
 }
 
+impl End {
+    fn because(error: ReflectorError) -> Self {
+        Self::Cycle(Arc::new(error))
+    }
+}
+
 impl From<SinkError> for End {
     fn from(error: SinkError) -> Self {
         match error {
             SinkError::Closed => Self::Closed,
-            rejected => Self::Cycle(ReflectorError::Sink(rejected)),
+            rejected => Self::because(ReflectorError::Sink(rejected)),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorError, State};
 use crate::queue::Sink;
-use crate::source::{SourceError, WatchOptions, WatchStream};
+use crate::source::{ListOptions, SourceError, VersionMatch, WatchOptions, WatchStream};
 
 /// A watch that closes within this time and without any event is taken for an error.
 const VERY_SHORT: Duration = Duration::from_secs(1);
@@ -29,6 +29,8 @@ enum Ended {
     Closed { events: u64 },
     /// It broke, or carried an error.
     Failed(SourceError),
+    /// The server does not know the resourceVersion: it has gone back in time.
+    FromTheFuture(SourceError),
     /// Nothing came for too long.
     Silent(Duration),
 }
@@ -58,30 +60,44 @@ impl<S: Sink> Reflector<S> {
     pub(super) async fn watch(&mut self, mut stream: Option<WatchStream>) -> Result<Infallible, End> {
         let mut resync = ResyncTimer::new(self.config.resync_period);
         let mut internal_errors = InternalErrors::default();
+        let mut resumed = false;
         loop {
             // The clock starts before the request: some proxies hold the headers back until the first event.
             let started = Instant::now();
             let version = self.last_version.get();
+            let mut check_at = None;
             let mut opened = match stream.take() {
                 Some(stream) => stream,
                 None => match self.open_watch(&version).await {
-                    Ok(stream) => stream,
+                    Ok(stream) => {
+                        // What was listed just now needs no check.
+                        let comparable = !matches!(version.as_str(), "" | "0");
+                        check_at =
+                            (resumed && comparable).then(|| Instant::now() + self.config.resume_check_after);
+                        stream
+                    }
                     Err(error) => {
                         self.after_failed_open(error).await?;
+                        resumed = true;
                         continue;
                     }
                 },
             };
+            resumed = true;
             self.enter_watching();
-            let ended = self.read_events(&mut opened, &version, &mut resync).await?;
+            let ended = self.read_events(&mut opened, &version, check_at, &mut resync).await?;
             drop(opened);
             match ended {
                 Ended::Closed { events: 0 } if started.elapsed() < VERY_SHORT => {
-                    return Err(End::Cycle(ReflectorError::VeryShortWatch));
+                    return Err(End::because(ReflectorError::VeryShortWatch));
                 }
                 Ended::Closed { .. } => {}
+                Ended::FromTheFuture(error) => {
+                    self.version_unavailable = true;
+                    return Err(End::because(ReflectorError::Watch(error)));
+                }
                 Ended::Silent(silence) => {
-                    self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?
+                    self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?;
                 }
                 Ended::Failed(error) => {
                     let decision = decide(During::Stream, &error);
@@ -95,7 +111,7 @@ impl<S: Sink> Reflector<S> {
                         {
                             self.report(&error.into(), NextStep::Resume(Duration::ZERO));
                         }
-                        _ => return Err(End::Cycle(error)),
+                        _ => return Err(End::because(error)),
                     }
                 }
             }
@@ -121,7 +137,7 @@ impl<S: Sink> Reflector<S> {
                 let wait = self.backoff_wait(&error);
                 self.resume_once(error, wait).await?;
             }
-            _ => return Err(End::Cycle(error)),
+            _ => return Err(End::because(error)),
         }
         Ok(())
     }
@@ -139,7 +155,7 @@ impl<S: Sink> Reflector<S> {
         self.unsound.strikes += 1;
         self.unsound.error = Some(error.clone());
         if self.unsound.strikes != 1 {
-            return Err(End::Cycle(Arc::unwrap_or_clone(error)));
+            return Err(End::Cycle(error));
         }
         self.report(&error, NextStep::Resume(wait));
         if !wait.is_zero() {
@@ -162,6 +178,7 @@ impl<S: Sink> Reflector<S> {
         &mut self,
         stream: &mut WatchStream,
         version: &str,
+        mut check_at: Option<Instant>,
         resync: &mut ResyncTimer,
     ) -> Result<Ended, End> {
         // Such a watch begins with what exists already, in no order: its resourceVersions mean nothing yet.
@@ -179,6 +196,13 @@ impl<S: Sink> Reflector<S> {
                     }
                     continue;
                 }
+                () = until(check_at) => {
+                    check_at = None;
+                    if let Err(error) = self.check_version(version).await {
+                        return Ok(Ended::FromTheFuture(error));
+                    }
+                    continue;
+                }
                 () = until(self.watchdog.deadline()) => {
                     return Ok(Ended::Silent(self.watchdog.patience().unwrap_or_default()));
                 }
@@ -191,8 +215,26 @@ impl<S: Sink> Reflector<S> {
                 Some(Err(error)) => return Ok(Ended::Failed(error)),
             };
             events += 1;
+            check_at = None;
             synthetic &= matches!(event, WatchEvent::Added(_));
             self.take_event(event, !synthetic).await?;
+        }
+    }
+
+    /// Asks whether the server knows this resourceVersion: a list of one item must not be older. Only a clear no counts;
+    /// whatever else goes wrong, the watch itself will show.
+    async fn check_version(&self, version: &str) -> Result<(), SourceError> {
+        let options = ListOptions {
+            resource_version: version.to_owned(),
+            version_match: Some(VersionMatch::NotOlderThan),
+            limit: Some(1),
+            ..ListOptions::default()
+        };
+        match self.source.list(options).await {
+            Err(error) if error.status().is_some_and(kube_wire::Status::is_too_large_resource_version) => {
+                Err(error)
+            }
+            _ => Ok(()),
         }
     }
 

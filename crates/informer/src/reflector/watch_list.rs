@@ -109,16 +109,14 @@ impl<S: Sink> Reflector<S> {
                         self.refused(error)?;
                     }
                 }
-                WatchEvent::Deleted(object) => {
-                    if self.is_expected(&object) {
-                        replace.remove(&Key::of(&object.head()));
-                    }
+                WatchEvent::Deleted(object) if self.is_expected(&object) => {
+                    replace.remove(&Key::of(&object.head()));
                 }
-                WatchEvent::Bookmark(object) => {
-                    if self.is_expected(&object) && object.head().is_initial_events_end() {
-                        let version = object.head().resource_version().to_owned();
-                        return Ok(Initial::Complete(replace, version));
-                    }
+                WatchEvent::Bookmark(object)
+                    if self.is_expected(&object) && object.head().is_initial_events_end() =>
+                {
+                    let version = object.head().resource_version().to_owned();
+                    return Ok(Initial::Complete(replace, version));
                 }
                 WatchEvent::Other { event_type, .. } => {
                     self.report(&ReflectorError::UnknownEvent(event_type).into(), NextStep::ReadOn);

@@ -56,6 +56,7 @@ impl Clients {
     /// # Errors
     /// If the credentials or certificates cannot be read, or the configuration asks for a feature (TLS, a proxy) that
     /// was not compiled in.
+    #[expect(clippy::needless_pass_by_value, reason = "as kube's own constructors")]
     pub fn from_config(config: Config) -> Result<Self, Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
@@ -94,6 +95,18 @@ impl Clients {
     /// The client. Watches, lists and all else that is sent by it take their own connections.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+}
+
+impl From<Clients> for Client {
+    fn from(clients: Clients) -> Self {
+        clients.client
+    }
+}
+
+impl From<&Clients> for Client {
+    fn from(clients: &Clients) -> Self {
+        clients.client()
     }
 }
 

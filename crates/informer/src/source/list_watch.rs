@@ -39,9 +39,11 @@ pub struct ListWatch {
     projection: Projection,
     limits: Limits,
     list_idle_max: Duration,
-    modify_list: Option<Arc<dyn Fn(&mut ListOptions) + Send + Sync>>,
-    modify_watch: Option<Arc<dyn Fn(&mut WatchOptions) + Send + Sync>>,
+    modify_list: Option<Modify<ListOptions>>,
+    modify_watch: Option<Modify<WatchOptions>>,
 }
+
+type Modify<O> = Arc<dyn Fn(&mut O) + Send + Sync>;
 
 /// Which encoding is asked for. Whatever the server answers is understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -137,20 +137,40 @@ impl ChangeSet {
 
     /// The changes, in the order in which they are told: what is gone, then what is new or different as listed.
     pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || self.next_change(&mut at))
+    }
+
+    /// The change at a place, or the first after it; `at` moves behind it. So that a reader who takes long can share the
+    /// set instead of copying it.
+    pub(crate) fn next_change(&self, at: &mut usize) -> Option<Change> {
         let origin = if self.initial { Origin::Initial } else { Origin::Relist };
-        let recreated = self.puts.iter().filter_map(|put| match put {
-            Put::Recreated { old, .. } => Some(old),
-            _ => None,
-        });
-        let gone = self.deleted.iter().chain(recreated);
-        let puts = self.puts.iter().filter_map(move |put| match put {
-            Put::New(object) | Put::Recreated { new: object, .. } => {
-                Some(Change::added(object.clone(), origin))
+        while *at < self.places() {
+            let place = *at;
+            *at += 1;
+            if let Some(last) = self.deleted.get(place) {
+                return Some(Change::deleted(last.clone(), false, origin));
             }
-            Put::Changed { old, new } => Some(Change::updated(old.clone(), new.clone(), origin)),
-            Put::Swapped(_) => None,
-        });
-        gone.map(move |last| Change::deleted(last.clone(), false, origin)).chain(puts)
+            let place = place - self.deleted.len();
+            match (self.puts.get(place), self.puts.get(place.wrapping_sub(self.puts.len()))) {
+                (Some(Put::Recreated { old, .. }), _) => {
+                    return Some(Change::deleted(old.clone(), false, origin));
+                }
+                (None, Some(Put::New(object) | Put::Recreated { new: object, .. })) => {
+                    return Some(Change::added(object.clone(), origin));
+                }
+                (None, Some(Put::Changed { old, new })) => {
+                    return Some(Change::updated(old.clone(), new.clone(), origin));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// How many places there are for changes: at least as many as changes, at most twice as many as objects.
+    pub(crate) fn places(&self) -> usize {
+        self.deleted.len() + 2 * self.puts.len()
     }
 }
 

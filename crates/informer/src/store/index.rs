@@ -96,6 +96,8 @@ enum Reader {
     /// Compiled for the type of the first object, where the type is not known beforehand.
     Field {
         path: FieldPath,
+        /// It goes through no list.
+        single: bool,
         reader: OnceLock<PathReader>,
     },
     Function(Arc<ValuesOf>),
@@ -153,6 +155,18 @@ impl Index {
         &self.name
     }
 
+    /// Whether both read the same; of two functions that is known only if one was cloned from the other.
+    pub(crate) fn reads_as(&self, other: &Self) -> bool {
+        match (&self.source, &other.source) {
+            (Source::Namespace, Source::Namespace) | (Source::OwnerUid, Source::OwnerUid) => true,
+            (Source::Label(one), Source::Label(other)) | (Source::Field(one), Source::Field(other)) => {
+                one == other
+            }
+            (Source::Function(one), Source::Function(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     fn new(name: &str, source: Source) -> Self {
         Self { name: name.into(), source }
     }
@@ -179,7 +193,9 @@ impl Index {
                 if let Some(type_meta) = type_meta {
                     let _ = reader.set(PathReader::new(&path, type_meta).map_err(at_path)?);
                 }
-                Reader::Field { path, reader }
+                // Printed, a path shows its lists; a name that looks like one is no harm.
+                let single = !path.to_string().contains(['*', '?']);
+                Reader::Field { path, single, reader }
             }
         };
         Ok(Compiled { name, reader })
@@ -214,6 +230,15 @@ impl Compiled {
         matches!(self.reader, Reader::Function(_))
     }
 
+    /// Whether an object has one value at most.
+    pub(super) fn is_single(&self) -> bool {
+        match &self.reader {
+            Reader::Namespace | Reader::Label(_) => true,
+            Reader::Field { single, .. } => *single,
+            Reader::OwnerUid | Reader::Function(_) => false,
+        }
+    }
+
     /// Hands the values of an object to `each`.
     ///
     /// # Errors
@@ -229,7 +254,7 @@ impl Compiled {
                 let values = values.map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))?;
                 values.map_err(|error| error.to_string())?.iter().for_each(|value| each(value));
             }
-            Reader::Field { path, reader } => {
+            Reader::Field { path, reader, .. } => {
                 let body = object.body();
                 let read = match reader.get() {
                     Some(reader) => reader,

@@ -1,6 +1,5 @@
 //! The store itself: one writer, many readers.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +11,7 @@ use super::change::{Change, ChangeSet, Origin};
 use super::index::{Index, IndexError, IndexTrouble};
 use super::object::Likeness;
 use super::root::{Mark, Root};
+use super::table::Hashes;
 use super::wait::Waiters;
 use super::write::{Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
@@ -67,9 +67,9 @@ pub enum Write<'a> {
 /// What is written in one step: no key appears twice.
 struct Step<'a> {
     edits: Vec<Edit>,
+    keys: Hashes,
     marks: Vec<Mark<'a>>,
     changes: Vec<Change>,
-    keys: HashSet<u64>,
 }
 
 /// What was counted since a store was made.
@@ -117,15 +117,6 @@ impl StoreConfig {
 // === impl Step ===
 
 impl<'a> Step<'a> {
-    fn with_capacity(len: usize) -> Self {
-        Self {
-            edits: Vec::with_capacity(len),
-            marks: Vec::with_capacity(len),
-            changes: Vec::with_capacity(len),
-            keys: HashSet::new(),
-        }
-    }
-
     /// Whether the write's key does not appear yet. (Two keys with one hash begin a step too many, which is no harm.)
     fn is_new(&mut self, write: &Write<'_>) -> bool {
         write.object().is_none_or(|object| self.keys.insert(object.key_hash()))
@@ -246,7 +237,9 @@ impl Store {
     pub fn write<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>) -> Vec<Change> {
         let mut writer = self.writer.lock();
         let writes = writes.into_iter();
-        let mut step = Step::with_capacity(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
+        let (edits, keys) = writer.take_room();
+        let mut step = Step { edits, keys, marks: Vec::new(), changes: Vec::new() };
+        step.changes.reserve(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
         for write in writes {
             if !step.is_new(&write) {
                 self.commit(&mut writer, &step.edits, &step.marks);
@@ -256,6 +249,8 @@ impl Store {
             self.resolve(write, &mut step);
         }
         self.commit(&mut writer, &step.edits, &step.marks);
+        step.clear();
+        writer.give_room(step.edits, step.keys);
         step.changes
     }
 

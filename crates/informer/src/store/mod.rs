@@ -45,4 +45,5 @@ pub use live::{Store, StoreConfig, StoreStats, Write};
 pub use object::{StoredObject, UnnamedObject};
 pub use snapshot::{Objects, Snapshot};
 pub use staging::Staging;
+pub(crate) use table::Hashes;
 pub use wait::WaitError;

@@ -157,6 +157,11 @@ impl StoredObject {
         Cow::Borrowed(&self.0.body)
     }
 
+    /// Where the object is held: no two that are held at the same time have the same.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     pub(crate) fn key_hash(&self) -> u64 {
         self.0.key_hash
     }

@@ -67,19 +67,20 @@ impl Root {
         self.objects.get(object.key_hash(), |known| known.has_key_of(object))
     }
 
-    pub(super) fn insert(&mut self, object: StoredObject) {
-        let known = object.clone();
+    /// Stores an object in the place of `old`, which is what is stored under its key.
+    pub(super) fn insert(&mut self, object: StoredObject, old: Option<&StoredObject>) {
         self.scope_mut(object.scope()).objects += 1;
         self.bytes += object.stored_bytes();
-        if let Some(old) = self.objects.insert(object, |other| other.has_key_of(&known)) {
-            self.forget(&old);
+        self.objects.insert(object, |other| is_handle(old, other));
+        if let Some(old) = old {
+            self.forget(old);
         }
     }
 
-    pub(super) fn remove(&mut self, object: &StoredObject) {
-        if let Some(old) = self.objects.remove(object.key_hash(), |known| known.has_key_of(object)) {
-            self.forget(&old);
-        }
+    /// Removes `old`, which is stored.
+    pub(super) fn remove(&mut self, old: &StoredObject) {
+        self.objects.remove(old.key_hash(), |other| old.ptr_eq(other));
+        self.forget(old);
     }
 
     fn forget(&mut self, old: &StoredObject) {
@@ -133,13 +134,21 @@ impl Grouping {
         self.groups.get(value_hash(value), |group| &*group.value == value)
     }
 
-    /// Puts an object under a value, in the place of an older state of it.
-    pub(super) fn put(&mut self, value: &str, object: StoredObject) {
+    /// Whether this very state of an object is found under a value.
+    pub(super) fn has(&self, value: &str, object: &StoredObject) -> bool {
+        let group = self.group(value);
+        group
+            .is_some_and(|group| group.objects.get(object.key_hash(), |other| object.ptr_eq(other)).is_some())
+    }
+
+    /// Puts an object under a value, in the place of `old`, should that be there.
+    pub(super) fn put(&mut self, value: &str, object: StoredObject, old: Option<&StoredObject>) {
         let hash = value_hash(value);
-        let known = object.clone();
         match self.groups.get_mut(hash, |group| &*group.value == value) {
             Some(group) => {
-                group.objects.insert(object, |other| other.has_key_of(&known));
+                // An index function may give a value twice.
+                let known = object.clone();
+                group.objects.insert(object, |other| is_handle(old, other) || known.ptr_eq(other));
             }
             None => {
                 let mut objects = Table::default();
@@ -153,11 +162,16 @@ impl Grouping {
     pub(super) fn take(&mut self, value: &str, object: &StoredObject) {
         let hash = value_hash(value);
         let Some(group) = self.groups.get_mut(hash, |group| &*group.value == value) else { return };
-        group.objects.remove(object.key_hash(), |known| known.has_key_of(object));
+        group.objects.remove(object.key_hash(), |other| object.ptr_eq(other));
         if group.objects.is_empty() {
             self.groups.remove(hash, |group| &*group.value == value);
         }
     }
+}
+
+/// What is stored is compared by handle: nothing of it need be read.
+fn is_handle(old: Option<&StoredObject>, other: &StoredObject) -> bool {
+    old.is_some_and(|old| old.ptr_eq(other))
 }
 
 impl Hashed for Group {

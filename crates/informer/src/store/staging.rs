@@ -37,7 +37,7 @@ struct Staged {
 #[derive(Debug)]
 struct Seen {
     /// Where the bits of each leaf begin.
-    begins: Box<[usize]>,
+    begins: Vec<usize>,
     bits: Vec<u64>,
     /// How many are set.
     count: usize,
@@ -128,11 +128,11 @@ impl Hashed for Staged {
 impl Seen {
     fn new(objects: &Table<StoredObject>) -> Self {
         let mut total = 0;
-        let begins = objects.leaf_buckets().map(|buckets| {
+        let mut begins = Vec::with_capacity(objects.leaf_count());
+        for buckets in objects.leaf_buckets() {
+            begins.push(total);
             total += buckets;
-            total - buckets
-        });
-        let begins = begins.collect();
+        }
         Self { begins, bits: vec![0; total.div_ceil(64)], count: 0 }
     }
 

@@ -14,9 +14,9 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 /// Entries a leaf has on average. More make reading and memory cheaper, and copying dearer.
-const LEAF_LEN: usize = 96;
+const LEAF_LEN: usize = 48;
 /// Leaves of a page.
-const PAGE_LEN: usize = 64;
+const PAGE_LEN: usize = 128;
 
 /// What a [`Table`] holds: something that knows its hash.
 pub(crate) trait Hashed: Clone {
@@ -40,6 +40,10 @@ enum Leaves<T> {
     /// Two or more, all pages but the last full.
     Many { count: usize, pages: Arc<[Arc<[Leaf<T>]>]> },
 }
+
+/// A set of hashes, which need not be hashed again.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(HashTable<u64>);
 
 /// Where an entry stands in a table that is not changed meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +125,10 @@ impl<T: Hashed> Table<T> {
         })
     }
 
+    pub(crate) fn leaf_count(&self) -> usize {
+        self.leaves.count()
+    }
+
     /// How many places each leaf has.
     pub(crate) fn leaf_buckets(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(HashTable::num_buckets)
@@ -170,6 +178,22 @@ fn leaf_for(hash: u64, count: usize) -> usize {
 /// The leaf that is divided when leaf `new` is made.
 fn source_of(new: usize) -> usize {
     new - (1 << new.ilog2())
+}
+
+// === impl Hashes ===
+
+impl Hashes {
+    /// Whether it was not there yet.
+    pub(crate) fn insert(&mut self, hash: u64) -> bool {
+        let entry = self.0.entry(hash, |other| *other == hash, |other| *other);
+        let is_new = matches!(entry, Entry::Vacant(_));
+        entry.insert(hash);
+        is_new
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 // === impl Leaves ===
@@ -247,5 +271,82 @@ impl<T: Hashed> Leaves<T> {
             Arc::make_mut(pages)[at] = page;
         }
         Some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A number under a key; `spread` false makes all hashes equal in the bits that choose a leaf.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Numbered {
+        key: u16,
+        spread: bool,
+        number: u32,
+    }
+
+    impl Hashed for Numbered {
+        fn hash(&self) -> u64 {
+            hash(self.key, self.spread)
+        }
+    }
+
+    fn hash(key: u16, spread: bool) -> u64 {
+        let hash = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if spread { hash } else { hash & 0xffff }
+    }
+
+    fn content(table: &Table<Numbered>) -> BTreeMap<u16, u32> {
+        table.iter().map(|entry| (entry.key, entry.number)).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn it_is_a_map_at_any_size_and_its_clones_stay_as_they_were(
+            // Runs of puts or removes, so that it grows and shrinks by many leaves.
+            runs in prop::collection::vec((any::<bool>(), 0..3000u16, 1..1500u16, any::<bool>()), 1..8),
+            spread in prop::bool::weighted(0.9),
+        ) {
+            let (mut table, mut map) = (Table::default(), BTreeMap::new());
+            let mut clones = Vec::new();
+            for (number, (puts, from, count, clone)) in (0..).zip(runs) {
+                if clone {
+                    clones.push((table.clone(), map.clone()));
+                }
+                for key in from..from + count {
+                    let same = |entry: &Numbered| entry.key == key;
+                    if puts {
+                        let replaced = table.insert(Numbered { key, spread, number }, same);
+                        prop_assert_eq!(replaced.map(|entry| entry.number), map.insert(key, number));
+                    } else {
+                        let removed = table.remove(hash(key, spread), same);
+                        prop_assert_eq!(removed.map(|entry| entry.number), map.remove(&key));
+                    }
+                }
+                prop_assert_eq!(table.len(), map.len());
+                prop_assert_eq!(&content(&table), &map);
+            }
+            for (key, number) in &map {
+                let (hash, same) = (hash(*key, spread), |entry: &Numbered| entry.key == *key);
+                prop_assert_eq!(table.get(hash, same).map(|entry| entry.number), Some(*number));
+                prop_assert_eq!(table.get_mut(hash, same).map(|entry| entry.number), Some(*number));
+                let (place, entry) = table.find(hash, same).unwrap();
+                prop_assert!(table.iter_places().any(|(other, found)| other == place && found == entry));
+                if map.len() > 500 {
+                    break;
+                }
+            }
+            let leaves = (0..).map_while(|at| table.leaf_entries(at)).flatten().count();
+            prop_assert_eq!(leaves, map.len());
+            for (clone, then) in clones {
+                prop_assert_eq!(content(&clone), then);
+            }
+        }
     }
 }

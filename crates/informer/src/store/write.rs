@@ -12,18 +12,18 @@ use parking_lot::RwLock;
 use super::StoredObject;
 use super::index::{Compiled, IndexTrouble};
 use super::root::{Grouping, Mark, Root};
-use super::table::{Hashed, Table};
+use super::table::{Hashed, Hashes, Table};
 
 /// Up to this many objects, a batch of a watch, are changed in place while readers wait: below a microsecond each, where
 /// a copy aside would cost several.
 pub(super) const IN_PLACE_MAX: usize = 1000;
 /// More room than this is given back after a write.
-const STEPS_KEPT_MAX: usize = 4 * IN_PLACE_MAX;
+const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 
-/// What a write does to one key. No two of one write have the same key.
+/// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
-    /// The object takes the place of what is known, if anything is.
+    /// The object takes the place of what is stored, if anything is.
     Put { old: Option<StoredObject>, new: StoredObject },
     /// The object goes.
     Remove { old: StoredObject },
@@ -33,7 +33,10 @@ pub(super) enum Edit {
 #[derive(Default)]
 pub(super) struct Writer {
     indexes: Vec<Indexer>,
+    /// Empty between writes; kept for their room.
     steps: Steps,
+    edits: Vec<Edit>,
+    keys: Hashes,
 }
 
 /// An index and the values that cannot be read again.
@@ -49,7 +52,7 @@ struct Remembered {
     values: Box<[Box<str>]>,
 }
 
-/// What is to be done to the indexes; kept for its room.
+/// What is to be done to the indexes.
 #[derive(Default)]
 struct Steps {
     /// All values, one after the other.
@@ -72,6 +75,18 @@ impl Writer {
         self.indexes.iter().find(|indexer| &*indexer.index.name == name).map(|indexer| indexer.index.clone())
     }
 
+    /// Room for the next write.
+    pub(super) fn take_room(&mut self) -> (Vec<Edit>, Hashes) {
+        (std::mem::take(&mut self.edits), std::mem::take(&mut self.keys))
+    }
+
+    /// Keeps the room of a write for the next one, unless it was a very large one.
+    pub(super) fn give_room(&mut self, edits: Vec<Edit>, keys: Hashes) {
+        if edits.capacity() <= ROOM_MAX {
+            (self.edits, self.keys) = (edits, keys);
+        }
+    }
+
     /// Makes the edits, and moves the scopes, in one step.
     pub(super) fn write(
         &mut self,
@@ -83,7 +98,8 @@ impl Writer {
         let mut steps = std::mem::take(&mut self.steps);
         for (at, edit) in edits.iter().enumerate() {
             for (index, indexer) in self.indexes.iter_mut().enumerate() {
-                indexer.plan(edit, &mut steps, (at, index), trouble);
+                let has = |value: &str, old: &StoredObject| root.read().indexes[index].has(value, old);
+                indexer.plan(edit, &mut steps, (at, index), has, trouble);
             }
         }
         if edits.len() <= IN_PLACE_MAX {
@@ -96,7 +112,7 @@ impl Writer {
             // Freed only now, when nobody waits.
             drop(before);
         }
-        if steps.steps.len() <= STEPS_KEPT_MAX {
+        if steps.steps.len() <= ROOM_MAX {
             steps.clear();
             self.steps = steps;
         }
@@ -116,9 +132,9 @@ impl Writer {
         let present = root.read().clone();
         for object in present.objects.iter() {
             let edit = Edit::Put { old: None, new: object.clone() };
-            indexer.plan(&edit, &mut steps, (0, 0), trouble);
+            indexer.plan(&edit, &mut steps, (0, 0), |_, _| false, trouble);
             for step in &steps.steps {
-                grouping.put(steps.value(step), object.clone());
+                grouping.put(steps.value(step), object.clone(), None);
             }
             steps.clear();
         }
@@ -131,15 +147,16 @@ impl Writer {
 fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for edit in edits {
         match edit {
-            Edit::Put { new, .. } => root.insert(new.clone()),
+            Edit::Put { old, new } => root.insert(new.clone(), old.as_ref()),
             Edit::Remove { old } => root.remove(old),
         }
     }
     for step in &steps.steps {
         let (index, value) = (&mut root.indexes[step.index], steps.value(step));
         match &edits[step.edit] {
-            Edit::Put { new, .. } if step.puts => index.put(value, new.clone()),
-            Edit::Put { new: object, .. } | Edit::Remove { old: object } => index.take(value, object),
+            Edit::Put { old, new } if step.puts => index.put(value, new.clone(), old.as_ref()),
+            Edit::Put { old: Some(old), .. } | Edit::Remove { old } => index.take(value, old),
+            Edit::Put { old: None, .. } => {}
         }
     }
     for mark in marks {
@@ -156,6 +173,7 @@ impl Indexer {
         edit: &Edit,
         steps: &mut Steps,
         place: (usize, usize),
+        has: impl Fn(&str, &StoredObject) -> bool,
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
         let (old, new) = match edit {
@@ -183,7 +201,12 @@ impl Indexer {
                     gone(steps, &value);
                 }
             }
-            // What could not be read now could not be read then.
+            // The one value is still the same: mostly so, and then the old object need not be read.
+            (None, Some(old))
+                if self.index.is_single()
+                    && let [step] = &steps.steps[puts.clone()]
+                    && has(steps.value(step), old) => {}
+            // What cannot be read now could not be read then.
             (None, Some(old)) => drop(self.index.values(old, |value| gone(steps, value))),
             (None, None) => {}
         }

@@ -363,10 +363,7 @@ impl Inner {
             Some(WatchStep::Close) => return Ok(stream::empty().boxed()),
             None => {}
         }
-        let initial = match self.initial_events(options)? {
-            Some(initial) => initial,
-            None => return Ok(stream::empty().boxed()),
-        };
+        let initial = self.initial_events(options)?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let closes = options.send_initial_events && self.watch_list == WatchListSupport::ClosesEarly;
         if !closes {
@@ -377,8 +374,8 @@ impl Inner {
         Ok(stream::iter(initial).map(Ok).chain(live).boxed())
     }
 
-    /// What a watch begins with; `None` if it ends at once.
-    fn initial_events(&self, options: &WatchOptions) -> Result<Option<Vec<WatchEvent>>, Status> {
+    /// What a watch begins with.
+    fn initial_events(&self, options: &WatchOptions) -> Result<Vec<WatchEvent>, Status> {
         let streams_state = options.send_initial_events && self.watch_list != WatchListSupport::Ignored;
         if streams_state && self.watch_list == WatchListSupport::Refused {
             let message =
@@ -389,12 +386,12 @@ impl Inner {
         if streams_state || from_nothing {
             if streams_state && self.check_not_in_the_future(&options.resource_version).is_err() {
                 let cause = Some("ResourceVersionTooLarge");
-                return Ok(Some(vec![WatchEvent::Error(refusal(
+                return Ok(vec![WatchEvent::Error(refusal(
                     504,
                     "Timeout",
                     "Too large resource version",
                     cause,
-                ))]));
+                ))]);
             }
             let objects = self.server.objects.values();
             let mut events =
@@ -402,12 +399,12 @@ impl Inner {
             if streams_state && self.watch_list == WatchListSupport::Full {
                 events.push(self.server.bookmark(true));
             }
-            return Ok(Some(events));
+            return Ok(events);
         }
         let revision = parse(&options.resource_version)?;
         match self.server.since(revision) {
-            Ok(events) => Ok(Some(events)),
-            Err(status) => Ok(Some(vec![WatchEvent::Error(status)])),
+            Ok(events) => Ok(events),
+            Err(status) => Ok(vec![WatchEvent::Error(status)]),
         }
     }
 

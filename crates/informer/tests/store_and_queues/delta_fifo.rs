@@ -30,7 +30,7 @@ fn with_store(store: Arc<Store>) -> DeltaFifo {
     DeltaFifo::new(config)
 }
 
-pub fn show(delta: &KeyDelta) -> String {
+pub(crate) fn show(delta: &KeyDelta) -> String {
     let kind = match delta.kind {
         DeltaKind::Added => "added",
         DeltaKind::Updated => "updated",
@@ -43,7 +43,7 @@ pub fn show(delta: &KeyDelta) -> String {
 }
 
 /// `key: deltas`.
-pub fn shown(popped: &Popped) -> String {
+pub(crate) fn shown(popped: &Popped) -> String {
     let deltas = popped.deltas().iter().map(show).collect::<Vec<_>>();
     format!("{}: {}", popped.key(), deltas.join(", "))
 }

@@ -1,4 +1,5 @@
 //! The rules of the store and of the two queues, one test each, named after the rule; and the same against models.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod delta_fifo;
 mod delta_fifo_model;
@@ -10,4 +11,5 @@ mod replace;
 mod store;
 mod store_model;
 mod support;
+mod threads;
 mod wait;

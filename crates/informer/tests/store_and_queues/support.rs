@@ -9,11 +9,11 @@ use kube_wire::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
 
-pub const A: Scope = Scope(0);
-pub const B: Scope = Scope(1);
+pub(crate) const A: Scope = Scope(0);
+pub(crate) const B: Scope = Scope(1);
 
 /// An object as a source would read it.
-pub fn raw(object: &Value) -> RawObject {
+pub(crate) fn raw(object: &Value) -> RawObject {
     ObjectReader::new(Projection::default(), Limits::default())
         .expect(TypeMeta::new("v1", "Pod"))
         .read(object.to_string().as_bytes(), Encoding::Json, None)
@@ -21,19 +21,19 @@ pub fn raw(object: &Value) -> RawObject {
 }
 
 /// The JSON of an object; its uid is that of its key.
-pub fn pod_json(key: &str, version: u64) -> Value {
+pub(crate) fn pod_json(key: &str, version: u64) -> Value {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     json!({"metadata": {
         "namespace": namespace, "name": name, "uid": format!("uid-{key}"), "resourceVersion": version.to_string(),
     }})
 }
 
-pub fn pod(key: &str, version: u64) -> RawObject {
+pub(crate) fn pod(key: &str, version: u64) -> RawObject {
     raw(&pod_json(key, version))
 }
 
 /// With other members, `metadata` merged.
-pub fn pod_with(key: &str, version: u64, more: &Value) -> RawObject {
+pub(crate) fn pod_with(key: &str, version: u64, more: &Value) -> RawObject {
     let mut object = pod_json(key, version);
     for (name, value) in more.as_object().unwrap() {
         match (name.as_str(), value) {
@@ -47,12 +47,27 @@ pub fn pod_with(key: &str, version: u64, more: &Value) -> RawObject {
 }
 
 /// The same object as [`pod`], in protobuf.
-pub fn pod_in_protobuf(key: &str, version: u64) -> RawObject {
+pub(crate) fn pod_in_protobuf(key: &str, version: u64) -> RawObject {
+    pod_in_protobuf_with(key, version, &format!("uid-{key}"), None)
+}
+
+pub(crate) fn pod_in_protobuf_with(
+    key: &str,
+    version: u64,
+    uid: &str,
+    label: Option<(&str, &str)>,
+) -> RawObject {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    let (uid, version) = (format!("uid-{key}"), version.to_string());
+    let version = version.to_string();
     let mut meta = Vec::new();
-    for (number, text) in [(1, name), (3, namespace), (5, &uid), (6, &version)] {
+    for (number, text) in [(1, name), (3, namespace), (5, uid), (6, &version)] {
         Writer::new(&mut meta).bytes_field(number, text.as_bytes());
+    }
+    if let Some((label, value)) = label {
+        let mut entry = Vec::new();
+        Writer::new(&mut entry).bytes_field(1, label.as_bytes());
+        Writer::new(&mut entry).bytes_field(2, value.as_bytes());
+        Writer::new(&mut meta).bytes_field(11, &entry);
     }
     let mut body = Vec::new();
     Writer::new(&mut body).bytes_field(1, &meta);
@@ -61,21 +76,21 @@ pub fn pod_in_protobuf(key: &str, version: u64) -> RawObject {
         .unwrap()
 }
 
-pub fn stored(object: RawObject) -> StoredObject {
+pub(crate) fn stored(object: RawObject) -> StoredObject {
     StoredObject::new(A, object).unwrap()
 }
 
 /// Writes one object as a watch would.
-pub fn put(store: &Store, object: RawObject) -> Vec<String> {
+pub(crate) fn put(store: &Store, object: RawObject) -> Vec<String> {
     lines(store.write([Write::Put(&stored(object))]))
 }
 
-pub fn delete(store: &Store, object: RawObject) -> Vec<String> {
+pub(crate) fn delete(store: &Store, object: RawObject) -> Vec<String> {
     lines(store.write([Write::Delete(&stored(object))]))
 }
 
 /// Replaces a scope of a store by a list; gives what that changed.
-pub fn replace(store: &Store, scope: Scope, objects: Vec<RawObject>, version: &str) -> Vec<String> {
+pub(crate) fn replace(store: &Store, scope: Scope, objects: Vec<RawObject>, version: &str) -> Vec<String> {
     let mut staging = store.stage_replace(scope);
     for object in objects {
         staging.put(object).unwrap();
@@ -86,11 +101,11 @@ pub fn replace(store: &Store, scope: Scope, objects: Vec<RawObject>, version: &s
 }
 
 /// Changes, one line each: `live: updated web/api 7 -> 8`.
-pub fn lines(changes: impl IntoIterator<Item = Change>) -> Vec<String> {
+pub(crate) fn lines(changes: impl IntoIterator<Item = Change>) -> Vec<String> {
     changes.into_iter().map(|change| line(&change)).collect()
 }
 
-pub fn line(change: &Change) -> String {
+pub(crate) fn line(change: &Change) -> String {
     let origin = match change.origin {
         Origin::Initial => "initial",
         Origin::Live => "live",
@@ -111,32 +126,37 @@ pub fn line(change: &Change) -> String {
 }
 
 /// `key version` of objects, sorted.
-pub fn content<'a>(objects: impl IntoIterator<Item = &'a StoredObject>) -> Vec<String> {
+pub(crate) fn content<'a>(objects: impl IntoIterator<Item = &'a StoredObject>) -> Vec<String> {
     let line = |object: &StoredObject| format!("{} {}", object.key(), object.resource_version());
     let mut lines = objects.into_iter().map(line).collect::<Vec<_>>();
     lines.sort();
     lines
 }
 
-pub fn keys<'a>(objects: impl IntoIterator<Item = &'a StoredObject>) -> Vec<String> {
+pub(crate) fn keys<'a>(objects: impl IntoIterator<Item = &'a StoredObject>) -> Vec<String> {
     let mut keys = objects.into_iter().map(|object| object.key().to_string()).collect::<Vec<_>>();
     keys.sort();
     keys
 }
 
-pub fn snapshot_content(snapshot: &Snapshot) -> Vec<String> {
+pub(crate) fn snapshot_content(snapshot: &Snapshot) -> Vec<String> {
     content(snapshot.iter())
 }
 
 /// The result of what must not wait.
 #[track_caller]
-pub fn now<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("it should not have to wait")
 }
 
 /// Commits a list to a sink, without waiting.
 #[track_caller]
-pub fn replace_in(sink: &impl Sink, scope: Scope, objects: Vec<RawObject>, version: &str) -> Committed {
+pub(crate) fn replace_in(
+    sink: &impl Sink,
+    scope: Scope,
+    objects: Vec<RawObject>,
+    version: &str,
+) -> Committed {
     let mut replace = now(sink.begin_replace(scope)).unwrap();
     for object in objects {
         replace.put(object).unwrap();
@@ -145,16 +165,16 @@ pub fn replace_in(sink: &impl Sink, scope: Scope, objects: Vec<RawObject>, versi
 }
 
 #[track_caller]
-pub fn add(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
+pub(crate) fn add(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
     now(sink.add(A, object))
 }
 
 #[track_caller]
-pub fn update(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
+pub(crate) fn update(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
     now(sink.update(A, object))
 }
 
 #[track_caller]
-pub fn remove(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
+pub(crate) fn remove(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
     now(sink.delete(A, object))
 }

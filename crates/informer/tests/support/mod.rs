@@ -1,5 +1,7 @@
 //! What the reflector's tests share: a sink that writes down what it is told, and a rig around it.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "tests; each binary uses its part")]
+
+pub mod informers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -152,7 +152,8 @@ impl<'de> Cursor<'de> {
 
     /// Passes over the next field.
     pub(super) fn skip(&mut self) {
-        self.next(&mut Raw::NOTHING);
+        let mut passed = Raw::NOTHING;
+        self.next(&mut passed);
     }
 
     /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
@@ -197,7 +198,7 @@ mod checked {
     }
 
     /// Passes over a field, and gives its number and what follows it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn skip(bytes: &[u8]) -> Option<(u32, &[u8])> {
         let (tag, rest) = varint(bytes)?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number))?;

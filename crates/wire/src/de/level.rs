@@ -90,26 +90,25 @@ impl<'c, 'de> Level<'c, 'de> {
         Self { context, frame, outer, depth: 0, value_depth: 0, type_meta, what, raw }
     }
 
-    /// Goes into a message that stands at `depth`.
-    #[inline]
+    /// Goes into a message whose members stand at `depth`.
+    #[inline(always)] // built where it is needed: it is large enough for a copy to be felt
     pub(super) fn open(
         context: &'c Context<'de>,
         depth: u32,
         message: &'static Message,
-        raw: &Raw<'de>,
+        cursor: Cursor<'de>,
         type_meta: TypeMeta,
-    ) -> Result<Self> {
-        let depth = enter(context, depth)?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             context,
-            frame: Frame::open(message, raw)?,
+            frame: Frame { message, cursor, next: 0, shown: 0 },
             outer: [const { None }; OUTER_MAX],
             depth,
             value_depth: depth,
             type_meta,
             what: What::Null,
             raw: Raw::NOTHING,
-        })
+        }
     }
 
     /// The name of the next member; its value is then the next one.

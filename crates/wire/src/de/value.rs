@@ -9,7 +9,7 @@ use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::cursor::Raw;
+use super::cursor::{Cursor, Raw};
 use super::level::{Level, TypeMeta, What, enter};
 use super::list::Elements;
 use super::members::{Entries, Members};
@@ -36,10 +36,17 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
         }
     }
 
-    #[inline]
-    fn fields(self, message: &'static Message, type_meta: TypeMeta) -> Result<Members<'a, 'c, 'de>> {
+    #[inline(always)]
+    fn fields<V: Visitor<'de>>(
+        self,
+        message: &'static Message,
+        type_meta: TypeMeta,
+        visitor: V,
+    ) -> Result<V::Value> {
         let level = self.0;
-        Level::open(level.context, level.value_depth, message, &level.raw, type_meta).map(Members::Fields)
+        let depth = enter(level.context, level.value_depth)?;
+        let cursor = Cursor::open(&level.raw, message)?;
+        visitor.visit_map(Members::Fields(Level::open(level.context, depth, message, cursor, type_meta)))
     }
 
     fn entries(self, number: u32, scalar: Scalar) -> Result<Members<'a, 'c, 'de>> {
@@ -77,10 +84,10 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
                 Value(&mut inner).deserialize_any(visitor)
             }
             Special::List { number, scalar } => {
-                let mut inner = Level::open(context, level.value_depth, message, &level.raw, TypeMeta::Done)?;
+                let cursor = Cursor::open(&level.raw, message)?;
+                let mut inner = Level::open(context, level.value_depth, message, cursor, TypeMeta::Done);
                 inner.seek(number);
                 let mut elements = Value(&mut inner).elements(number, scalar)?;
-                elements.depth -= 1; // the message is no object in JSON, and so no level of its own
                 elements.started = true;
                 visitor.visit_seq(elements)
             }
@@ -91,19 +98,64 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
 impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
     type Error = Error;
 
-    #[inline]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.0.what {
             What::Scalar(scalar) => visit_scalar(scalar, &self.0.raw, visitor),
             What::Message(message) if message.shape == Shape::Object => {
-                visitor.visit_map(self.fields(message, TypeMeta::Done)?)
+                self.fields(message, TypeMeta::Done, visitor)
             }
             What::Message(message) => self.special(message, visitor),
             What::List(number, scalar) => visitor.visit_seq(self.elements(number, scalar)?),
             What::Map(number, scalar) => visitor.visit_map(self.entries(number, scalar)?),
-            What::Root(message) => visitor.visit_map(self.fields(message, TypeMeta::ApiVersion)?),
+            What::Root(message) => self.fields(message, TypeMeta::ApiVersion, visitor),
             What::Null => visitor.visit_unit(),
         }
+    }
+
+    // Hints are used for speed alone: the likely case is compiled where it is asked for, the others elsewhere.
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        match self.0.what {
+            What::Message(message) if message.shape == Shape::Object => {
+                self.fields(message, TypeMeta::Done, visitor)
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::Map(number, scalar) => visitor.visit_map(self.entries(number, scalar)?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::List(number, scalar) => visitor.visit_seq(self.elements(number, scalar)?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.what {
+            What::Scalar(Scalar::String) => visitor.visit_borrowed_str(self.0.raw.str()?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_str(visitor)
     }
 
     #[inline]
@@ -133,7 +185,11 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
                 visitor.visit_enum(BorrowedStrDeserializer::<Error>::new(self.0.raw.str()?))
             }
             What::Message(message) if message.shape == Shape::Object => {
-                visitor.visit_enum(MapAccessDeserializer::new(self.fields(message, TypeMeta::Done)?))
+                let level = self.0;
+                let depth = enter(level.context, level.value_depth)?;
+                let cursor = Cursor::open(&level.raw, message)?;
+                let fields = Level::open(level.context, depth, message, cursor, TypeMeta::Done);
+                visitor.visit_enum(MapAccessDeserializer::new(Members::Fields(fields)))
             }
             What::Message(message) => match shape::resolve(self.0.context, message, &self.0.raw)? {
                 Special::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
@@ -162,8 +218,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string unit unit_struct seq tuple tuple_struct map
-        struct identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char unit unit_struct tuple tuple_struct identifier
     }
 }
 

@@ -1,0 +1,179 @@
+//! Our own machinery (`ListWatch`, `Reflector`, `Fifo`, `Store`) on a real kube-apiserver: what it shows is what the server
+//! has, in both encodings and both ways of getting the initial state, over restarts, compactions and a restored etcd.
+#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::MAPS;
+use kube_client::Client;
+use kube_informer::queue::{Fifo, Scope};
+use kube_informer::reflector::{Reflector, ReflectorConfig, ReflectorStatus, WatchList};
+use kube_informer::source::{Clients, EncodingPreference, ListWatch, Resource};
+use kube_informer::store::{Store, StoreConfig};
+use kube_informer_conformance::{Programs, RealServer, raw};
+use kube_wire::Encoding;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+#[tokio::test]
+async fn the_store_equals_the_server_in_both_encodings_and_both_ways_of_beginning() {
+    let Some(programs) = Programs::or_skip() else { return };
+    let server = RealServer::builder(programs).start().await.unwrap();
+    let client = server.client().await.unwrap();
+    let names = (0..50).map(|i| format!("before-{i}")).collect::<Vec<_>>();
+    common::create(&client, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let mut mirrors = Vec::new();
+    for watch_list in [WatchList::On, WatchList::Off] {
+        for (preference, encoding) in
+            [(EncodingPreference::Auto, Encoding::Protobuf), (EncodingPreference::Json, Encoding::Json)]
+        {
+            let mirror = Mirror::start(&server, watch_list, preference).await;
+            mirror.equals(&client).await;
+            assert!(mirror.store.snapshot().iter().all(|object| object.encoding() == encoding));
+            mirrors.push(mirror);
+        }
+    }
+    // Changes of every kind, seen by all.
+    for i in 0..30 {
+        common::create(&client, &[&format!("after-{i}")]).await;
+        patch(&client, &format!("before-{i}"), &format!("{i}")).await;
+        delete(&client, &format!("before-{}", 49 - i % 15)).await;
+    }
+    for mirror in &mirrors {
+        mirror.equals(&client).await;
+        assert_eq!(mirror.status.borrow().epoch, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_restart_is_resumed_and_a_compaction_meanwhile_is_relisted() {
+    let Some(programs) = Programs::or_skip() else { return };
+    let mut server = RealServer::builder(programs).start().await.unwrap();
+    let client = server.client().await.unwrap();
+    common::create(&client, &["a", "b", "c"]).await;
+    let mirror = Mirror::start(&server, WatchList::Off, EncodingPreference::Auto).await;
+    mirror.equals(&client).await;
+
+    server.restart().await.unwrap();
+    let client = server.client().await.unwrap();
+    common::create(&client, &["d"]).await;
+    mirror.equals(&client).await;
+
+    // What happens while the mirror cannot see it, and is then compacted away, must be found by listing.
+    server.restart().await.unwrap();
+    let client = server.client().await.unwrap();
+    delete(&client, "a").await;
+    common::create(&client, &["e"]).await;
+    server.etcd_compact(None).await.unwrap();
+    server.restart().await.unwrap();
+    mirror.equals(&server.client().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_etcd_restored_from_an_older_backup_begins_a_new_epoch_and_the_store_follows() {
+    let Some(programs) = Programs::or_skip() else { return };
+    let mut server = RealServer::builder(programs).start().await.unwrap();
+    let client = server.client().await.unwrap();
+    common::create(&client, &["kept"]).await;
+    let backup = server.backup().await.unwrap();
+    let client = server.client().await.unwrap();
+    // Enough writes that the restored server stays behind what was seen.
+    let names = (0..300).map(|i| format!("lost-{i}")).collect::<Vec<_>>();
+    common::create(&client, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let mut mirror = Mirror::start(&server, WatchList::Off, EncodingPreference::Auto).await;
+    mirror.equals(&client).await;
+
+    server.restore(&backup).await.unwrap();
+    mirror.status.wait_for(|status| status.epoch == 1).await.unwrap();
+    mirror.equals(&server.client().await.unwrap()).await;
+}
+
+/// A reflector, a queue and a store over config maps, and what applies the one to the other.
+struct Mirror {
+    store: Arc<Store>,
+    status: watch::Receiver<ReflectorStatus>,
+    _tasks: JoinSet<()>,
+}
+
+impl Mirror {
+    async fn start(server: &RealServer, watch_list: WatchList, encoding: EncodingPreference) -> Self {
+        let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+        let source = ListWatch::new(clients.client(), Resource::new("", "v1", "configmaps", "ConfigMap"))
+            .namespace("default")
+            .encoding(encoding);
+        let store = Arc::new(Store::new(StoreConfig::default()).unwrap());
+        let fifo = Arc::new(Fifo::new(store.clone()));
+        let mut config = ReflectorConfig::default();
+        config.watch_list = watch_list;
+        let reflector = Reflector::new(Arc::new(source), fifo.clone(), Scope::default(), config);
+        let status = reflector.status();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(reflector.run());
+        let applied_to = store.clone();
+        tasks.spawn(async move {
+            while let Some(batch) = fifo.pop_batch().await {
+                batch.apply(&applied_to);
+                batch.done();
+            }
+        });
+        Self { store, status, _tasks: tasks }
+    }
+
+    /// Waits until the store shows what the server has: same names, same resourceVersions, same data.
+    async fn equals(&self, client: &Client) {
+        loop {
+            let expected = on_server(client).await;
+            if self.contents() == expected {
+                return;
+            }
+            // Wakes when the store's stream has moved on; asking again costs a list, no sleep.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn contents(&self) -> BTreeMap<String, (String, serde_json::Value)> {
+        let snapshot = self.store.snapshot();
+        snapshot
+            .iter()
+            .map(|object| {
+                let value: serde_json::Value = object.raw().decode_dynamic().unwrap();
+                (object.name().to_owned(), (object.resource_version().to_owned(), value["data"].clone()))
+            })
+            .collect()
+    }
+}
+
+async fn on_server(client: &Client) -> BTreeMap<String, (String, serde_json::Value)> {
+    let list = loop {
+        // The server may be restarting.
+        match raw::get(client, MAPS, raw::JSON).await {
+            Ok(answer) if answer.status == 200 => break answer.json(),
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    let items = list["items"].as_array().unwrap();
+    items
+        .iter()
+        .map(|item| {
+            let text = |name: &str| item["metadata"][name].as_str().unwrap().to_owned();
+            (text("name"), (text("resourceVersion"), item["data"].clone()))
+        })
+        .collect()
+}
+
+async fn patch(client: &Client, name: &str, value: &str) {
+    let body = serde_json::json!({"data": {"changed": value}}).to_string();
+    let request = http::Request::patch(format!("{MAPS}/{name}"))
+        .header("content-type", "application/merge-patch+json")
+        .body(body.into_bytes().into())
+        .unwrap();
+    client.send(request).await.unwrap();
+}
+
+async fn delete(client: &Client, name: &str) {
+    let request = http::Request::delete(format!("{MAPS}/{name}")).body(Vec::new().into()).unwrap();
+    client.send(request).await.unwrap();
+}

@@ -1,0 +1,213 @@
+//! What informers report: gathered when somebody asks for it, so that it costs nothing otherwise.
+//!
+//! The names `informer_queued_items`, `informer_processing_latency_seconds` and `informer_store_resource_version`, and the
+//! labels, are client-go's, so that existing dashboards work; the others stand beside them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::reflector::State;
+use crate::shared::Core;
+use crate::source::Resource;
+use crate::version::is_older;
+
+/// Metrics of informers, in a registry that is handed in. An informer that has stopped is no longer shown. Informers of
+/// the same resource need different names.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use kube_informer::{Informer, InformerMetrics, testing::ScriptedSource};
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use prometheus_client::{encoding::text::encode, registry::Registry};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut registry = Registry::default();
+/// let metrics = InformerMetrics::register(&mut registry);
+///
+/// # let server = ScriptedSource::new("v1", "Pod");
+/// # server.put(serde_json::json!({"metadata": {"name": "api"}}));
+/// let pods = Informer::<Pod>::from_source(Arc::new(server)).metrics("web", &metrics).start()?;
+/// pods.synced().await?;
+///
+/// let mut text = String::new();
+/// encode(&mut text, &registry)?;
+/// assert!(text.contains(r#"informer_objects{name="web",group="",version="v1",resource="pod"} 1"#), "{text}");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default)]
+pub struct InformerMetrics {
+    informers: Arc<Mutex<Vec<Reporter>>>,
+}
+
+/// Labels as client-go has them.
+type Labels = [(&'static str, String); 4];
+
+struct Reporter {
+    labels: Labels,
+    core: Weak<Core>,
+    /// One for each type that its objects are decoded to.
+    decode_errors: Vec<Arc<AtomicU64>>,
+}
+
+/// How long batches take.
+#[derive(Debug)]
+pub(crate) struct Latency(Histogram);
+
+// === impl InformerMetrics ===
+
+impl InformerMetrics {
+    /// Adds the metrics to a registry; once, as a metric may be there only once.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    /// Shows an informer. One that is shown already (it is shared) stays what it was called first.
+    pub(crate) fn add(
+        &self,
+        name: String,
+        resource: &Resource,
+        core: &Arc<Core>,
+        decode_errors: Arc<AtomicU64>,
+    ) {
+        let mut informers = self.informers.lock();
+        informers.retain(|reporter| reporter.core.strong_count() > 0);
+        let weak = Arc::downgrade(core);
+        if let Some(known) = informers.iter_mut().find(|reporter| reporter.core.ptr_eq(&weak)) {
+            if !known.decode_errors.iter().any(|counter| Arc::ptr_eq(counter, &decode_errors)) {
+                known.decode_errors.push(decode_errors);
+            }
+            return;
+        }
+        let Resource { group, version, plural, .. } = resource.clone();
+        let labels = [("name", name), ("group", group), ("version", version), ("resource", plural)];
+        informers.push(Reporter { labels, core: weak, decode_errors: vec![decode_errors] });
+    }
+}
+
+/// What is shown of every informer: name, explanation, value.
+type Gauge = (&'static str, &'static str, fn(&Core) -> i64);
+type Counter = (&'static str, &'static str, fn(&Core, &Reporter) -> u64);
+
+const GAUGES: [Gauge; 8] = [
+    ("informer_queued_items", "Changes that wait to be applied", |core| signed(core.fifo.len())),
+    (
+        "informer_store_resource_version",
+        "The last 15 digits of the resourceVersion that the store shows",
+        version,
+    ),
+    ("informer_synced", "Whether the first full state is in the store", |core| {
+        i64::from(*core.hub.synced().borrow())
+    }),
+    ("informer_troubled_watches", "Watches that wait after trouble, or may be stale", troubled),
+    ("informer_objects", "Objects in the store", |core| signed(core.store.len())),
+    ("informer_stored_bytes", "Bytes that the objects in the store hold", |core| {
+        signed(core.store.snapshot().stored_bytes())
+    }),
+    ("informer_listeners", "Handlers and streams", |core| signed(core.hub.listeners().0)),
+    ("informer_listener_lag", "Events that the slowest listener has yet to hear", |core| {
+        signed(core.hub.listeners().1)
+    }),
+];
+
+const COUNTERS: [Counter; 5] = [
+    ("informer_full_states", "Full states that were applied: the first, and after each relist", |core, _| {
+        core.counts.full_states.load(Ordering::Relaxed)
+    }),
+    ("informer_changes", "Changes that were applied one by one", |core, _| {
+        core.counts.changes.load(Ordering::Relaxed)
+    }),
+    ("informer_stale_changes", "Changes that were left out because a newer state was there", |core, _| {
+        core.store.stats().stale
+    }),
+    ("informer_handler_panics", "Calls of handlers that panicked", |core, _| {
+        core.counts.panics.load(Ordering::Relaxed)
+    }),
+    ("informer_decode_errors", "Objects that did not fit their type", |_, reporter| {
+        reporter.decode_errors.iter().map(|errors| errors.load(Ordering::Relaxed)).sum()
+    }),
+];
+
+impl Collector for InformerMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let informers = self.informers.lock();
+        let held = informers.iter().filter_map(|reporter| Some((reporter, reporter.core.upgrade()?)));
+        let held = held.collect::<Vec<_>>();
+        for (name, help, value) in GAUGES {
+            let kind = ConstGauge::new(0_i64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (reporter, core) in &held {
+                ConstGauge::new(value(core)).encode(family.encode_family(&reporter.labels)?)?;
+            }
+        }
+        for (name, help, value) in COUNTERS {
+            let kind = ConstCounter::new(0_u64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (reporter, core) in &held {
+                ConstCounter::new(value(core, reporter)).encode(family.encode_family(&reporter.labels)?)?;
+            }
+        }
+        let (name, help) =
+            ("informer_processing_latency_seconds", "How long applying a batch of changes takes");
+        let mut family = encoder.encode_descriptor(name, help, None, Latency::default().0.metric_type())?;
+        for (reporter, core) in &held {
+            core.counts.latency.0.encode(family.encode_family(&reporter.labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Of several scopes the newest.
+fn version(core: &Core) -> i64 {
+    let snapshot = core.store.snapshot();
+    let status = core.status();
+    let versions = status.iter().map(|scope| snapshot.resource_version(scope.scope));
+    let newest =
+        versions.fold(
+            "",
+            |newest, version| {
+                if newest.is_empty() || is_older(newest, version) { version } else { newest }
+            },
+        );
+    let digits = newest.len().saturating_sub(15);
+    newest.get(digits..).and_then(|digits| digits.parse().ok()).unwrap_or_default()
+}
+
+fn troubled(core: &Core) -> i64 {
+    let troubled = |state: &State| matches!(state, State::BackingOff { .. } | State::Degraded { .. });
+    signed(core.status().iter().filter(|scope| troubled(&scope.reflector.state)).count())
+}
+
+impl fmt::Debug for InformerMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerMetrics").field("informers", &self.informers.lock().len()).finish()
+    }
+}
+
+// === impl Latency ===
+
+impl Latency {
+    pub(crate) fn observe(&self, took: Duration) {
+        self.0.observe(took.as_secs_f64());
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self(Histogram::new(exponential_buckets(1e-5, 4.0, 10)))
+    }
+}

@@ -1,0 +1,225 @@
+//! What one listener has yet to hear.
+//!
+//! The apply loop never waits for a listener: it leaves what changed here, shared with all other listeners, and goes on.
+//! A listener that keeps up hears everything in order. When more than its limit is waiting, what waits is gathered per
+//! key ([`Folded`]). What it is reading at the moment (the present state, for one that has just joined) is never copied:
+//! it is a pinned snapshot, or a shared change set, and a place in it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use super::fold::Folded;
+use crate::queue::{Applied, Scope};
+use crate::store::{Change, Objects, Origin};
+
+/// The queue of one listener. One task reads it.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    state: Mutex<State>,
+    changes_max: usize,
+    /// Whether it hears that nothing has changed, too.
+    pub(super) hears_unchanged: bool,
+}
+
+/// What a listener hears.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Change(Change),
+    /// The initial state is complete.
+    Synced,
+}
+
+/// A stretch of what is to be heard.
+#[derive(Debug)]
+pub(super) enum Segment {
+    /// What a batch has changed, from a place on.
+    Applied(Arc<Applied>, usize),
+    /// What there is: in one scope, or everywhere.
+    Present(Objects, Option<Scope>, Origin),
+    Synced,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Told first: this stretch is being read.
+    reading: Option<Segment>,
+    /// Then this.
+    folded: Folded,
+    /// Then these, in order.
+    queue: VecDeque<Segment>,
+    /// How many changes are in `queue`.
+    queued: usize,
+    /// How often changes were gathered per key.
+    folds: u64,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+// === impl Backlog ===
+
+impl Backlog {
+    pub(super) fn new(changes_max: usize, hears_unchanged: bool, present: Option<Segment>) -> Self {
+        let state = State { reading: present, ..State::default() };
+        Self { state: Mutex::new(state), changes_max, hears_unchanged }
+    }
+
+    /// Adds a stretch. Gives the waker of the reader: it is woken when no lock is held.
+    pub(super) fn push(&self, segment: Segment) -> Option<Waker> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return None;
+        }
+        if let Segment::Present(_, scope, Origin::Resync) = &segment {
+            // The later resync stands for the earlier: one that is not read does not pin one snapshot after the other.
+            state
+                .queue
+                .retain(|waiting| !matches!(waiting, Segment::Present(_, of, Origin::Resync) if of == scope));
+        }
+        state.queued += segment.counted();
+        state.queue.push_back(segment);
+        // A single stretch is shared and stays so, however long it is.
+        if state.queued > self.changes_max && state.queue.len() > 1 {
+            state.fold(self.hears_unchanged);
+        }
+        state.waker.take()
+    }
+
+    /// The next thing to be heard; `None` when nothing more will be.
+    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Heard>> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Poll::Ready(None);
+        }
+        if let Some(heard) = state.next(self.hears_unchanged) {
+            return Poll::Ready(Some(heard));
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Drops what is pending. The reader hears nothing more.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.folded.clear();
+        (state.reading, state.queued) = (None, 0);
+        let dropped = std::mem::take(&mut state.queue);
+        let waker = state.waker.take();
+        drop(state);
+        drop(dropped);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// How many changes are yet to be heard, at most.
+    pub(crate) fn lag(&self) -> usize {
+        let state = self.state.lock();
+        state.queued + state.folded.len() + state.reading.as_ref().map_or(0, Segment::len)
+    }
+
+    /// How often the listener was so far behind that its changes were gathered per key.
+    pub(crate) fn folds(&self) -> u64 {
+        self.state.lock().folds
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn next(&mut self, unchanged: bool) -> Option<Heard> {
+        loop {
+            if let Some(reading) = &mut self.reading {
+                if let Some(heard) = reading.next(unchanged) {
+                    return Some(heard);
+                }
+                self.reading = None;
+            }
+            if let Some(heard) = self.folded.pop() {
+                return Some(heard);
+            }
+            let segment = self.queue.pop_front()?;
+            self.queued -= segment.counted();
+            self.reading = Some(segment);
+        }
+    }
+
+    /// Gathers everything that waits. A resync is left out: there will be another.
+    fn fold(&mut self, unchanged: bool) {
+        self.folds += 1;
+        self.queued = 0;
+        for mut segment in std::mem::take(&mut self.queue) {
+            if matches!(segment, Segment::Present(_, _, Origin::Resync)) {
+                continue;
+            }
+            while let Some(heard) = segment.next(unchanged) {
+                match heard {
+                    Heard::Change(change) => self.folded.push(change),
+                    Heard::Synced => self.folded.push_synced(),
+                }
+            }
+        }
+        debug_assert!(
+            !self.folded.is_empty() || self.queue.is_empty(),
+            "what was gathered comes before the queue"
+        );
+    }
+}
+
+// === impl Segment ===
+
+impl Segment {
+    /// How many changes are left, at most.
+    fn len(&self) -> usize {
+        match self {
+            Self::Applied(applied, at) => match &**applied {
+                Applied::Live(changes) => changes.len() - at,
+                Applied::Replaced(set) => set.places() - at,
+                Applied::Resynced { .. } => 0,
+            },
+            Self::Present(objects, ..) => objects.len(),
+            Self::Synced => 1,
+        }
+    }
+
+    /// How much it counts against the limit: a resync, which is left out when the limit is reached, does not.
+    fn counted(&self) -> usize {
+        match self {
+            Self::Present(_, _, Origin::Resync) => 0,
+            _ => self.len(),
+        }
+    }
+
+    fn next(&mut self, unchanged: bool) -> Option<Heard> {
+        loop {
+            let change = match self {
+                Self::Applied(applied, at) => match &**applied {
+                    Applied::Live(changes) => {
+                        *at += 1;
+                        changes.get(*at - 1).cloned()?
+                    }
+                    Applied::Replaced(set) => return set.next_change(at).map(Heard::Change),
+                    Applied::Resynced { .. } => return None,
+                },
+                Self::Present(objects, scope, origin) => {
+                    let object = objects.find(|object| scope.is_none_or(|scope| object.scope() == scope))?;
+                    return Some(Heard::Change(match origin {
+                        Origin::Resync => Change::updated(object.clone(), object, Origin::Resync),
+                        origin => Change::added(object, *origin),
+                    }));
+                }
+                Self::Synced => {
+                    *self = Self::Applied(Arc::new(Applied::Live(Vec::new())), 0);
+                    return Some(Heard::Synced);
+                }
+            };
+            // The same state once more, as a watch repeats it.
+            if change.origin != Origin::Resync || unchanged {
+                return Some(Heard::Change(change));
+            }
+        }
+    }
+}

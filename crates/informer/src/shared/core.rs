@@ -1,0 +1,397 @@
+//! The running informer, without its type: reflectors, queue, store, listeners, and the tasks that move things along.
+//!
+//! Tasks hold the [`Core`]; users hold the [`Owner`]. So when the last handle of a user goes, everything stops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{pending, select_all};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::hub::Hub;
+use super::{Stopped, SyncError, WaitError};
+use crate::queue::{Batch, Delta, Fifo, Scope};
+use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
+use crate::source::ListerWatcher;
+use crate::store::{Index, IndexError, Store, StoredObject};
+use crate::{FieldSelector, Key, LabelSelector};
+
+/// What a running informer consists of.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) store: Arc<Store>,
+    pub(crate) fifo: Fifo,
+    pub(crate) hub: Hub,
+    scopes: Vec<Watched>,
+    selection: Selection,
+    /// As they were added.
+    indexes: Mutex<Vec<Index>>,
+    wait_max: Duration,
+    pub(crate) counts: Counts,
+    stop: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+/// What is counted while an informer runs.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Full states that were applied.
+    pub(crate) full_states: AtomicU64,
+    /// Changes that were applied one by one.
+    pub(crate) changes: AtomicU64,
+    /// Calls of handlers that panicked.
+    pub(crate) panics: AtomicU64,
+    /// How long applying a batch takes, listeners' queues included.
+    #[cfg(feature = "metrics")]
+    pub(crate) latency: crate::metrics::Latency,
+}
+
+/// Keeps the informer running.
+#[derive(Debug)]
+pub(crate) struct Owner(pub(crate) Arc<Core>);
+
+/// What an informer selects, as far as it can be told from an object's metadata.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    pub(super) labels: LabelSelector,
+    pub(super) label_text: String,
+    pub(super) fields: FieldSelector,
+}
+
+/// What an informer is started with.
+pub(super) struct Parts {
+    pub(super) sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>,
+    pub(super) store: Store,
+    pub(super) selection: Selection,
+    pub(super) reflector: ReflectorConfig,
+    pub(super) indexes: Vec<Index>,
+    pub(super) wait_max: Duration,
+    /// How many reflectors may fetch their first full state at the same time.
+    pub(super) starts: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    /// `None`: all.
+    namespace: Option<String>,
+    resource: Arc<str>,
+    status: watch::Receiver<ReflectorStatus>,
+    last_version: LastVersion,
+}
+
+/// How one scope of an informer (all namespaces, or one of several) is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ScopeStatus {
+    /// Which: its number in the store.
+    pub scope: Scope,
+    /// The namespace; none if it is all of them.
+    pub namespace: Option<String>,
+    /// What is watched, in words.
+    pub resource: Arc<str>,
+    /// What its reflector is doing.
+    pub reflector: ReflectorStatus,
+    /// Up to which resourceVersion everything was received. (What is in the store: see a snapshot.)
+    pub resource_version: String,
+}
+
+/// How an informer is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum InformerState {
+    /// The first full state is not complete.
+    Syncing,
+    /// The first full state is in, and changes are followed.
+    Live,
+    /// Something is wrong: what it shows, if anything, may be stale. It goes on trying.
+    Troubled(Arc<ReflectorError>),
+    /// It was stopped.
+    Stopped,
+}
+
+impl std::fmt::Display for InformerState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Syncing => f.write_str("syncing"),
+            Self::Live => f.write_str("live"),
+            Self::Troubled(error) => write!(f, "troubled: {error}"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Starts the tasks. There must be a runtime.
+    pub(super) fn start(parts: Parts) -> Arc<Self> {
+        let store = Arc::new(parts.store);
+        let fifo = Fifo::new(store.clone());
+        let mut scopes = Vec::new();
+        let mut reflectors = Vec::new();
+        for (number, (namespace, source)) in (0..).zip(parts.sources) {
+            let resource = source.describe().into();
+            let config = parts.reflector.clone();
+            let reflector = Reflector::new(source, Arc::new(fifo.clone()), Scope(number), config);
+            let (status, last_version) = (reflector.status(), reflector.last_version());
+            scopes.push(Watched { namespace, resource, status, last_version });
+            reflectors.push(reflector);
+        }
+        let core = Arc::new(Self {
+            hub: Hub::new(store.clone(), (0..).map(Scope).take(scopes.len())),
+            store,
+            fifo,
+            scopes,
+            selection: parts.selection,
+            indexes: Mutex::new(parts.indexes),
+            wait_max: parts.wait_max,
+            counts: Counts::default(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        for reflector in reflectors {
+            let (stop, starts) = (core.stop.clone(), parts.starts.clone());
+            core.tasks.spawn(async move {
+                stop.run_until_cancelled(in_turn(reflector, starts)).await;
+            });
+        }
+        core.tasks.spawn(core.clone().apply());
+        core
+    }
+
+    /// From the queue to the store and the listeners, until stopped.
+    async fn apply(self: Arc<Self>) {
+        let mut synced = false;
+        loop {
+            let due = self.hub.next_resync();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = self.hub.timers.notified() => {}
+                () = sleep_until(due) => self.hub.resync(Instant::now()),
+                batch = self.fifo.pop_batch() => {
+                    let Some(batch) = batch else { return };
+                    self.apply_batch(batch);
+                    if !synced && *self.hub.synced().borrow() {
+                        synced = true;
+                        tracing::info!(resource = %self.describe(), objects = self.store.len(), "synced");
+                    }
+                    // Listeners on the same thread get their turn.
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    fn apply_batch(&self, batch: Batch) {
+        #[cfg(feature = "metrics")]
+        let began = Instant::now();
+        self.hub.apply(&batch);
+        let count = match batch.deltas() {
+            [Delta::Replaced(_)] => &self.counts.full_states,
+            _ => &self.counts.changes,
+        };
+        count.fetch_add(batch.deltas().len() as u64, Ordering::Relaxed);
+        batch.done();
+        #[cfg(feature = "metrics")]
+        self.counts.latency.observe(began.elapsed());
+    }
+
+    /// Stops everything. Calls of handlers that are under way are finished.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+        self.fifo.close();
+        self.hub.close();
+        self.tasks.close();
+    }
+
+    /// Adds an index that there is not.
+    pub(super) fn add_index(&self, index: &Index) -> Result<(), IndexError> {
+        let mut indexes = self.indexes.lock();
+        self.store.add_index(index)?;
+        indexes.push(index.clone());
+        Ok(())
+    }
+
+    /// Adds those of the indexes that there are not; adds none if one of them is there and reads something else.
+    pub(super) fn ensure_indexes(&self, wanted: &[Index]) -> Result<(), IndexError> {
+        let mut indexes = self.indexes.lock();
+        let known = |index: &Index| indexes.iter().find(|known| known.name() == index.name());
+        if let Some(other) =
+            wanted.iter().find(|index| known(index).is_some_and(|known| !known.reads_as(index)))
+        {
+            return Err(IndexError::Duplicate(other.name().into()));
+        }
+        let missing = wanted.iter().filter(|index| known(index).is_none()).cloned().collect::<Vec<_>>();
+        for index in missing {
+            self.store.add_index(&index)?;
+            indexes.push(index);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Runs a future unless the informer is stopped before.
+    pub(super) async fn unless_stopped<T>(&self, future: impl Future<Output = T>) -> Result<T, Stopped> {
+        self.stop.run_until_cancelled(future).await.ok_or(Stopped)
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let mut names = self.scopes.iter().map(|scope| &*scope.resource).collect::<Vec<_>>();
+        names.truncate(3);
+        let more = if self.scopes.len() > 3 { ", …" } else { "" };
+        names.join(", ") + more
+    }
+
+    pub(super) async fn synced(&self) -> Result<(), SyncError> {
+        let mut synced = self.hub.synced();
+        let done = async {
+            // The sender lives in `self`.
+            let _ = synced.wait_for(|synced| *synced).await;
+        };
+        self.unless_stopped(self.unless_refused(done)).await?
+    }
+
+    /// Runs a future unless the server refuses the first full state of a scope.
+    pub(super) async fn unless_refused<T>(&self, future: impl Future<Output = T>) -> Result<T, SyncError> {
+        let refusals = self.scopes.iter().map(|scope| scope.refusal().boxed());
+        tokio::select! {
+            biased;
+            done = future => Ok(done),
+            (refusal, ..) = select_all(refusals) => Err(refusal),
+        }
+    }
+
+    pub(crate) fn status(&self) -> Vec<ScopeStatus> {
+        let status = |(number, scope): (u16, &Watched)| ScopeStatus {
+            scope: Scope(number),
+            namespace: scope.namespace.clone(),
+            resource: scope.resource.clone(),
+            reflector: scope.status.borrow().clone(),
+            resource_version: scope.last_version.get(),
+        };
+        (0..).zip(&self.scopes).map(status).collect()
+    }
+
+    pub(super) fn state(&self) -> InformerState {
+        if self.is_stopped() {
+            return InformerState::Stopped;
+        }
+        let trouble = self.scopes.iter().find_map(|scope| match &scope.status.borrow().state {
+            State::BackingOff { error, .. } | State::Degraded { error } => Some(error.clone()),
+            _ => None,
+        });
+        match trouble {
+            Some(error) => InformerState::Troubled(error),
+            None if *self.hub.synced().borrow() => InformerState::Live,
+            None => InformerState::Syncing,
+        }
+    }
+
+    /// The scope that an object of this namespace is seen in.
+    pub(super) fn scope_of(&self, key: &Key) -> Result<Scope, WaitError> {
+        let sees = |scope: &Watched| scope.namespace.as_deref().is_none_or(|name| name == key.namespace());
+        let found = (0..).zip(&self.scopes).find(|(_, scope)| sees(scope));
+        let why = match found {
+            Some(_) if !self.selection.fields.may_select(key.namespace(), key.name()) => {
+                format!("the field selector `{}` excludes it", self.selection.fields)
+            }
+            Some((number, _)) => return Ok(Scope(number)),
+            None => format!("namespace `{}` is not watched", key.namespace()),
+        };
+        Err(WaitError::NotInScope { key: key.clone(), why })
+    }
+
+    /// Whether an object with these labels is selected.
+    pub(super) fn check_labels<'a>(
+        &self,
+        key: &Key,
+        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<(), WaitError> {
+        if self.selection.labels.matches(labels) {
+            return Ok(());
+        }
+        let why = format!("the label selector `{}` excludes it", self.selection.label_text);
+        Err(WaitError::NotInScope { key: key.clone(), why })
+    }
+
+    pub(super) async fn wait_for(&self, key: &Key, version: &str) -> Result<Option<StoredObject>, WaitError> {
+        let scope = self.scope_of(key)?;
+        self.limited(key, self.store.wait_for(scope, key, version)).await?.map_err(Into::into)
+    }
+
+    pub(super) async fn wait_gone(&self, key: &Key, uid: &str) -> Result<(), WaitError> {
+        let scope = self.scope_of(key)?;
+        let gone = self.store.wait_until(key, |object| {
+            let is_gone = object.is_none_or(|object| object.uid() != uid);
+            // Before the first full state, not being there means nothing.
+            (is_gone && self.store.snapshot().is_complete(scope)).then_some(())
+        });
+        self.limited(key, gone).await
+    }
+
+    /// Runs a future unless it takes too long or the informer is stopped.
+    async fn limited<T>(&self, key: &Key, future: impl Future<Output = T>) -> Result<T, WaitError> {
+        let limited = tokio::time::timeout(self.wait_max, future);
+        let too_late = |_| WaitError::TimedOut { key: key.clone(), limit: self.wait_max };
+        self.unless_stopped(limited).await?.map_err(too_late)
+    }
+}
+
+/// Reflects, after waiting for a turn to fetch the first full state. The turn ends with the first answer.
+async fn in_turn(reflector: Reflector<Fifo>, starts: Arc<Semaphore>) {
+    // It is never closed.
+    let Ok(turn) = starts.acquire_owned().await else { return };
+    let mut status = reflector.status();
+    let answered = async {
+        let _ = status.wait_for(|status| status.listed || status.last_error.is_some()).await;
+        drop(turn);
+        pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = reflector.run() => {}
+        () = answered => {}
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => pending().await,
+    }
+}
+
+impl Watched {
+    /// Waits for the server to refuse what was never had.
+    async fn refusal(&self) -> SyncError {
+        let mut status = self.status.clone();
+        let refused = status.wait_for(|status| !status.listed && refusal_in(status).is_some()).await;
+        let refused = refused.ok().as_deref().and_then(refusal_in);
+        match refused {
+            Some(status) => SyncError::Refused { resource: self.resource.clone(), status },
+            // The reflector has ended; whoever waits hears of that elsewhere.
+            None => pending().await,
+        }
+    }
+}
+
+fn refusal_in(status: &ReflectorStatus) -> Option<kube_wire::Status> {
+    let refusal = status.last_error.as_ref()?.status()?;
+    refusal.is_refusal().then(|| refusal.clone())
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}

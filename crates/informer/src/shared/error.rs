@@ -1,0 +1,94 @@
+//! What can go wrong with an informer, one enum an operation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_wire::Status;
+
+use crate::store::IndexError;
+use crate::{InvalidSelector, Key};
+
+/// Why an informer was not started.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A selector is none.
+    #[error(transparent)]
+    Selector(#[from] InvalidSelector),
+    /// A field to be dropped or kept cannot be.
+    #[error("a field to be dropped or kept: {0}")]
+    Field(kube_wire::Error),
+    /// An index cannot be.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// Two settings contradict each other.
+    #[error("{0}")]
+    Contradiction(&'static str),
+    /// There is no tokio runtime to run in.
+    #[error("an informer needs a tokio runtime: start it from within one")]
+    NoRuntime,
+}
+
+/// Why an informer is not synced.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// The server refuses: 401, 403 or 404. The informer goes on trying; it syncs should the server change its mind.
+    #[error("{resource}: the server refuses: {status}")]
+    Refused {
+        /// What was asked for.
+        resource: Arc<str>,
+        /// The server's answer.
+        status: Status,
+    },
+    /// The informer was stopped, or the handler removed.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Why waiting ended without what was waited for.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// This informer will never see the object: its namespace or its labels are not among those asked for.
+    #[error("`{key}` is not in the informer's scope: {why}")]
+    NotInScope {
+        /// The object's key.
+        key: Key,
+        /// What excludes it.
+        why: String,
+    },
+    /// It took too long.
+    #[error("`{key}` did not get there within {limit:?}; see the informer's status for what holds it up")]
+    TimedOut {
+        /// The object's key.
+        key: Key,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The server has gone back in time.
+    #[error(transparent)]
+    ServerReset(#[from] crate::store::WaitError),
+    /// The object does not fit its type.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The informer was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// The informer was stopped.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the informer was stopped")]
+pub struct Stopped;
+
+/// An object does not fit its type. Its neighbours are not concerned.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("object `{key}` does not fit its type: {error}")]
+pub struct DecodeError {
+    /// The object's key.
+    pub key: Key,
+    /// Why.
+    #[source]
+    pub error: kube_wire::Error,
+}

@@ -1,0 +1,315 @@
+//! The informer as users hold it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_client::Client;
+use kube_core::{ApiResource, DynamicObject, Resource as KubeResource};
+use serde::de::DeserializeOwned;
+
+use super::builder::InformerBuilder;
+use super::core::{Core, InformerState, Owner, ScopeStatus};
+use super::decoder::Decoder;
+use super::handler::{EventHandler, HandlerHandle};
+use super::hub::ListenerConfig;
+use super::{Object, Stopped, Subscription, SyncError, WaitError};
+use crate::source::{ListerWatcher, Resource};
+use crate::store::{Index, IndexError};
+use crate::{Key, Lister};
+
+/// A live, local mirror of the objects of one kind, and a source of what happens to them.
+///
+/// Clones are handles to the same informer, and cheap. It runs as long as somebody holds one, or a [`Lister`], a
+/// [`Subscription`] or a [`HandlerHandle`] of it; when the last of them goes, it stops.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use kube_informer::testing::ScriptedSource;
+/// # use kube_informer::Informer;
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use serde_json::json;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ScriptedSource::new("v1", "Pod");
+/// # server.put(json!({"metadata": {"namespace": "web", "name": "api"}, "spec": {"nodeName": "node-7", "containers": []}}));
+/// // `Informer::<Pod>::builder(clients)` where there is an API server.
+/// let pods = Informer::<Pod>::from_source(Arc::new(server)).start()?;
+/// pods.synced().await?;
+///
+/// let pod = pods.lister().get(&"web/api".parse()?).expect("it is there");
+/// assert_eq!(pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.as_deref()), Some("node-7"));
+/// # Ok(()) }
+/// ```
+pub struct Informer<K> {
+    owner: Arc<Owner>,
+    decoder: Arc<Decoder<K>>,
+    /// Of listeners that do not say otherwise.
+    resync: Option<Duration>,
+}
+
+// === impl Informer: making one ===
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
+    /// An informer for a type that knows its resource: of `k8s_openapi`, with `#[derive(CustomResource)]`, or
+    /// `PartialObjectMeta` of one. Over [`Clients`](crate::source::Clients), or any `kube` client.
+    pub fn builder(client: impl Into<Client>) -> InformerBuilder<K>
+    where
+        K: KubeResource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        InformerBuilder::over_client(client.into(), Resource::of::<K>(), K::metadata_api(), |raw| {
+            raw.decode()
+        })
+    }
+
+    /// An informer over any other source. What is selected and kept is the source's affair.
+    pub fn from_source(source: Arc<dyn ListerWatcher>) -> InformerBuilder<K> {
+        InformerBuilder::over_sources(vec![(None, source)], |raw| raw.decode())
+    }
+
+    /// One informer over several sources, one for each of these namespaces.
+    pub fn from_sources<N: Into<String>>(
+        sources: impl IntoIterator<Item = (N, Arc<dyn ListerWatcher>)>,
+    ) -> InformerBuilder<K> {
+        let sources = sources.into_iter().map(|(namespace, source)| (Some(namespace.into()), source));
+        InformerBuilder::over_sources(sources.collect(), |raw| raw.decode())
+    }
+}
+
+impl Informer<DynamicObject> {
+    /// An informer for a resource that is known at run time only.
+    ///
+    /// ```no_run
+    /// # use kube_informer::Informer;
+    /// # use kube_core::{ApiResource, GroupVersionKind};
+    /// # fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let widgets = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    /// let widgets = Informer::dynamic(client, &widgets).namespaces(["web"]).start()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn dynamic(client: impl Into<Client>, resource: &ApiResource) -> InformerBuilder<DynamicObject> {
+        // A dynamic value may be changed and written back, so nothing of it may be lost unnoticed.
+        InformerBuilder::over_client(client.into(), resource.into(), false, |raw| raw.decode_dynamic())
+    }
+}
+
+// === impl Informer: using it ===
+
+impl<K: Send + Sync + 'static> Informer<K> {
+    pub(super) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>, resync: Option<Duration>) -> Self {
+        Self { owner, decoder, resync }
+    }
+
+    /// Waits until the first full state is in the store.
+    ///
+    /// # Errors
+    /// If the server refuses (401, 403, 404): the informer goes on trying, and this may be called again. If the informer
+    /// is stopped.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        self.core().synced().await
+    }
+
+    /// Whether the first full state is in the store.
+    pub fn is_synced(&self) -> bool {
+        *self.core().hub.synced().borrow()
+    }
+
+    /// How the informer is doing.
+    pub fn state(&self) -> InformerState {
+        self.core().state()
+    }
+
+    /// How each of its scopes is doing: one for each namespace that was named, or one for all.
+    pub fn status(&self) -> Vec<ScopeStatus> {
+        self.core().status()
+    }
+
+    /// Reads from the store.
+    pub fn lister(&self) -> Lister<K> {
+        Lister::new(self.owner.clone(), self.decoder.clone())
+    }
+
+    /// What happens, as a stream: the present state first (as added, initial), then what follows.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kube_informer::testing::ScriptedSource;
+    /// # use kube_informer::{Event, Informer};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use futures::StreamExt;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ScriptedSource::new("v1", "Pod");
+    /// # server.put(json!({"metadata": {"namespace": "web", "name": "api"}}));
+    /// # let pods = Informer::<Pod>::from_source(Arc::new(server)).start()?;
+    /// let mut events = pods.subscribe();
+    /// while let Some(event) = events.next().await {
+    ///     match event {
+    ///         Event::Added { object, .. } => assert_eq!(object.name(), "api"),
+    ///         Event::Updated { new, .. } => println!("{} has changed", new.key()),
+    ///         Event::Deleted { last, .. } => println!("{} is gone", last.key()),
+    ///         Event::Synced => break, // that was everything there is
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn subscribe(&self) -> Subscription<K> {
+        self.subscribe_with(ListenerConfig::default())
+    }
+
+    /// As [`subscribe`](Self::subscribe), with settings. Of a stopped informer the stream has ended.
+    pub fn subscribe_with(&self, config: ListenerConfig) -> Subscription<K> {
+        let backlog = self.core().hub.join(&self.with_defaults(config));
+        Subscription::new(self.owner.clone(), self.decoder.clone(), backlog)
+    }
+
+    /// Calls a handler for everything that happens: the present state first, then what follows, one call at a time. It
+    /// goes on until it is removed or the informer stops; dropping the handle does not remove it.
+    ///
+    /// # Errors
+    /// If the informer was stopped.
+    pub fn add_handler(&self, handler: impl EventHandler<K>) -> Result<HandlerHandle, Stopped> {
+        self.add_handler_with(ListenerConfig::default(), handler)
+    }
+
+    /// As [`add_handler`](Self::add_handler), with settings.
+    ///
+    /// # Errors
+    /// If the informer was stopped.
+    pub fn add_handler_with(
+        &self,
+        config: ListenerConfig,
+        handler: impl EventHandler<K>,
+    ) -> Result<HandlerHandle, Stopped> {
+        if self.core().is_stopped() {
+            return Err(Stopped);
+        }
+        let backlog = self.core().hub.join(&self.with_defaults(config));
+        Ok(HandlerHandle::start(self.owner.clone(), self.decoder.clone(), backlog, handler))
+    }
+
+    /// Adds an index while running; what is stored already is indexed before this returns.
+    ///
+    /// # Errors
+    /// If an index of that name exists, its path is none, or what it reads is not kept.
+    pub fn add_index(&self, index: &Index) -> Result<(), IndexError> {
+        self.core().add_index(index)
+    }
+
+    /// How many objects did not fit the type when somebody looked.
+    pub fn decode_errors(&self) -> u64 {
+        self.decoder.errors()
+    }
+
+    /// Stops, and waits until all tasks have ended: calls of handlers that are under way are finished, pending events
+    /// are dropped. Listers keep what they have.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point; the informer is stopped all the same.
+    pub async fn shutdown(&self) {
+        self.core().stop();
+        self.stopped().await;
+    }
+
+    /// Waits until the informer was stopped and all its tasks have ended.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn stopped(&self) {
+        self.core().tasks.wait().await;
+    }
+
+    fn with_defaults(&self, mut config: ListenerConfig) -> ListenerConfig {
+        config.resync = config.resync.or(self.resync);
+        config
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.owner.0
+    }
+}
+
+// === impl Informer: waiting ===
+
+impl<K: Send + Sync + 'static> Informer<K> {
+    /// Waits until a write that the server has accepted is in the store; gives the object as it is then. (It may be gone
+    /// already.)
+    ///
+    /// ```no_run
+    /// # use kube_informer::Informer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(pods: Informer<Pod>, written: Pod) -> Result<(), Box<dyn std::error::Error>> {
+    /// // let written = api.patch(…).await?;
+    /// pods.wait_for(&written).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// At once, if this informer will never see the object; if the limit for waiting passes, the server is reset to an
+    /// earlier state, or the informer is stopped.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn wait_for(&self, written: &impl KubeResource) -> Result<Option<Object<K>>, WaitError> {
+        let meta = written.meta();
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let key = Key::new(&text(&meta.namespace), &text(&meta.name));
+        let labels = meta.labels.iter().flatten().map(|(label, value)| (label.as_str(), value.as_str()));
+        self.core().check_labels(&key, labels)?;
+        let found = self.core().wait_for(&key, &text(&meta.resource_version)).await?;
+        Ok(found.map(|object| Object::new(object, &self.decoder)))
+    }
+
+    /// Waits until an object is gone: there is none under its key, or another.
+    ///
+    /// # Errors
+    /// As [`wait_for`](Self::wait_for).
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn wait_gone(&self, key: &Key, uid: &str) -> Result<(), WaitError> {
+        self.core().wait_gone(key, uid).await
+    }
+
+    /// Waits until an object is there and meets a condition; gives it. It waits as long as that takes.
+    ///
+    /// # Errors
+    /// At once, if the key is not in scope; if the object does not fit its type, or the informer is stopped.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn wait_until(
+        &self,
+        key: &Key,
+        mut condition: impl FnMut(&K) -> bool,
+    ) -> Result<Object<K>, WaitError> {
+        self.core().scope_of(key)?;
+        let met = self.core().store.wait_until(key, |stored| {
+            let object = Object::new(stored?.clone(), &self.decoder);
+            match object.decode() {
+                Ok(value) => condition(&value).then_some(Ok(object)),
+                Err(error) => Some(Err(error.into())),
+            }
+        });
+        self.core().unless_stopped(met).await?
+    }
+}
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self { owner: self.owner.clone(), decoder: self.decoder.clone(), resync: self.resync }
+    }
+}
+
+impl<K> fmt::Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("resource", &self.owner.0.describe())
+            .field("state", &self.owner.0.state())
+            .field("objects", &self.owner.0.store.len())
+            .finish_non_exhaustive()
+    }
+}

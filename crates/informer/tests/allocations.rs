@@ -1,0 +1,88 @@
+//! How often the allocator is asked, on the two paths where that matters: a relist that finds nothing new, and one event
+//! of a watch.
+#![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
+
+#[path = "../benches/pods.rs"]
+mod pods;
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use kube_informer::queue::{Fifo, Replace, Scope, Sink};
+use kube_informer::store::{Index, Store, StoreConfig};
+use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
+use pods::PodReader;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const SCOPE: Scope = Scope(0);
+
+/// Allocations and bytes that `work` asks for.
+fn count(work: impl FnOnce()) -> (u64, u64) {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    work();
+    let stats = dhat::HeapStats::get();
+    (stats.total_blocks, stats.total_bytes)
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("it should not have to wait")
+}
+
+fn process(fifo: &Fifo, store: &Store) {
+    let batch = now(fifo.pop_batch()).expect("the queue is open");
+    assert!(batch.apply(store).changes().count() < 100_001);
+    batch.done();
+}
+
+fn indexed_store() -> Arc<Store> {
+    let config =
+        StoreConfig::default().index(Index::namespace()).index(Index::field("node", "spec.nodeName"));
+    Arc::new(Store::new(config).expect("these can be indexed"))
+}
+
+// One test: there is one allocator to ask.
+#[test]
+fn a_relist_of_unchanged_objects_and_a_watch_event_allocate_next_to_nothing() {
+    const OBJECTS: usize = 100_000;
+    let mut reader = PodReader::new();
+    let store = indexed_store();
+    let fifo = Fifo::new(store.clone());
+    let mut list = || (0..OBJECTS).map(|at| reader.read(&pods::small_pod(at, 1))).collect::<Vec<_>>();
+    let relist = |list: Vec<_>| {
+        let mut replace = now(fifo.begin_replace(SCOPE)).expect("the queue is open");
+        for object in list {
+            replace.put(object).expect("the object has a name");
+        }
+        now(replace.commit("10")).expect("the queue is open");
+        process(&fifo, &store);
+    };
+    relist(list());
+    assert_eq!(store.len(), OBJECTS);
+
+    let unchanged = list();
+    let (blocks, bytes) = count(|| relist(unchanged));
+    println!("a relist of {OBJECTS} unchanged objects: {blocks} allocations, {bytes} bytes");
+    assert!(blocks < 32 && bytes < 64 << 10, "{blocks} allocations, {bytes} bytes");
+
+    const EVENTS: usize = 1000;
+    let frames =
+        (0..=EVENTS).map(|at| pods::watch_frame("MODIFIED", &pods::whole_pod(at * 90, 20 + at as u64)));
+    let mut frames = frames.map(bytes::Bytes::from).collect::<Vec<_>>().into_iter();
+    let objects = ObjectReader::new(Projection::default(), Limits::default());
+    let mut watch = WatchDecoder::new(Encoding::Protobuf, objects);
+    let mut event = |frame: bytes::Bytes| {
+        watch.push(frame);
+        let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else { panic!("a pod has changed") };
+        now(fifo.update(SCOPE, object)).expect("the queue is open");
+        process(&fifo, &store);
+    };
+    // The first one finds buffers that have yet to grow.
+    event(frames.next().expect("there is a first"));
+    let (blocks, bytes) = count(|| frames.for_each(event));
+    let each = blocks as f64 / EVENTS as f64;
+    println!("a watch event of 3.3 KB: {each:.2} allocations, {} bytes", bytes / EVENTS as u64);
+    assert!(each < 6.5, "{each} allocations an event");
+    assert_eq!(store.len(), OBJECTS);
+}

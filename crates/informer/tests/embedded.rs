@@ -1,0 +1,178 @@
+//! Informers on the embedded API server: real requests in both encodings, and a server that keeps failing.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use embedded_apiserver::{Action, Fault, Match, Server, Verb};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Api;
+use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube_informer::reflector::ReflectorConfig;
+use kube_informer::source::EncodingPreference;
+use kube_informer::{Event, Informer, InformerBuilder, Key, ListenerConfig, SyncError, WaitError};
+use parking_lot::Mutex;
+use serde_json::json;
+
+fn config_map(name: &str, labels: serde_json::Value) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "data": {"n": "0"}})).unwrap()
+}
+
+/// A server without a socket, its clock paused with tokio's.
+async fn start() -> (Server, kube_client::Client) {
+    let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+    let client = server.client().unwrap();
+    (server, client)
+}
+
+fn seeded(client: &kube_client::Client) -> InformerBuilder<ConfigMap> {
+    let mut config = ReflectorConfig::default();
+    config.seed = Some(1);
+    Informer::builder(client.clone()).reflector(config)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ones_own_writes_are_read_in_both_encodings() {
+    for encoding in [EncodingPreference::Auto, EncodingPreference::Json] {
+        let (_server, client) = start().await;
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let maps = seeded(&client)
+            .namespaces(["default"])
+            .labels("tier=backend")
+            .encoding(encoding)
+            .start()
+            .unwrap();
+        maps.synced().await.unwrap();
+        let written =
+            api.create(&PostParams::default(), &config_map("a", json!({"tier": "backend"}))).await.unwrap();
+        let found = maps.wait_for(&written).await.unwrap().unwrap();
+        assert_eq!(found.decode().unwrap().data, written.data, "{encoding:?}");
+
+        let patch = Patch::Merge(json!({"data": {"n": "1"}}));
+        api.patch("a", &PatchParams::default(), &patch).await.unwrap();
+        let key = Key::new("default", "a");
+        let is_one = |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["n"] == "1");
+        maps.wait_until(&key, is_one).await.unwrap();
+
+        let other =
+            api.create(&PostParams::default(), &config_map("b", json!({"tier": "front"}))).await.unwrap();
+        assert!(matches!(maps.wait_for(&other).await, Err(WaitError::NotInScope { .. })));
+
+        api.delete("a", &DeleteParams::default()).await.unwrap();
+        maps.wait_gone(&key, found.uid()).await.unwrap();
+        assert_eq!(maps.lister().count(), 0);
+        maps.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_9_a_refusal_carries_the_servers_message() {
+    let (server, client) = start().await;
+    let widgets =
+        kube_core::ApiResource::from_gvk(&kube_core::GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let widgets = Informer::dynamic(client, &widgets).start().unwrap();
+    let error = widgets.synced().await.unwrap_err();
+    assert!(matches!(&error, SyncError::Refused { status, .. } if status.code == 404), "{error}");
+    assert!(
+        error.to_string().starts_with("widgets.example.com in all namespaces: the server refuses: 404"),
+        "{error}"
+    );
+    drop(server);
+}
+
+/// What a listener has heard: resourceVersions by name.
+type View = BTreeMap<String, String>;
+
+fn hear(view: &mut View, event: &Event<ConfigMap>) {
+    match event {
+        Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+            view.insert(object.key().to_string(), object.resource_version().to_owned());
+        }
+        Event::Deleted { last, .. } => drop(view.remove(&last.key().to_string())),
+        Event::Synced => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_1_every_listener_ends_with_the_servers_state_though_watches_keep_breaking() {
+    let (server, client) = start().await;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let faults = server.faults();
+    let on_watch = || Match::verb(Verb::Watch).resource("configmaps");
+    faults.arm(Fault::new(Action::CutAfterEvents(7)).on(on_watch()).probability(0.4));
+    faults.arm(Fault::new(Action::EndAfterEvents(3)).on(on_watch()).probability(0.2));
+    faults.arm(Fault::new(Action::DuplicateEvent(2)).on(on_watch()).probability(0.2));
+    faults.arm(Fault::new(Action::Expired).on(on_watch()).probability(0.1));
+    faults.arm(
+        Fault::new(Action::Overloaded { retry_after_seconds: 1 })
+            .on(Match::verb(Verb::List))
+            .probability(0.2),
+    );
+
+    let maps = seeded(&client).namespaces(["default"]).start().unwrap();
+    let mut views = Vec::new();
+    for number in 0..8_u64 {
+        let view = Arc::<Mutex<View>>::default();
+        views.push(view.clone());
+        let mut config = ListenerConfig::default();
+        config.changes_max = 5;
+        maps.add_handler_with(config, move |event: Event<ConfigMap>| {
+            let view = view.clone();
+            async move {
+                // Some are slow.
+                tokio::time::sleep(Duration::from_millis(number * 300)).await;
+                hear(&mut view.lock(), &event);
+                assert!(number % 4 != 3, "and some panic");
+            }
+        })
+        .unwrap();
+    }
+    for round in 0..300_u32 {
+        let name = format!("map-{}", round % 23);
+        match round % 7 {
+            3 => drop(api.delete(&name, &DeleteParams::default()).await),
+            _ => {
+                let labels = json!({"round": round.to_string()});
+                if api.create(&PostParams::default(), &config_map(&name, labels.clone())).await.is_err() {
+                    let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+                    api.patch(&name, &PatchParams::default(), &patch).await.unwrap();
+                }
+            }
+        }
+        if round % 20 == 0 {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+        }
+        if round % 90 == 89 {
+            server.compact();
+            server.disconnect_all();
+        }
+    }
+    faults.clear();
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    let served = api.list(&Default::default()).await.unwrap().items;
+    let served = served.into_iter().map(|map| {
+        let name = map.metadata.name.unwrap();
+        (format!("default/{name}"), map.metadata.resource_version.unwrap())
+    });
+    let served = served.collect::<View>();
+    assert!(served.len() > 5);
+    let stored = maps.lister().list();
+    let stored =
+        stored.iter().map(|map| (map.key().to_string(), map.resource_version().to_owned())).collect::<View>();
+    assert_eq!(stored, served);
+    for (number, view) in views.iter().enumerate() {
+        assert_eq!(*view.lock(), served, "listener {number}");
+    }
+    // And one that comes late.
+    let mut late = maps.subscribe();
+    let mut view = View::new();
+    while let Some(event) = late.next().await {
+        hear(&mut view, &event);
+        if matches!(event, Event::Synced) {
+            break;
+        }
+    }
+    assert_eq!(view, served);
+}

@@ -1,0 +1,390 @@
+//! Listeners: who hears what, and when; joining late, falling behind, filtering, resync, leaving.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+
+mod support;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Event, Filtered, HandlerHandle, Informer, ListenerConfig, Object, SyncError};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use serde_json::json;
+use support::informers::*;
+use support::*;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// A handler that writes down what it hears.
+fn logging(log: &Log) -> impl kube_informer::EventHandler<Pod> + use<> {
+    let log = log.clone();
+    move |event: Event<Pod>| {
+        log.lock().push(format!("{event:?}"));
+        async {}
+    }
+}
+
+fn take(log: &Log) -> Vec<String> {
+    std::mem::take(&mut *log.lock())
+}
+
+fn resyncing(seconds: u64) -> ListenerConfig {
+    let mut config = ListenerConfig::default();
+    config.resync = Some(Duration::from_secs(seconds));
+    config
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_listener_hears_the_present_state_then_what_follows() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    settle().await;
+    source.put(pod("a"));
+    settle().await;
+    let mut late = pods.subscribe();
+    source.put(pod("b"));
+    settle().await;
+    source.delete("web/a");
+    hear(
+        &mut late,
+        &["added web/a@102 (Initial)", "synced", "added web/b@103 (Live)", "deleted web/a@104 (Live)"],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unchanged_relist_is_silence_unless_one_asks_to_hear_it() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let mut quiet = pods.subscribe();
+    let mut curious = ListenerConfig::default();
+    curious.unchanged = true;
+    let mut curious = pods.subscribe_with(curious);
+    hear(&mut quiet, &["added web/a@101 (Initial)", "synced"]).await;
+    hear(&mut curious, &["added web/a@101 (Initial)", "synced"]).await;
+    settle().await;
+    source.compact();
+    source.send_error(status(410, "Expired"));
+    hear(&mut curious, &["updated web/a@101 from 101 (Resync)"]).await;
+    settle().await;
+    source.put(pod("b"));
+    hear(&mut curious, &["added web/b@102 (Live)"]).await;
+    hear(&mut quiet, &["added web/b@102 (Live)"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn resync_is_each_listeners_own_at_least_a_second_apart() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).resync(Duration::from_secs(600)).start().unwrap();
+    let (often, seldom) = (Log::default(), Log::default());
+    pods.add_handler_with(resyncing(0), logging(&often)).unwrap().synced().await.unwrap();
+    pods.add_handler(logging(&seldom)).unwrap().synced().await.unwrap();
+    take(&often);
+    take(&seldom);
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    assert_eq!(take(&often), ["updated web/a@101 from 101 (Resync)"; 3]);
+    assert_eq!(take(&seldom), [""; 0]);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(take(&seldom), ["updated web/a@101 from 101 (Resync)"], "the informer's own period");
+}
+
+#[tokio::test(start_paused = true)]
+async fn resyncs_that_are_not_read_do_not_pile_up() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let mut events = pods.subscribe_with(resyncing(1));
+    hear(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    hear(&mut events, &["updated web/a@101 from 101 (Resync)"]).await;
+    assert_eq!(events.next().now_or_never().map(|event| format!("{event:?}")), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filtered_handler_hears_as_if_there_were_no_other_objects() {
+    let source = pods();
+    source.put(on_node("a", "n1"));
+    source.put(on_node("b", "n2"));
+    let pods = informer(&source).start().unwrap();
+    let log = Log::default();
+    let on_n1 =
+        |pod: &Object<Pod>| pod.decode().unwrap().spec.as_ref().unwrap().node_name.as_deref() == Some("n1");
+    let handler = pods.add_handler(Filtered::new(on_n1, logging(&log))).unwrap();
+    handler.synced().await.unwrap();
+    assert_eq!(take(&log), ["added web/a@101 (Initial)", "synced"]);
+    settle().await;
+    source.put(on_node("b", "n1"));
+    source.put(on_node("b", "n1"));
+    source.put(on_node("a", "n2"));
+    source.put(on_node("a", "n3"));
+    source.delete("web/a");
+    source.delete("web/b");
+    settle().await;
+    assert_eq!(
+        take(&log),
+        [
+            "added web/b@103 (Live)",
+            "updated web/b@104 from 103 (Live)",
+            "deleted web/a@101 (Live)",
+            "deleted web/b@108 (Live)"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_handler_is_not_called_again_and_its_last_call_can_be_waited_for() {
+    let source = pods();
+    source.put(pod("a"));
+    source.put(pod("b"));
+    let pods = informer(&source).start().unwrap();
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let log = Log::default();
+    let heard = log.clone();
+    let handler = pods.add_handler(move |event: Event<Pod>| {
+        heard.lock().push(format!("{event:?}"));
+        let mut finished = finished.clone();
+        async move {
+            finished.wait_for(|finished| *finished).await.unwrap();
+        }
+    });
+    let handler = handler.unwrap();
+    pods.synced().await.unwrap();
+    settle().await;
+    handler.remove();
+    let mut removed = Box::pin(handler.removed());
+    assert!(removed.as_mut().now_or_never().is_none(), "its call has not returned");
+    finish.send(true).unwrap();
+    removed.await;
+    assert_eq!(take(&log), ["added web/a@101 (Initial)"], "what was pending is dropped");
+    assert!(matches!(handler.synced().await, Err(SyncError::Stopped(_))));
+    source.put(pod("c"));
+    settle().await;
+    assert_eq!(take(&log), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_remove_itself_from_inside() {
+    let source = pods();
+    source.put(pod("a"));
+    source.put(pod("b"));
+    let pods = informer(&source).start().unwrap();
+    let own = Arc::new(OnceLock::<HandlerHandle>::new());
+    let (log, from_inside) = (Log::default(), own.clone());
+    let heard = log.clone();
+    let handler = pods.add_handler(move |event: Event<Pod>| {
+        heard.lock().push(format!("{event:?}"));
+        from_inside.get().unwrap().remove();
+        async {}
+    });
+    own.set(handler.unwrap()).unwrap();
+    own.get().unwrap().removed().await;
+    assert_eq!(take(&log), ["added web/a@101 (Initial)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_stops_with_the_last_handle_of_any_kind() {
+    let source = pods();
+    let kinds: [(&str, fn(&Informer<Pod>) -> Box<dyn std::any::Any>); 4] = [
+        ("informer", |pods| Box::new(pods.clone())),
+        ("lister", |pods| Box::new(pods.lister())),
+        ("subscription", |pods| Box::new(pods.subscribe())),
+        ("handler", |pods| Box::new(pods.add_handler(async |_: Event<Pod>| {}).unwrap())),
+    ];
+    for (kind, hold) in kinds {
+        let pods = informer(&source).start().unwrap();
+        pods.synced().await.unwrap();
+        settle().await;
+        let held = hold(&pods);
+        drop(pods);
+        settle().await;
+        assert_eq!(source.open_watches(), 1, "{kind}");
+        drop(held);
+        settle().await;
+        assert_eq!(source.open_watches(), 0, "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_joins_all_tasks_ends_streams_and_refuses_what_comes_later() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let mut events = pods.subscribe();
+    let handler = pods.add_handler(async |_: Event<Pod>| {}).unwrap();
+    pods.synced().await.unwrap();
+    pods.shutdown().await;
+    pods.stopped().await;
+    assert!(events.next().await.is_none(), "what was pending is dropped");
+    assert!(pods.subscribe().next().await.is_none());
+    handler.removed().await;
+    assert!(pods.add_handler(async |_: Event<Pod>| {}).is_err());
+    assert!(matches!(pods.synced().await, Err(SyncError::Stopped(_))));
+    assert_eq!(source.open_watches(), 0);
+    assert_eq!(pods.lister().count(), 1, "what is known can still be read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_namespaces_are_one_informer_that_is_synced_when_all_are() {
+    let (web, api) = (pods(), pods());
+    web.put(pod("a"));
+    api.put(json!({"metadata": {"namespace": "api", "name": "a"}}));
+    api.fail_next_list(status(500, "InternalError"));
+    let sources = [("web", &web), ("api", &api)].map(|(namespace, source)| {
+        let source: Arc<dyn kube_informer::source::ListerWatcher> = Arc::new(source.clone());
+        (namespace, source)
+    });
+    let pods = Informer::<Pod>::from_sources(sources).reflector(listing()).start().unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["added web/a@101 (Initial)"]).await;
+    let mut late = pods.subscribe();
+    hear(&mut late, &["added web/a@101 (Initial)"]).await;
+    assert!(!pods.is_synced());
+    for events in [&mut events, &mut late] {
+        hear(events, &["added api/a@101 (Initial)", "synced"]).await;
+    }
+    assert!(pods.is_synced());
+    settle().await;
+    // A relist of one leaves the other's objects alone.
+    web.delete("web/a");
+    web.compact();
+    web.send_error(status(410, "Expired"));
+    hear(&mut events, &["deleted web/a@102 (Live)"]).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(pods.lister().list().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn listeners_share_one_decoded_value_and_a_bad_object_is_its_own_affair() {
+    let source = pods();
+    source.put(on_node("a", "n1"));
+    source.put(json!({"metadata": {"namespace": "web", "name": "bad"}, "spec": 7}));
+    let pods = informer(&source).hot_values_max(0).start().unwrap();
+    let (mut one, mut two) = (pods.subscribe(), pods.subscribe());
+    let first = one.next().await.unwrap().object().unwrap().decode().unwrap();
+    let second = two.next().await.unwrap().object().unwrap().decode().unwrap();
+    assert!(Arc::ptr_eq(&first, &second));
+    let read = pods.lister().get(&"web/a".parse().unwrap()).unwrap();
+    assert!(Arc::ptr_eq(&first, &read.decode().unwrap()));
+    let held = Arc::downgrade(&first);
+    drop((first, second));
+    assert_eq!(held.strong_count(), 0, "nobody holds it but those who asked");
+
+    let bad = one.next().await.unwrap().object().unwrap().decode().unwrap_err();
+    assert!(bad.to_string().contains("`web/bad`"), "{bad}");
+    assert_eq!(pods.decode_errors(), 1);
+    hear(&mut one, &["synced"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hot_values_are_held_up_to_their_limit() {
+    let source = pods();
+    for name in ["a", "b", "c"] {
+        source.put(pod(name));
+    }
+    let pods = informer(&source).hot_values_max(2).start().unwrap();
+    pods.synced().await.unwrap();
+    let decode = |name: &str| {
+        let object = pods.lister().get(&format!("web/{name}").parse().unwrap()).unwrap();
+        Arc::downgrade(&object.decode().unwrap())
+    };
+    let values = ["a", "b", "c"].map(decode);
+    assert_eq!(values.map(|value| value.strong_count()), [0, 1, 1]);
+}
+
+// --- whatever happens, in whatever order ---
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8),
+    Delete(u8),
+    Close,
+    Expire,
+    /// A listener joins.
+    Join {
+        changes_max: usize,
+    },
+    /// A listener hears this many events.
+    Hear {
+        listener: usize,
+        events: usize,
+    },
+    Settle,
+    Pass {
+        seconds: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (0..6u8).prop_map(Step::Put),
+        6 => (0..6u8).prop_map(Step::Delete),
+        1 => Just(Step::Close),
+        1 => Just(Step::Expire),
+        2 => (0..6usize).prop_map(|changes_max| Step::Join { changes_max }),
+        6 => (0..4usize, 1..6usize).prop_map(|(listener, events)| Step::Hear { listener, events }),
+        6 => Just(Step::Settle),
+        1 => (1..40u64).prop_map(|seconds| Step::Pass { seconds }),
+    ]
+}
+
+async fn play(steps: Vec<Step>) {
+    let source: ScriptedSource = pods();
+    let pods = informer(&source).start().unwrap();
+    let mut listeners = Vec::new();
+    for step in steps {
+        match step {
+            Step::Put(name) => drop(source.put(pod(&format!("p{name}")))),
+            Step::Delete(name) => drop(source.delete(&format!("web/p{name}"))),
+            Step::Close => source.close_watches(),
+            Step::Expire => {
+                source.compact();
+                source.send_error(status(410, "Expired"));
+                source.close_watches();
+            }
+            Step::Join { changes_max } => {
+                let mut config = ListenerConfig::default();
+                config.changes_max = changes_max;
+                listeners.push((pods.subscribe_with(config), Told::default()));
+            }
+            Step::Hear { listener, events } => {
+                if let Some((stream, told)) = listeners.get_mut(listener) {
+                    for _ in 0..events {
+                        let Some(event) = stream.next().now_or_never() else { break };
+                        told.hear(&event.unwrap());
+                    }
+                }
+            }
+            Step::Settle => settle().await,
+            Step::Pass { seconds } => tokio::time::sleep(Duration::from_secs(seconds)).await,
+        }
+    }
+    // The server is quiet.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    settle().await;
+    for (stream, told) in &mut listeners {
+        while let Some(event) = stream.next().now_or_never() {
+            told.hear(&event.unwrap());
+        }
+        assert_eq!(*told, Told::of(&source));
+        assert_eq!(stream.lag(), 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn promise_6_whoever_joins_whenever_and_hears_however_slowly_ends_with_the_servers_state(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(play(steps));
+    }
+}

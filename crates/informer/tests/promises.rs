@@ -1,0 +1,328 @@
+//! The ten promises of docs/contract.md, by number. Those that a reflector or the store keeps alone have more tests beside
+//! those; here they are checked from where users stand.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::pending;
+use k8s_openapi::api::core::v1::Pod;
+use kube_informer::store::Index;
+use kube_informer::testing::WatchListSupport;
+use kube_informer::{Event, Key, ListenerConfig, Origin, SyncError};
+use parking_lot::Mutex;
+use support::informers::*;
+use support::*;
+
+fn key(text: &str) -> Key {
+    text.parse().unwrap()
+}
+
+fn behind_by(changes_max: usize) -> ListenerConfig {
+    let mut config = ListenerConfig::default();
+    config.changes_max = changes_max;
+    config
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_1_converges_whatever_the_connection_goes_through() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    for round in 0..20 {
+        source.put(pod(&format!("p{}", round % 7)));
+        match round % 5 {
+            0 => source.close_watches(),
+            1 => source.break_watches(),
+            2 => {
+                source.compact();
+                source.send_error(status(410, "Expired"));
+            }
+            3 => source.break_next_list_after(1),
+            _ => source.fail_next_watch(status(500, "InternalError")),
+        }
+        source.delete(&format!("web/p{}", (round + 3) % 7));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let stored = pods
+        .lister()
+        .list()
+        .iter()
+        .map(|object| format!("{object:?}"))
+        .collect::<std::collections::BTreeSet<_>>();
+    let served = source
+        .objects()
+        .into_iter()
+        .map(|o| format!("{}@{}", Key::of(&o.head()), o.head().resource_version()));
+    assert_eq!(stored, served.collect());
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_2_never_goes_back_when_a_watch_repeats_an_older_state() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let older = source
+        .object(&serde_json::json!({"metadata": {"namespace": "web", "name": "a", "uid": "uid-1",
+        "resourceVersion": "101"}}));
+    source.put(pod("a"));
+    settle().await;
+    source.send(&kube_wire::WatchEvent::Modified(older));
+    source.put(pod("b"));
+    settle().await;
+    assert!(pods.lister().get(&key("web/b")).is_some(), "the stale event was passed");
+    assert_eq!(pods.lister().get(&key("web/a")).unwrap().resource_version(), "102");
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_3_every_disappearance_is_told() {
+    let source = pods();
+    source.put(pod("gone"));
+    source.put(pod("again"));
+    let pods = informer(&source).start().unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["added web/again@102 (Initial)", "added web/gone@101 (Initial)", "synced"]).await;
+    settle().await;
+    // While the watch is down:
+    source.close_watches();
+    source.delete("web/gone");
+    source.delete("web/again");
+    source.put(pod("again"));
+    source.compact();
+    let mut heard = Vec::new();
+    for _ in 0..3 {
+        heard.push(format!("{:?}", events.next().await.unwrap()));
+    }
+    heard[..2].sort();
+    let told =
+        ["vanished web/again@102 (Relist)", "vanished web/gone@101 (Relist)", "added web/again@105 (Relist)"];
+    assert_eq!(heard, told);
+    // While it is up, the final state is known.
+    settle().await;
+    source.delete("web/again");
+    hear(&mut events, &["deleted web/again@106 (Live)"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_4_store_and_indexes_show_a_change_before_it_is_heard() {
+    let source = pods();
+    let by_node = Index::field("node", "spec.nodeName");
+    let pods = informer(&source).index(&by_node).start().unwrap();
+    let (lister, checked) = (pods.lister(), Arc::new(AtomicUsize::new(0)));
+    let count = checked.clone();
+    let check = move |event: Event<Pod>| {
+        let (lister, count) = (lister.clone(), count.clone());
+        async move {
+            let Some(object) = event.object() else { return };
+            let on_node =
+                |node| lister.by_index("node", node).unwrap().iter().any(|o| o.key() == object.key());
+            let node = object.decode().unwrap().spec.clone().unwrap().node_name.unwrap();
+            match &event {
+                Event::Deleted { .. } => assert!(lister.get(&object.key()).is_none() && !on_node(&node)),
+                _ => assert!(lister.get(&object.key()).is_some() && on_node(&node)),
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let handler = pods.add_handler(check).unwrap();
+    handler.synced().await.unwrap();
+    for node in ["n1", "n2"] {
+        source.put(on_node("a", node));
+        settle().await;
+    }
+    source.delete("web/a");
+    settle().await;
+    assert_eq!((checked.load(Ordering::Relaxed), handler.panics()), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_5_one_who_keeps_up_hears_everything_in_the_servers_order() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["synced"]).await;
+    settle().await;
+    for name in ["c", "a", "c", "b"] {
+        source.put(pod(name));
+    }
+    source.delete("web/a");
+    hear(
+        &mut events,
+        &[
+            "added web/c@101 (Live)",
+            "added web/a@102 (Live)",
+            "updated web/c@103 from 101 (Live)",
+            "added web/b@104 (Live)",
+            "deleted web/a@105 (Live)",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_6_a_listener_that_falls_behind_is_bounded_by_keys_and_loses_no_last_state() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let mut events = pods.subscribe_with(behind_by(10));
+    let mut told = Told::default();
+    while !told.synced {
+        told.hear(&events.next().await.unwrap());
+    }
+    settle().await;
+    for round in 0..1000 {
+        source.put(pod(["a", "b", "c"][round % 3]));
+        if round % 10 == 0 {
+            settle().await;
+            assert!(events.lag() <= 13, "three keys and its limit: {}", events.lag());
+        }
+    }
+    settle().await;
+    assert!(events.folds() > 0);
+    while events.lag() > 0 {
+        told.hear(&events.next().await.unwrap());
+    }
+    assert_eq!(told, Told::of(&source));
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_7_a_hanging_or_panicking_handler_harms_only_itself() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let hanging = pods.add_handler(|_: Event<Pod>| pending::<()>()).unwrap();
+    let panicking = pods.add_handler(async |event: Event<Pod>| panic!("at {event:?}")).unwrap();
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let log = heard.clone();
+    let sound = pods.add_handler(move |event: Event<Pod>| {
+        log.lock().push(format!("{event:?}"));
+        async {}
+    });
+    sound.unwrap().synced().await.unwrap();
+    panicking.synced().await.unwrap();
+    settle().await;
+    source.put(pod("a"));
+    settle().await;
+    assert_eq!(*heard.lock(), ["added web/a@101 (Initial)", "synced", "updated web/a@102 from 101 (Live)"]);
+    assert_eq!(panicking.panics(), 3, "each is counted, and it goes on with the next");
+    assert_eq!((hanging.is_synced(), hanging.panics()), (false, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_8_a_view_is_one_moment() {
+    let source = pods();
+    let by_node = Index::field("node", "spec.nodeName");
+    source.put(on_node("a", "n1"));
+    let pods = informer(&source).index(&by_node).start().unwrap();
+    pods.synced().await.unwrap();
+    settle().await;
+    let before = pods.lister().view();
+    source.put(on_node("a", "n2"));
+    source.put(on_node("b", "n1"));
+    settle().await;
+    let after = pods.lister().view();
+    let scope = pods.status()[0].scope;
+    let on = |view: &kube_informer::View<Pod>, node| {
+        let mut names =
+            view.by_index(&by_node, node).unwrap().iter().map(|o| o.name().to_owned()).collect::<Vec<_>>();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!((on(&before, "n1"), on(&before, "n2"), before.iter().count()), ("a".into(), String::new(), 1));
+    assert_eq!((on(&after, "n1"), on(&after, "n2"), after.iter().count()), ("b".into(), "a".into(), 2));
+    assert_eq!((before.resource_version(scope), after.resource_version(scope)), ("101", "103"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_9_synced_is_honest_for_each_handler() {
+    let source = pods();
+    source.put(pod("a"));
+    source.put(pod("b"));
+    let pods = informer(&source).start().unwrap();
+    let (go, gate) = tokio::sync::watch::channel(0);
+    let handler = pods.add_handler(move |event: Event<Pod>| {
+        let mut gate = gate.clone();
+        async move {
+            let nth = if format!("{event:?}").contains("web/b") { 2 } else { 1 };
+            gate.wait_for(|open| *open >= nth).await.unwrap();
+        }
+    });
+    let handler = handler.unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().count(), 2, "the whole state is in the store");
+    go.send(1).unwrap();
+    settle().await;
+    assert!(!handler.is_synced(), "the call for `b` has not returned");
+    go.send(2).unwrap();
+    handler.synced().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_9_a_refusal_is_reported_and_recovered_from() {
+    for (code, reason) in [(401, "Unauthorized"), (403, "Forbidden"), (404, "NotFound")] {
+        let source = pods();
+        source.fail_next_list(status(code, reason));
+        let pods = informer(&source).start().unwrap();
+        let handler = pods.add_handler(async |_: Event<Pod>| {}).unwrap();
+        let error = pods.synced().await.unwrap_err();
+        let SyncError::Refused { status, .. } = &error else { panic!("{error}") };
+        assert_eq!(status.code, code);
+        assert!(error.to_string().contains("for a test"), "the server's message: {error}");
+        assert!(matches!(handler.synced().await, Err(SyncError::Refused { .. })));
+        // The server changes its mind.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        pods.synced().await.unwrap();
+        handler.synced().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_9_other_trouble_is_waited_out() {
+    let source = pods();
+    for _ in 0..3 {
+        source.fail_next_list(status(500, "InternalError"));
+    }
+    let pods = informer(&source).start().unwrap();
+    settle().await;
+    assert!(format!("{:?}", pods.state()).starts_with("Troubled"), "{:?}", pods.state());
+    pods.synced().await.unwrap();
+    settle().await;
+    assert!(format!("{:?}", pods.state()).starts_with("Live"), "{:?}", pods.state());
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_10_a_dead_watch_is_noticed_by_the_age_of_bookmarks() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["synced"]).await;
+    settle().await;
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        source.bookmark();
+    }
+    let watches = source.requests().len();
+    // Nothing more is sent, and the connection is not closed either.
+    tokio::time::timeout(Duration::from_secs(1200), source.requests_made(watches + 1)).await.unwrap();
+    source.put(pod("a"));
+    assert_eq!(events.next().await.unwrap().origin(), Some(Origin::Live));
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_9_a_watch_list_syncs_as_a_list_does() {
+    for support in [WatchListSupport::Full, WatchListSupport::Refused, WatchListSupport::Ignored] {
+        let source = pods();
+        source.support_watch_list(support);
+        source.put(pod("a"));
+        let pods = informer(&source).reflector(streaming()).start().unwrap();
+        let mut events = pods.subscribe();
+        hear(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+    }
+}

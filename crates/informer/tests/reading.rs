@@ -1,0 +1,231 @@
+//! Starting, reading and waiting: what users do with an informer besides listening.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::Client;
+use kube_client::client::Body;
+use kube_core::metadata::PartialObjectMeta;
+use kube_core::{ApiResource, GroupVersionKind};
+use kube_informer::store::{Index, IndexError};
+use kube_informer::{Informer, InformerBuilder, Key, StartError, SyncError, WaitError};
+use parking_lot::Mutex;
+use serde_json::json;
+use support::informers::*;
+use support::*;
+
+fn key(text: &str) -> Key {
+    text.parse().unwrap()
+}
+
+fn names(objects: &[kube_informer::Object<Pod>]) -> Vec<String> {
+    let mut names = objects.iter().map(|object| object.key().to_string()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+
+/// A client whose server writes down what it is asked (path, selectors, Accept) and forbids everything.
+fn forbidding() -> (Client, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let log = asked.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let selectors = request.uri().query().unwrap_or_default().split('&');
+        let selectors = selectors.filter(|pair| pair.contains("Selector")).collect::<Vec<_>>().join("&");
+        let accept = request.headers()["accept"].to_str().unwrap();
+        log.lock().push(format!("{}?{selectors} {accept}", request.uri().path()));
+        let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+            "reason": "Forbidden", "message": "pods is forbidden: User \"system:nobody\" cannot list"});
+        let answer = http::Response::builder().status(403).header("content-type", "application/json");
+        futures::future::ok::<_, std::io::Error>(
+            answer.body(Body::from(body.to_string().into_bytes())).unwrap(),
+        )
+    });
+    (Client::new(service, "default"), asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_is_narrowed_by_namespace_labels_and_fields() {
+    let source = pods();
+    for (namespace, name, tier, node) in
+        [("web", "a", "backend", "n1"), ("web", "b", "front", "n1"), ("db", "a", "backend", "n2")]
+    {
+        source.put(json!({"metadata": {"namespace": namespace, "name": name, "labels": {"tier": tier}},
+                          "spec": {"nodeName": node, "containers": [{"name": "c", "image": tier}]}}));
+    }
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let all = pods.lister();
+    assert_eq!(names(&all.list()), ["db/a", "web/a", "web/b"]);
+    assert_eq!(names(&all.namespace("web").list()), ["web/a", "web/b"]);
+    assert_eq!(names(&all.labels("tier=backend").unwrap().list()), ["db/a", "web/a"]);
+    let narrow = all.namespace("web").labels("tier!=backend").unwrap();
+    assert_eq!((names(&narrow.list()), narrow.count()), (vec!["web/b".to_owned()], 1));
+    assert!(narrow.get(&key("web/b")).is_some() && narrow.get(&key("web/a")).is_none());
+    assert_eq!(names(&all.field("spec.nodeName", "n2").unwrap().list()), ["db/a"]);
+    assert_eq!(names(&all.field("spec.containers[*].image", "front").unwrap().list()), ["web/b"]);
+    assert_eq!(names(&all.field("metadata.nothing", "x").unwrap().list()), [""; 0]);
+    assert!(all.field("spec..x", "x").is_err() && all.labels("a b").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_are_over_fields_or_values_and_may_be_added_while_running() {
+    let source = pods();
+    source.put(on_node("a", "n1"));
+    let by_value = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let pods = informer(&source).index_by("by value", by_value).start().unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(names(&pods.lister().by_index("by value", "n1").unwrap()), ["web/a"]);
+    let by_node = Index::field("node", "spec.nodeName");
+    assert!(matches!(pods.lister().by_index(&by_node, "n1"), Err(IndexError::Unknown(_))));
+    pods.add_index(&by_node).unwrap();
+    assert_eq!(names(&pods.lister().by_index(&by_node, "n1").unwrap()), ["web/a"]);
+    assert!(matches!(pods.add_index(&by_node), Err(IndexError::Duplicate(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ones_own_write_can_be_waited_for() {
+    let source = pods();
+    let pods = informer(&source).wait_max(Duration::from_secs(5)).start().unwrap();
+    pods.synced().await.unwrap();
+    settle().await;
+    source.put(pod("a"));
+    let written: Pod = source.get(&key("web/a")).unwrap().decode().unwrap();
+    let found = pods.wait_for(&written).await.unwrap().unwrap();
+    assert_eq!(found.resource_version(), "101");
+
+    let mut future = written.clone();
+    future.metadata.resource_version = Some("200".into());
+    let error = pods.wait_for(&future).await.unwrap_err();
+    assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
+
+    // Another object's change says that the stream has come that far.
+    let mut waiting = Box::pin(pods.wait_for(&future));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    for _ in 0..120 {
+        source.put(pod("b"));
+    }
+    assert_eq!(waiting.await.unwrap().unwrap().resource_version(), "101");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_and_a_condition_can_be_waited_for() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let a = key("web/a");
+    let mut gone = Box::pin(pods.wait_gone(&a, "uid-1"));
+    assert!(
+        gone.as_mut().now_or_never().is_none(),
+        "before the first full state nothing is known to be gone"
+    );
+    pods.synced().await.unwrap();
+    settle().await;
+    assert!(gone.as_mut().now_or_never().is_none());
+    source.delete("web/a");
+    source.put(pod("a"));
+    gone.await.unwrap();
+
+    let on_n7 = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some("n7");
+    let mut scheduled = Box::pin(pods.wait_until(&a, on_n7));
+    assert!(scheduled.as_mut().now_or_never().is_none());
+    source.put(on_node("a", "n7"));
+    assert_eq!(scheduled.await.unwrap().key(), a);
+
+    let never = pods.wait_until(&a, |_| false);
+    let (never, ()) = tokio::join!(never, pods.shutdown());
+    assert!(matches!(never, Err(WaitError::Stopped(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_will_never_be_seen_is_told_at_once() {
+    let (client, _) = forbidding();
+    let pods = Informer::<Pod>::builder(client)
+        .namespaces(["web"])
+        .labels("tier=backend")
+        .fields("metadata.name!=x");
+    let pods = pods.start().unwrap();
+    let written = |namespace: &str, name: &str, tier: &str| -> Pod {
+        let labels = json!({"tier": tier});
+        let meta = json!({"namespace": namespace, "name": name, "labels": labels, "resourceVersion": "7"});
+        serde_json::from_value(json!({"metadata": meta})).unwrap()
+    };
+    for (pod, why) in [
+        (written("db", "a", "backend"), "namespace `db` is not watched"),
+        (written("web", "a", "front"), "the label selector `tier=backend` excludes it"),
+        (written("web", "x", "backend"), "the field selector `metadata.name!=x` excludes it"),
+    ] {
+        let error = pods.wait_for(&pod).now_or_never().unwrap().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    assert!(pods.wait_for(&written("web", "a", "backend")).now_or_never().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn mistakes_are_found_before_anything_is_sent() {
+    type Mistake = fn(InformerBuilder<Pod>) -> InformerBuilder<Pod>;
+    let mistakes: [(Mistake, &str); 8] = [
+        (|pods| pods.labels("a in"), "is no label selector"),
+        (|pods| pods.fields("spec.nodeName"), "is no field selector"),
+        (|pods| pods.drop_fields(["spec..x"]), "a field to be dropped or kept"),
+        (|pods| pods.drop_fields(["spec.nodename"]), "nodename"),
+        (|pods| pods.drop_fields(["status"]).keep_fields(["spec"]), "either dropped or kept"),
+        (|pods| pods.index(&Index::field("node", "spec.node")), "index `node`"),
+        (|pods| pods.drop_fields(["spec"]).index(&Index::field("node", "spec.nodeName")), "is dropped"),
+        (|pods| pods.index(&Index::label("a", "a")).index(&Index::label("a", "b")), "already"),
+    ];
+    let (client, asked) = forbidding();
+    for (mistake, why) in mistakes {
+        let error = mistake(Informer::builder(client.clone())).start().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let given = informer(&pods()).labels("a=b").start().unwrap_err();
+    assert!(matches!(given, StartError::Contradiction(_)), "{given}");
+    settle().await;
+    assert_eq!(*asked.lock(), [""; 0]);
+}
+
+#[test]
+fn without_a_runtime_nothing_starts() {
+    assert_eq!(informer(&pods()).start().unwrap_err(), StartError::NoRuntime);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
+    let (client, asked) = forbidding();
+    let pods =
+        Informer::<Pod>::builder(client.clone()).namespaces(["web", "api", "web"]).labels("tier=backend");
+    let pods = pods.reflector(listing()).start().unwrap();
+    let SyncError::Refused { resource, status } = pods.synced().await.unwrap_err() else { panic!() };
+    assert_eq!((&*resource, status.code), ("pods in namespace web with labels tier=backend", 403));
+    assert!(status.message.contains("system:nobody"), "{status}");
+    let path =
+        |namespace| format!("/api/v1/namespaces/{namespace}/pods?labelSelector=tier%3Dbackend {PROTOBUF}");
+    settle().await;
+    assert_eq!(asked.lock()[..2], [path("web"), path("api")], "each namespace once");
+    drop(pods);
+
+    let widgets = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let dynamic = Informer::dynamic(client.clone(), &widgets).reflector(listing()).start().unwrap();
+    dynamic.synced().await.unwrap_err();
+    assert_eq!(asked.lock().pop().unwrap(), "/apis/example.com/v1/widgets? application/json");
+    drop(dynamic);
+
+    let metadata =
+        Informer::<Pod>::builder(client.clone()).metadata_only().reflector(listing()).start().unwrap();
+    metadata.synced().await.unwrap_err();
+    let partial = asked.lock().pop().unwrap();
+    assert!(
+        partial.starts_with("/api/v1/pods?") && partial.contains("as=PartialObjectMetadataList"),
+        "{partial}"
+    );
+    drop(metadata);
+    let metadata = Informer::<PartialObjectMeta<Pod>>::builder(client).reflector(listing()).start().unwrap();
+    metadata.synced().await.unwrap_err();
+    assert_eq!(asked.lock().pop().unwrap(), partial, "the type says so too");
+}

@@ -1,0 +1,47 @@
+//! Readers and the writer on threads of their own: whatever the moment, what is read belongs together.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube_informer::store::{Index, Store, StoreConfig, StoredObject, Write};
+use serde_json::json;
+
+use crate::support::*;
+
+#[test]
+fn promise_8_no_reader_ever_sees_half_a_batch() {
+    const OBJECTS: usize = 40;
+    let store = Store::new(StoreConfig::default().index(Index::label("round", "round"))).unwrap();
+    let round = |number: u64| {
+        let object = move |at: usize| {
+            let label = json!({"metadata": {"labels": {"round": number.to_string()}}});
+            stored(pod_with(&format!("ns/{at}"), number, &label))
+        };
+        (0..OBJECTS).map(object).collect::<Vec<StoredObject>>()
+    };
+    store.write(round(1).iter().map(Write::Put));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut last = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = store.snapshot();
+                    let version = snapshot.resource_version(A).to_owned();
+                    assert!(snapshot.iter().all(|object| object.resource_version() == version));
+                    assert_eq!(snapshot.by_index("round", &version).unwrap().count(), OBJECTS);
+                    assert_eq!(snapshot.index_values("round").unwrap().count(), 1);
+                    let one =
+                        store.get_by_name("ns", "7").unwrap().resource_version().parse::<u64>().unwrap();
+                    let version = version.parse::<u64>().unwrap();
+                    assert!(last <= version && version <= one, "never back");
+                    last = one;
+                }
+            });
+        }
+        for number in 2..400 {
+            store.write(round(number).iter().map(Write::Put));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(store.resource_version(A), "399");
+}

@@ -1,0 +1,386 @@
+//! What protobuf allows but Go never writes, what breaks the rules, and what exceeds the limits.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_wire::de::{Deserializer, UnknownFields, from_slice};
+use kube_wire::proto::{Reader, WireType, Writer};
+use kube_wire::schema::{Cardinality, Message, Schema, Shape};
+use kube_wire::{Error, Limit, Limits, ser};
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use support::{Vector, object, vectors};
+
+#[test]
+fn unknown_fields_are_skipped_or_an_error_as_asked() {
+    let message = message("v1", "ConfigMap");
+    let mut bytes = ser::to_vec(&json!({"data": {"a": "b"}}), message).unwrap();
+    Writer::new(&mut bytes).varint_field(99, 1);
+    let skipped: Value = from_slice(&bytes, message).unwrap();
+    assert_eq!(skipped, json!({"metadata": {}, "data": {"a": "b"}}));
+    let strict = Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Reject);
+    let error = Value::deserialize(strict).unwrap_err();
+    assert!(matches!(error, Error::UnknownField { number: 99, .. }), "{error}");
+    // In a message within, too.
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes).bytes_field(1, &[0xf8, 0x3f, 1]);
+    let strict = Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Reject);
+    assert!(matches!(Value::deserialize(strict), Err(Error::UnknownField { number: 1023, .. })));
+}
+
+#[test]
+fn numbers_may_be_packed_and_split_in_any_way() {
+    let message = schema_message("k8s.io.api.core.v1.PodSecurityContext");
+    let number = message.field_named("supplementalGroups").unwrap().number;
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes);
+    writer.bytes_field(number, &[1, 2, 0x80, 1]);
+    writer.varint_field(number, 3);
+    writer.bytes_field(number, &[]);
+    writer.bytes_field(number, &[4]);
+    let value: Value = from_slice(&bytes, message).unwrap();
+    assert_eq!(value, json!({"supplementalGroups": [1, 2, 128, 3, 4]}));
+    Writer::new(&mut bytes).bytes_field(number, &[0x80]);
+    from_slice::<Value>(&bytes, message).unwrap_err();
+}
+
+#[test]
+fn map_entries_may_lack_key_or_value_and_the_last_of_a_key_counts() {
+    let message = message("v1", "ConfigMap");
+    let entry = |key: Option<&str>, value: Option<&str>| {
+        let mut entry = Vec::new();
+        let mut writer = Writer::new(&mut entry);
+        // Value first: entries need not be in order either.
+        value.inspect(|value| writer.bytes_field(2, value.as_bytes()));
+        key.inspect(|key| writer.bytes_field(1, key.as_bytes()));
+        entry
+    };
+    let mut bytes = Vec::new();
+    for (key, value) in [(Some("a"), Some("1")), (None, Some("2")), (Some("b"), None), (Some("a"), Some("3"))]
+    {
+        Writer::new(&mut bytes).bytes_field(2, &entry(key, value));
+    }
+    let value: ConfigMap = from_slice(&bytes, message).unwrap();
+    let expected = [("a", "3"), ("", "2"), ("b", "")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(value.data, Some(BTreeMap::from(expected)));
+}
+
+#[test]
+fn a_singular_field_given_twice_counts_as_its_last_and_messages_are_merged() {
+    let message = message("v1", "Pod");
+    let [first, second] =
+        [json!({"name": "a", "labels": {"x": "1"}}), json!({"namespace": "n", "labels": {"y": "2"}})];
+    let mut bytes = Vec::new();
+    for metadata in [first, second] {
+        let mut part =
+            ser::to_vec(&metadata, schema_message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta"))
+                .unwrap();
+        part.splice(..0, [0x22, 1, b'?']); // selfLink, twice before and after others
+        Writer::new(&mut bytes).bytes_field(1, &part);
+    }
+    let value: Value = from_slice(&bytes, message).unwrap();
+    // The second part says name = "", as Go writes it, and so that is the last.
+    assert_eq!(value["metadata"], json!({"namespace": "n", "labels": {"x": "1", "y": "2"}}));
+    let typed: Pod = from_slice(&bytes, message).unwrap();
+    assert_eq!(typed.metadata.namespace.as_deref(), Some("n"));
+}
+
+#[test]
+fn an_object_in_protobuf_within_a_raw_extension_is_shown_as_json() {
+    let watch_event = message("v1", "WatchEvent");
+    let config_map = ser::to_vec(&json!({"data": {"a": "b"}}), message("v1", "ConfigMap")).unwrap();
+    let value = |kind: &str| from_slice::<Value>(&event(&enveloped("v1", kind, &config_map)), watch_event);
+    assert_eq!(
+        value("ConfigMap").unwrap()["object"],
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"a": "b"}})
+    );
+    assert!(matches!(value("Nonsense"), Err(Error::UnknownKind { kind, .. }) if kind == "Nonsense"));
+    let error = from_slice::<Value>(&event(b"\xd9\xd9\xf7\xa0"), watch_event).unwrap_err();
+    assert!(error.to_string().contains("embedded JSON"), "{error}");
+    from_slice::<Value>(&event(b"{} {}"), watch_event).unwrap_err();
+}
+
+#[test]
+fn objects_nested_in_envelopes_are_bounded() {
+    let watch_event = message("v1", "WatchEvent");
+    let mut bytes = event(b"{}");
+    for _ in 0..1_000 {
+        bytes = event(&enveloped("v1", "WatchEvent", &bytes));
+    }
+    let error = from_slice::<Value>(&bytes, watch_event).unwrap_err();
+    assert!(matches!(error, Error::Limit { limit: Limit::Nesting, .. }), "{error}");
+}
+
+#[test]
+fn the_limits_are_kept_and_named() {
+    let message = message("v1", "ConfigMap");
+    let bytes = ser::to_vec(&json!({"data": {"a": "b"}}), message).unwrap();
+    let decode = |limits| Value::deserialize(Deserializer::new(&bytes, message).limits(limits));
+    let error = decode(Limits::DEFAULT.object_bytes_max(bytes.len() - 1)).unwrap_err();
+    assert!(matches!(error, Error::Limit { limit: Limit::ObjectBytes, .. }), "{error}");
+    assert!(decode(Limits::DEFAULT.object_bytes_max(bytes.len())).is_ok());
+    // The object and, within it, the map.
+    assert!(decode(Limits::DEFAULT.nesting_max(2)).is_ok());
+    let error = decode(Limits::DEFAULT.nesting_max(1)).unwrap_err();
+    assert!(matches!(error, Error::Limit { limit: Limit::Nesting, found: 2, allowed: 1 }), "{error}");
+}
+
+#[test]
+fn the_deepest_nesting_allowed_fits_the_stack_of_a_thread() {
+    // A level of JSONSchemaProps takes some 10 KB; without optimisation, where nothing shares a place, five times that.
+    let stack_bytes = if cfg!(debug_assertions) { 16 << 20 } else { 2 << 20 };
+    std::thread::Builder::new().stack_size(stack_bytes).spawn(nest_deeply).unwrap().join().unwrap();
+}
+
+fn nest_deeply() {
+    let schema = |levels| (0..levels).fold(json!({"type": "string"}), |inner, _| json!({"not": inner}));
+    let crd = |levels| {
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema(levels)}});
+        json!({"spec": {"group": "g", "names": {"kind": "K", "plural": "ks"}, "scope": "Cluster", "versions": [version]}})
+    };
+    let message = message("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    let unlimited = ser::Serializer::new(message).limits(Limits::DEFAULT.nesting_max(512));
+    let bytes = |levels| {
+        let mut bytes = Vec::new();
+        unlimited.serialize_into(&crd(levels), &mut bytes).unwrap();
+        bytes
+    };
+    let fits = bytes(Limits::DEFAULT.nesting_max - 6);
+    assert_eq!(
+        from_slice::<Value>(&fits, message).unwrap()["spec"],
+        crd(Limits::DEFAULT.nesting_max - 6)["spec"]
+    );
+    from_slice::<CustomResourceDefinition>(&fits, message).unwrap();
+    let too_deep = bytes(Limits::DEFAULT.nesting_max - 5);
+    for error in [
+        from_slice::<Value>(&too_deep, message).unwrap_err(),
+        from_slice::<CustomResourceDefinition>(&too_deep, message).unwrap_err(),
+        ser::to_vec(&crd(Limits::DEFAULT.nesting_max), message).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Limit { limit: Limit::Nesting, .. }), "{error}");
+    }
+}
+
+#[test]
+fn odd_values_are_errors_that_say_where() {
+    let pod = message("v1", "Pod");
+    for (value, place) in [
+        (json!({"spec": {"containers": [{"name": 1}]}}), "`spec.containers.name`"),
+        (json!({"spec": {"priority": 3_000_000_000_u32}}), "`spec.priority`"),
+        (json!({"spec": {"hostNetwork": "yes"}}), "`spec.hostNetwork`"),
+        (json!({"metadata": {"creationTimestamp": "yesterday"}}), "`metadata.creationTimestamp`"),
+        (json!({"metadata": {"labels": ["a"]}}), "`metadata.labels`"),
+        (json!({"spec": {"overhead": {"cpu": "much"}}}), "`spec.overhead`"),
+        (json!({"spec": []}), "`spec`"),
+        (json!({"spec": {"nodename": "n"}}), "`spec`"),
+    ] {
+        let error = ser::to_vec(&value, pod).unwrap_err().to_string();
+        assert!(error.starts_with(place), "{error} does not begin with {place}");
+    }
+    let mut out = b"before".to_vec();
+    let unknown = json!({"metadata": {"name": "a"}, "specs": {}});
+    ser::Serializer::new(pod).serialize_into(&unknown, &mut out).unwrap_err();
+    assert_eq!(out, b"before");
+    let lossy = ser::Serializer::new(pod).unknown_fields(UnknownFields::Skip);
+    lossy.serialize_into(&unknown, &mut out).unwrap();
+    assert_eq!(from_slice::<Value>(&out[6..], pod).unwrap()["metadata"], json!({"name": "a"}));
+}
+
+#[test]
+fn strings_are_borrowed_from_the_bytes() {
+    #[derive(Deserialize)]
+    struct Borrowed<'a> {
+        #[serde(borrow)]
+        metadata: Metadata<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Metadata<'a> {
+        name: &'a str,
+    }
+    let message = message("v1", "ConfigMap");
+    let bytes = ser::to_vec(&json!({"metadata": {"name": "here"}}), message).unwrap();
+    let Borrowed { metadata: Metadata { name } } = from_slice(&bytes, message).unwrap();
+    assert!(bytes.as_ptr_range().contains(&name.as_ptr()));
+    assert_eq!(name, "here");
+}
+
+#[test]
+fn bytes_are_base64_unless_bytes_are_asked_for() {
+    #[derive(Deserialize)]
+    struct Raw<'a> {
+        #[serde(borrow)]
+        data: BTreeMap<&'a str, &'a [u8]>,
+    }
+    let message = message("v1", "Secret");
+    let bytes = ser::to_vec(&json!({"data": {"k": "aGk="}}), message).unwrap();
+    assert_eq!(from_slice::<Value>(&bytes, message).unwrap()["data"]["k"], "aGk=");
+    assert_eq!(from_slice::<Raw<'_>>(&bytes, message).unwrap().data["k"], b"hi");
+}
+
+#[test]
+fn raw_json_text_is_kept_as_it_is_for_whoever_asks() {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow)]
+        object: &'a serde_json::value::RawValue,
+    }
+    let bytes = event(br#"{"b": 1.50,  "a": 2}"#);
+    let value: Event<'_> = from_slice(&bytes, message("v1", "WatchEvent")).unwrap();
+    assert_eq!(value.object.get(), r#"{"b": 1.50,  "a": 2}"#);
+}
+
+#[test]
+fn fields_in_any_order_give_the_same_value() {
+    let Ok(vectors) = vectors() else { return };
+    for (seed, vector) in vectors.iter().enumerate() {
+        let mut random = Random(seed as u64 + 1);
+        let message = message(&vector.api_version, &vector.kind);
+        let scrambled = scramble(object(vector), message, &mut random);
+        let [found, expected] =
+            [&scrambled, object(vector)].map(|bytes| from_slice::<Value>(bytes, message).unwrap());
+        assert_eq!(support::difference(&vector.name, &found, &expected), [""; 0]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_give_a_value_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind: prop::sample::Index) {
+        let kinds: Vec<_> = Schema::builtin().kinds().collect();
+        let message = Schema::builtin().message(kind.get(&kinds).message).unwrap();
+        let _ = from_slice::<Value>(&bytes, message);
+        let _ = from_slice::<Pod>(&bytes, self::message("v1", "Pod"));
+        let _ = from_slice::<CustomResourceDefinition>(&bytes, self::message("apiextensions.k8s.io/v1", "CustomResourceDefinition"));
+    }
+}
+
+#[test]
+fn mutated_objects_give_a_value_or_an_error() {
+    let Ok(vectors) = vectors() else { return };
+    let mut decoded = 0;
+    for (seed, vector) in vectors.iter().enumerate() {
+        let mut random = Random(seed as u64 + 1);
+        for _ in 0..20 {
+            let bytes = mutate(vector, &mut random);
+            let message = message(&vector.api_version, &vector.kind);
+            let value = from_slice::<Value>(&bytes, message);
+            // What could be read can be written, unless the mutation made a time, a quantity or the like that Go refuses.
+            if let Ok(value) = value {
+                decoded += 1;
+                let _ = ser::to_vec(&value, message);
+            }
+            if vector.kind == "Pod" {
+                let _ = from_slice::<Pod>(&bytes, message);
+            }
+        }
+    }
+    assert!(decoded > 1_000, "only {decoded} could be read: the mutations are too coarse to reach far");
+}
+
+fn message(api_version: &str, kind: &str) -> &'static Message {
+    Schema::builtin().kind(api_version, kind).unwrap_or_else(|| panic!("{api_version} {kind}"))
+}
+
+fn schema_message(name: &str) -> &'static Message {
+    Schema::builtin().message(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// A `WatchEvent` around raw bytes.
+fn event(raw: &[u8]) -> Vec<u8> {
+    let (mut object, mut event) = (Vec::new(), Vec::new());
+    Writer::new(&mut object).bytes_field(1, raw);
+    let mut writer = Writer::new(&mut event);
+    writer.bytes_field(1, b"ADDED");
+    writer.bytes_field(2, &object);
+    event
+}
+
+fn enveloped(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let (mut type_meta, mut envelope) = (Vec::new(), b"k8s\0".to_vec());
+    let mut writer = Writer::new(&mut type_meta);
+    writer.bytes_field(1, api_version.as_bytes());
+    writer.bytes_field(2, kind.as_bytes());
+    let mut writer = Writer::new(&mut envelope);
+    writer.bytes_field(1, &type_meta);
+    writer.bytes_field(2, raw);
+    envelope
+}
+
+/// The same message with its fields, and those of the messages within, in another order; elements of one list keep theirs.
+fn scramble(bytes: &[u8], message: &'static Message, random: &mut Random) -> Vec<u8> {
+    let mut fields: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut reader = Reader::new(bytes);
+    while let Some(tag) = reader.tag().unwrap() {
+        let mut field = Vec::new();
+        let mut writer = Writer::new(&mut field);
+        match tag.wire_type {
+            WireType::Varint => writer.varint_field(tag.number, reader.varint().unwrap()),
+            WireType::Fixed64 => {
+                writer.tag(tag.number, tag.wire_type);
+                field.extend_from_slice(&reader.fixed64().unwrap().to_le_bytes());
+            }
+            WireType::Fixed32 => {
+                writer.tag(tag.number, tag.wire_type);
+                field.extend_from_slice(&reader.fixed32().unwrap().to_le_bytes());
+            }
+            WireType::Len => {
+                let value = reader.bytes().unwrap();
+                let ty = message.field(tag.number).unwrap().ty;
+                match ty.message(Schema::builtin()) {
+                    Some(inner) if inner.shape == Shape::Object && ty.cardinality != Cardinality::Map => {
+                        writer.bytes_field(tag.number, &scramble(value, inner, random));
+                    }
+                    _ => writer.bytes_field(tag.number, value),
+                }
+            }
+        }
+        fields.push((tag.number, field));
+    }
+    // Swaps of neighbours with different numbers, so that each list keeps its order.
+    for _ in 0..fields.len() * 2 {
+        let at = random.below(fields.len());
+        if at + 1 < fields.len() && fields[at].0 != fields[at + 1].0 {
+            fields.swap(at, at + 1);
+        }
+    }
+    fields.into_iter().flat_map(|(_, field)| field).collect()
+}
+
+fn mutate(vector: &Vector, random: &mut Random) -> Vec<u8> {
+    let mut bytes = object(vector).to_vec();
+    for _ in 0..1 + random.below(3) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, random.next() as u8),
+            3 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            4 => bytes[at] ^= 1 << random.below(8),
+            _ => bytes[at] = random.next() as u8,
+        }
+    }
+    bytes
+}
+
+/// A small generator (xorshift), so that a failure repeats itself.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}

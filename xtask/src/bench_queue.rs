@@ -1,0 +1,69 @@
+//! The work queue's figures beside client-go's. Both programs do the same work and print lines of `figure <tab> value <tab> unit`;
+//! figures of one run on one machine can be compared, those of different runs cannot.
+
+use std::{
+    fmt::Write as _,
+    io::ErrorKind,
+    process::{Command, Stdio},
+};
+
+use crate::go::root;
+
+struct Figure {
+    name: String,
+    value: f64,
+    unit: String,
+}
+
+/// Runs our benchmarks and, where Go is present, client-go's; the answer is a table with the ratios.
+pub(crate) fn run() -> Result<String, String> {
+    let mut ours = Vec::new();
+    for bench in ["queue", "memory"] {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["bench", "--quiet", "--package", "kube-workqueue", "--bench", bench]);
+        ours.extend(figures(&mut cargo)?.ok_or("cargo has gone")?);
+    }
+    let mut go = Command::new("go");
+    go.args(["run", ".", "workqueue"]).current_dir(root().join("peers/client-go"));
+    Ok(table(&ours, figures(&mut go)?.as_deref()))
+}
+
+/// What a program prints; `None` if there is no such program.
+fn figures(command: &mut Command) -> Result<Option<Vec<Figure>>, String> {
+    match command.stderr(Stdio::inherit()).output() {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).lines().map(figure).collect::<Result<_, _>>().map(Some)
+        }
+        Ok(output) => Err(format!("{command:?} failed ({})", output.status)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{command:?} could not be started: {error}")),
+    }
+}
+
+fn figure(line: &str) -> Result<Figure, String> {
+    let parsed = || {
+        let mut fields = line.split('\t');
+        let (name, value, unit) = (fields.next()?, fields.next()?.parse().ok()?, fields.next()?);
+        Some(Figure { name: name.to_owned(), value, unit: unit.to_owned() })
+    };
+    parsed().ok_or_else(|| format!("not `figure <tab> value <tab> unit`: {line}"))
+}
+
+/// One line a figure of ours. The ratio says how many times better ours is.
+fn table(ours: &[Figure], theirs: Option<&[Figure]>) -> String {
+    let mut table = format!("{:<30} {:>9} {:>10} {:>7}\n", "", "ours", "client-go", "ratio");
+    for Figure { name, value, unit } in ours {
+        let _ = write!(table, "{name:<30} {value:>9.2}");
+        if let Some(peer) = theirs.and_then(|theirs| theirs.iter().find(|peer| peer.name == *name)) {
+            let ratio = if unit == "bytes" { peer.value / value } else { value / peer.value };
+            let _ = write!(table, " {:>10.2} {ratio:>6.2}×", peer.value);
+        } else {
+            let _ = write!(table, " {:>10} {:>7}", "–", "–");
+        }
+        let _ = writeln!(table, "  {unit}");
+    }
+    if theirs.is_none() {
+        table.push_str("client-go was not run: install Go and put `go` on the PATH\n");
+    }
+    table
+}
