@@ -306,3 +306,54 @@ async fn a_wrong_token_is_answered_as_by_a_kube_apiserver() {
     session.check(&["list-unauthorized"]).await;
     assert_eq!(session.failures, Vec::<String>::new());
 }
+
+/// Discovery as recorded, but for the one version that is not served.
+#[tokio::test(start_paused = true)]
+async fn discovery_lists_all_groups_but_one_version() {
+    let session = Session::new(Server::builder().without_socket().start().await.unwrap());
+    let json = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
+
+    let capture = Capture::read("discovery-aggregated-apis");
+    let answer = session.send(&capture).await;
+    let mut theirs = json(&capture.body);
+    for group in theirs["items"].as_array_mut().unwrap() {
+        if group["metadata"]["name"] == "autoscaling" {
+            group["versions"].as_array_mut().unwrap().retain(|version| version["version"] != "v1");
+        }
+    }
+    assert_eq!(json(&answer.body), theirs);
+
+    // By then the recording had a definition.
+    session.send(&Capture::read("crd-create")).await;
+    let capture = Capture::read("discovery-apis-legacy");
+    let answer = session.send(&capture).await;
+    let mut theirs = json(&capture.body);
+    for group in theirs["groups"].as_array_mut().unwrap() {
+        if group["name"] == "autoscaling" {
+            group["versions"].as_array_mut().unwrap().retain(|version| version["version"] != "v1");
+        }
+    }
+    assert_eq!(json(&answer.body), theirs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_that_is_known_already_is_not_sent_again() {
+    let mut session = Session::new(Server::builder().without_socket().start().await.unwrap());
+    let first = session.send(&Capture::read("discovery-aggregated-api")).await;
+    let mut capture = Capture::read("discovery-not-modified");
+    for (key, value) in &mut capture.request_headers {
+        if key == "If-None-Match" {
+            first.headers["etag"].to_str().unwrap().clone_into(value);
+        }
+    }
+    let second = session.send(&capture).await;
+    session.compare(&capture, &second);
+    assert_eq!(session.failures, Vec::<String>::new());
+    assert_eq!(second.headers["etag"], first.headers["etag"]);
+
+    let definition = Capture::read("crd-create");
+    session.send(&definition).await;
+    let groups = Capture { path: "/apis".to_owned(), ..Capture::read("discovery-aggregated-api") };
+    let text = String::from_utf8(session.send(&groups).await.body.to_vec()).unwrap();
+    assert!(text.contains("\"things\""), "a custom resource is discovered at once");
+}

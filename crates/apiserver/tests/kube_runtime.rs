@@ -9,9 +9,11 @@ use std::time::Duration;
 use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::{Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
+use kube_lease_manager::LeaseManagerBuilder;
 use kube_runtime::controller::{Action as Next, Controller};
 use kube_runtime::reflector::{self, ObjectRef};
 use kube_runtime::watcher::{self, Event};
@@ -135,5 +137,34 @@ async fn a_controller_reconciles_owners_and_what_they_own() {
     let _aborted = running.await;
     deployments.delete("web", &Default::default()).await.unwrap();
     assert_eq!(maps.get_opt("web").await.unwrap(), None);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_lease_has_one_holder_at_a_time() {
+    let (server, client) = start(true).await;
+    let manager = |identity: &str| {
+        LeaseManagerBuilder::new(client.clone(), "leader")
+            .with_namespace("default")
+            .with_identity(identity)
+            .with_field_manager(format!("manager-{identity}"))
+            .with_duration(2)
+            .with_grace(1)
+            .build()
+    };
+    let (one, two) = (manager("one").await.unwrap(), manager("two").await.unwrap());
+    assert!(one.changed().await.unwrap(), "the first takes the lease");
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
+    let holder = || async { leases.get("leader").await.unwrap().spec.unwrap().holder_identity };
+    assert_eq!(holder().await.as_deref(), Some("one"));
+    let waiting = tokio::spawn(async move {
+        let led = two.changed().await.unwrap();
+        (two, led)
+    });
+    one.release().await.unwrap();
+    let (two, led) = waiting.await.unwrap();
+    assert!(led, "the second takes it once it is released");
+    assert_eq!(holder().await.as_deref(), Some("two"));
+    two.release().await.unwrap();
     server.shutdown().await;
 }
