@@ -130,7 +130,8 @@ impl Index {
         Self::new(name, Source::Field(path.into()))
     }
 
-    /// By the values that a function gives. It is called once for each state of an object.
+    /// By the values that a function gives. It is called once for each state of an object, while that is being written:
+    /// it may read from the store, but must not write to it.
     pub fn by<V>(name: &str, values: impl Fn(&StoredObject) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator<Item = String>,

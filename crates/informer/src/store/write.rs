@@ -14,7 +14,7 @@ use super::index::{Compiled, IndexTrouble};
 use super::root::{Grouping, Mark, Root};
 use super::table::{Hashed, Hashes, Table};
 
-/// Up to this many objects, a batch of a watch, are changed in place while readers wait: below a microsecond each, where
+/// Up to this many objects, a batch of a watch, are changed in place while readers wait: about a microsecond each, where
 /// a copy aside would cost several.
 pub(super) const IN_PLACE_MAX: usize = 1000;
 /// More room than this is given back after a write.

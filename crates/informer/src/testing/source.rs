@@ -59,6 +59,14 @@ pub enum WatchListSupport {
     ClosesEarly,
 }
 
+/// An open watch.
+#[derive(Debug)]
+struct Watcher {
+    /// Where it began: changes up to there are not for it. After a restore that may lie in the future.
+    after: u64,
+    events: mpsc::UnboundedSender<Result<WatchEvent, SourceError>>,
+}
+
 #[derive(Debug)]
 struct Inner {
     server: Server,
@@ -66,7 +74,7 @@ struct Inner {
     watch_list: WatchListSupport,
     /// Whether a list at `"0"` is paginated, as on a server without a watch cache.
     pages_at_zero: bool,
-    watchers: Vec<mpsc::UnboundedSender<Result<WatchEvent, SourceError>>>,
+    watchers: Vec<Watcher>,
     /// States that continue tokens refer to.
     pages: BTreeMap<String, (u64, Vec<RawObject>)>,
     requests: Vec<Request>,
@@ -96,7 +104,7 @@ impl ScriptedSource {
     pub fn put(&self, object: Value) -> String {
         let mut inner = self.inner.lock();
         let event = inner.server.put(object);
-        inner.send(&event);
+        inner.send_change(&event);
         inner.server.revision.to_string()
     }
 
@@ -104,7 +112,7 @@ impl ScriptedSource {
     pub fn delete(&self, key: &str) -> Option<String> {
         let mut inner = self.inner.lock();
         let event = inner.server.delete(&key.parse().ok()?)?;
-        inner.send(&event);
+        inner.send_change(&event);
         Some(inner.server.revision.to_string())
     }
 
@@ -165,14 +173,14 @@ impl ScriptedSource {
     pub fn fail_watches(&self, error: impl Into<SourceError>) {
         let error = error.into();
         for watcher in self.inner.lock().watchers.drain(..) {
-            let _ = watcher.send(Err(error.clone()));
+            let _ = watcher.events.send(Err(error.clone()));
         }
     }
 
     /// Sends an event that cannot be read on all open watches, which stay open.
     pub fn send_unreadable_event(&self) {
         for watcher in &self.inner.lock().watchers {
-            let _ = watcher.send(Err(script::unreadable()));
+            let _ = watcher.events.send(Err(script::unreadable()));
         }
     }
 
@@ -257,7 +265,7 @@ impl ScriptedSource {
     /// How many watches are open.
     pub fn open_watches(&self) -> usize {
         let mut inner = self.inner.lock();
-        inner.watchers.retain(|watcher| !watcher.is_closed());
+        inner.watchers.retain(|watcher| !watcher.events.is_closed());
         inner.watchers.len()
     }
 
@@ -292,8 +300,15 @@ impl ListerWatcher for ScriptedSource {
 // === impl Inner ===
 
 impl Inner {
+    /// Sends the last change to the watches that began before it.
+    fn send_change(&mut self, event: &WatchEvent) {
+        let revision = self.server.revision;
+        self.watchers
+            .retain(|watcher| watcher.after >= revision || watcher.events.send(Ok(event.clone())).is_ok());
+    }
+
     fn send(&mut self, event: &WatchEvent) {
-        self.watchers.retain(|watcher| watcher.send(Ok(event.clone())).is_ok());
+        self.watchers.retain(|watcher| watcher.events.send(Ok(event.clone())).is_ok());
     }
 
     fn list(&mut self, options: &ListOptions) -> Result<ListStream, SourceError> {
@@ -367,7 +382,8 @@ impl Inner {
         let (sender, receiver) = mpsc::unbounded_channel();
         let closes = options.send_initial_events && self.watch_list == WatchListSupport::ClosesEarly;
         if !closes {
-            self.watchers.push(sender);
+            let after = options.resource_version.parse().unwrap_or_default();
+            self.watchers.push(Watcher { after, events: sender });
         }
         let live =
             stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) });
