@@ -27,6 +27,13 @@ async fn senseless_requests_are_refused() {
         ("POST", MAPS.to_owned(), b"[]".to_vec(), 400),
         ("POST", MAPS.to_owned(), b"{\"metadata\":3}".to_vec(), 400),
         ("POST", MAPS.to_owned(), b"{\"metadata\":{\"name\":\"x\"},\"data\":7}".to_vec(), 400),
+        (
+            "POST",
+            "/apis/batch/v1/namespaces/default/jobs".to_owned(),
+            b"{\"metadata\":{\"name\":\"x\"},\"spec\":{\"template\":{\"metadata\":{\"labels\":\"y\"}}}}"
+                .to_vec(),
+            400,
+        ),
         ("GET", format!("{MAPS}?limit=9223372036854775807"), Vec::new(), 200),
         ("GET", format!("{MAPS}?limit=-5"), Vec::new(), 200),
         ("GET", format!("{MAPS}?limit=many"), Vec::new(), 400),
@@ -51,6 +58,29 @@ async fn senseless_requests_are_refused() {
         if answer.headers["content-type"] == "application/json" {
             assert!(serde_json::from_slice::<Value>(&answer.body).is_ok(), "{method} {shown}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_cannot_make_something_else_of_an_object() {
+    let session = Session::new(Server::builder().without_socket().start().await.unwrap());
+    session.json("POST", MAPS, serde_json::json!({"metadata": {"name": "x"}})).await;
+    for (kind, patch) in [
+        ("json-patch", r#"[{"op": "replace", "path": "", "value": "y"}]"#),
+        ("json-patch", r#"[{"op": "remove", "path": "/metadata"}]"#),
+        ("merge-patch", r#""y""#),
+        ("merge-patch", r#"{"metadata": 3}"#),
+        ("merge-patch", r#"{"kind": "Secret", "apiVersion": 7, "metadata": {"uid": null, "name": null}}"#),
+    ] {
+        let content_type = format!("application/{kind}+json");
+        let headers = [("content-type", content_type.as_str())];
+        session.request("PATCH", &format!("{MAPS}/x"), &headers, patch.into()).await;
+        let object = session.json("GET", &format!("{MAPS}/x"), Value::Null).await;
+        assert_eq!(
+            (&object["kind"], &object["metadata"]["name"]),
+            (&"ConfigMap".into(), &"x".into()),
+            "{patch}"
+        );
     }
 }
 

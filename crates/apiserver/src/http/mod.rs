@@ -3,6 +3,7 @@
 mod accept;
 mod admin;
 mod body;
+mod errors;
 mod list;
 mod meta;
 mod path;
@@ -16,4 +17,4 @@ pub(crate) use accept::{Projection, Representation};
 pub use body::ApiBody;
 pub use query::WatchListMode;
 pub use service::ApiService;
-pub(crate) use status::{FieldError, Status};
+pub(crate) use status::Status;

@@ -1,6 +1,7 @@
 //! Query parameters, and the rules about which of them go together.
 
-use super::status::{FieldError, Status};
+use super::status::Status;
+use crate::crd::FieldError;
 
 /// A request's query parameters: the first value of each.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +79,7 @@ impl Query {
             None | Some("") => Ok(false),
             Some("All") => Ok(true),
             Some(other) => {
-                let error = FieldError::not_supported("dryRun", other, "\"All\"");
+                let error = FieldError::not_supported("dryRun", other, &["All"]);
                 Err(Status::invalid_options(options, &[error]))
             }
         }
@@ -133,7 +134,7 @@ impl ListOptions {
                 errors.push(FieldError::forbidden(field, detail));
             }
             if self.version_match.is_none() {
-                errors.push(FieldError::not_supported(field, matched, "\"Exact\", \"NotOlderThan\", \"\""));
+                errors.push(FieldError::not_supported(field, matched, &["Exact", "NotOlderThan", ""]));
             }
             if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
                 let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
@@ -168,7 +169,7 @@ impl ListOptions {
                 errors.push(FieldError::forbidden(field, detail));
             }
             if self.version_match != Some(VersionMatch::NotOlderThan) {
-                errors.push(FieldError::not_supported(field, matched, "\"NotOlderThan\""));
+                errors.push(FieldError::not_supported(field, matched, &["NotOlderThan"]));
             }
             if !self.continue_token.is_empty() {
                 let detail = "resourceVersionMatch is forbidden when continue is provided";

@@ -11,7 +11,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::service::Head;
-use super::status::{FieldError, Status};
+use super::status::Status;
+use crate::crd::FieldError;
 use crate::objects::{DeleteOptions, Patch};
 use crate::resources::Resource;
 
@@ -49,9 +50,11 @@ pub(super) fn encoding(content_type: Option<&str>) -> Result<Encoding, Status> {
 
 /// The object in a body, which must be of the resource's kind (or not say what it is).
 pub(super) fn object(resource: &Resource, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
-    let (value, api_version, kind) = match encoding(content_type)? {
+    let is_yaml = content_type.is_some_and(|text| text.trim().starts_with("application/yaml"));
+    let encoding = if is_yaml { Encoding::Json } else { encoding(content_type)? };
+    let (value, api_version, kind) = match encoding {
         Encoding::Json => {
-            let value = json(&resource.kind, bytes)?;
+            let value = if is_yaml { yaml(bytes)? } else { json(&resource.kind, bytes)? };
             let api_version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
             let kind = value["kind"].as_str().unwrap_or_default().to_owned();
             (value, api_version, kind)

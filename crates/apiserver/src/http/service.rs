@@ -16,10 +16,11 @@ use super::accept::{NotAcceptable, Offer, Representation};
 use super::body::ApiBody;
 use super::path::ApiPath;
 use super::query::{ListOptions, Query, parse_revision};
-use super::status::{FieldError, Status};
+use super::status::Status;
 use super::{admin, list, meta, read, respond};
 use crate::api::Api;
 use crate::codec;
+use crate::crd::FieldError;
 use crate::faults::{Fired, Instead, RequestInfo, Verb};
 use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions};
 
@@ -348,8 +349,8 @@ impl Head {
             Some("Ignore") => FieldValidation::Ignore,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                let supported = "\"\", \"Ignore\", \"Warn\", \"Strict\"";
-                let error = FieldError::not_supported("fieldValidation", other, supported);
+                let supported = ["", "Ignore", "Warn", "Strict"];
+                let error = FieldError::not_supported("fieldValidation", other, &supported);
                 return Err(Status::invalid_options(kind, &[error]));
             }
         };

@@ -1,7 +1,4 @@
 //! `Status`: how the API tells of failure, and of success where there is no object to show.
-//!
-//! The constructors are the errors of a kube-apiserver, with its codes, reasons, causes and wording, because clients
-//! decide by all of them (client-go even by the text of a message).
 
 use std::borrow::Cow;
 
@@ -48,56 +45,14 @@ pub(crate) struct Cause {
     pub(crate) field: String,
 }
 
-/// One thing wrong with one field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FieldError {
-    reason: &'static str,
-    field: String,
-    /// `Invalid value: "x": …`
-    text: String,
-}
-
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-// === impl FieldError ===
-
-impl FieldError {
-    pub(crate) fn required(field: &str, detail: &str) -> Self {
-        Self {
-            reason: "FieldValueRequired",
-            field: field.to_owned(),
-            text: format!("Required value: {detail}"),
-        }
-    }
-
-    pub(crate) fn forbidden(field: &str, detail: &str) -> Self {
-        Self { reason: "FieldValueForbidden", field: field.to_owned(), text: format!("Forbidden: {detail}") }
-    }
-
-    /// `value` as Go prints it: strings in quotes.
-    pub(crate) fn invalid(field: &str, value: &str, detail: &str) -> Self {
-        Self {
-            reason: "FieldValueInvalid",
-            field: field.to_owned(),
-            text: format!("Invalid value: {value}: {detail}"),
-        }
-    }
-
-    pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
-        Self {
-            reason: "FieldValueNotSupported",
-            field: field.to_owned(),
-            text: format!("Unsupported value: {value:?}: supported values: {supported}"),
-        }
-    }
 }
 
 // === impl Status ===
 
 impl Status {
-    fn failure(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn failure(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             success: false,
             code,
@@ -109,7 +64,7 @@ impl Status {
     }
 
     /// About one object: name and resource in the details.
-    fn about(mut self, resource: &Resource, name: &str) -> Self {
+    pub(super) fn about(mut self, resource: &Resource, name: &str) -> Self {
         self.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: resource.group.clone(),
@@ -117,239 +72,6 @@ impl Status {
             ..Details::default()
         }));
         self
-    }
-
-    /// The answer to a deletion that left nothing to show.
-    pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Self {
-        let mut status = Self { success: true, ..Self::failure(0, "", "") }.about(resource, name);
-        if let Some(details) = &mut status.details {
-            details.uid = uid.to_owned();
-        }
-        status
-    }
-
-    /// Done, and nothing to show for it.
-    pub(crate) fn success(code: u16) -> Self {
-        Self { success: true, ..Self::failure(code, "", "") }
-    }
-
-    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::failure(404, "NotFound", format!("{} {name:?} not found", resource.qualified()))
-            .about(resource, name)
-    }
-
-    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::failure(409, "AlreadyExists", format!("{} {name:?} already exists", resource.qualified()))
-            .about(resource, name)
-    }
-
-    pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
-        Self::failure(409, "Conflict", message).about(resource, name)
-    }
-
-    /// A stale resourceVersion.
-    pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
-        let why =
-            "the object has been modified; please apply your changes to the latest version and try again";
-        Self::conflict(resource, name, why)
-    }
-
-    /// A PUT whose uid is another object's.
-    pub(crate) fn uid_conflict(
-        resource: &Resource,
-        key: &str,
-        name: &str,
-        wanted: &str,
-        found: &str,
-    ) -> Self {
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{key}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
-            resource.plural
-        );
-        Self::conflict(resource, name, &why)
-    }
-
-    /// A deletion's precondition does not hold. Kind, not resource, stands in the details here.
-    pub(crate) fn precondition(
-        resource: &Resource,
-        name: &str,
-        what: &str,
-        wanted: &str,
-        found: &str,
-    ) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {} {name:?}: the {what} in the precondition ({wanted}) does not match \
-             the {what} in record ({found}). The object might have been {}",
-            resource.qualified_kind(),
-            if what == "UID" { "deleted and then recreated" } else { "modified" }
-        );
-        let mut status = Self::failure(409, "Conflict", message).about(resource, name);
-        if let Some(details) = &mut status.details {
-            details.kind = resource.kind.clone();
-        }
-        status
-    }
-
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::failure(400, "BadRequest", message)
-    }
-
-    pub(crate) fn unauthorized() -> Self {
-        Self::failure(401, "Unauthorized", "Unauthorized")
-    }
-
-    pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        Self::failure(403, "Forbidden", format!("{} {name:?} is forbidden: {why}", resource.qualified()))
-            .about(resource, name)
-    }
-
-    pub(crate) fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
-        let why =
-            format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut status = Self::forbidden(resource, name, &why);
-        if let Some(details) = &mut status.details {
-            details.causes.push(Cause {
-                reason: "NamespaceTerminating".to_owned(),
-                message: format!("namespace {namespace} is being terminated"),
-                field: "metadata.namespace".to_owned(),
-            });
-        }
-        status
-    }
-
-    pub(crate) fn method_not_allowed() -> Self {
-        let message = "the server does not allow this method on the requested resource";
-        Self { details: Some(Box::default()), ..Self::failure(405, "MethodNotAllowed", message) }
-    }
-
-    pub(crate) fn not_acceptable(accepted: &str) -> Self {
-        let message = format!("only the following media types are accepted: {accepted}");
-        Self::failure(406, "NotAcceptable", message)
-    }
-
-    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}"
-        );
-        Self::failure(415, "UnsupportedMediaType", message)
-    }
-
-    pub(crate) fn too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
-        Self::failure(413, "RequestEntityTooLarge", message)
-    }
-
-    /// A list whose revision is gone.
-    pub(crate) fn expired_list() -> Self {
-        Self::failure(410, "Expired", "The resourceVersion for the provided list is too old.")
-    }
-
-    /// A watch whose revision is gone.
-    pub(crate) fn expired_watch(asked: u64, oldest: u64) -> Self {
-        Self::failure(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
-    }
-
-    /// A continue token whose revision is gone, with a token that goes on from there all the same.
-    pub(crate) fn expired_continue(fresh: String) -> Self {
-        let message = "The provided continue parameter is too old to display a consistent list result. You can start \
-                       a new list without the continue parameter, or use the continue token in this response to \
-                       retrieve the remainder of the results. Continuing with the provided token results in an \
-                       inconsistent list - objects that were created, modified, or deleted between the time the \
-                       first chunk was returned and now may show up in the list.";
-        Self { continue_token: fresh, ..Self::failure(410, "Expired", message) }
-    }
-
-    pub(crate) fn too_large_revision(asked: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-        let cause = Cause {
-            reason: "ResourceVersionTooLarge".to_owned(),
-            message: "Too large resource version".to_owned(),
-            field: String::new(),
-        };
-        let details = Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() };
-        Self { details: Some(Box::new(details)), ..Self::failure(504, "Timeout", message) }
-    }
-
-    /// Options that don't go together, such as `ListOptions`.
-    pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
-        let mut status = Self::failure(422, "Invalid", "");
-        status.message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", joined(errors));
-        let (group, kind) = ("meta.k8s.io".to_owned(), kind.to_owned());
-        let details = Details { group, kind, causes: causes(errors), ..Details::default() };
-        status.details = Some(Box::new(details));
-        status
-    }
-
-    /// An object that breaks rules. Kind, not resource, stands in the details.
-    pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
-        let message = format!("{} {name:?} is invalid: {}", resource.qualified_kind(), joined(errors));
-        let mut status = Self::failure(422, "Invalid", message).about(resource, name);
-        if let Some(details) = &mut status.details {
-            details.kind = resource.kind.clone();
-            details.causes = causes(errors);
-        }
-        status
-    }
-
-    /// An object, or a definition, that breaks the rules of custom resources.
-    pub(crate) fn invalid_values(resource: &Resource, name: &str, errors: &[crate::crd::FieldError]) -> Self {
-        let message =
-            format!("{} {name:?} is invalid: {}", resource.qualified_kind(), crate::crd::aggregate(errors));
-        let mut status = Self::failure(422, "Invalid", message).about(resource, name);
-        if let Some(details) = &mut status.details {
-            details.kind = resource.kind.clone();
-            let causes = errors.iter().map(|error| serde_json::from_value(error.cause()).unwrap_or_default());
-            details.causes = causes.collect();
-        }
-        status
-    }
-
-    /// An update that must name the version it replaces, and does not. Resource, not kind, stands in the details.
-    pub(crate) fn revision_required(resource: &Resource, name: &str) -> Self {
-        let error = FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-        let message =
-            format!("{} {name:?} is invalid: {}", resource.qualified(), joined(std::slice::from_ref(&error)));
-        let mut status = Self::failure(422, "Invalid", message).about(resource, name);
-        if let Some(details) = &mut status.details {
-            details.causes = causes(&[error]);
-        }
-        status
-    }
-
-    /// A patch that could be read but not applied.
-    pub(crate) fn patch_rejected() -> Self {
-        let message = "the server rejected our request due to an error in our request";
-        Self { details: Some(Box::default()), ..Self::failure(422, "Invalid", message) }
-    }
-
-    /// Others own fields that an apply would change.
-    pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
-        let details = Details { causes, ..Details::default() };
-        Self { details: Some(Box::new(details)), ..Self::failure(409, "Conflict", message) }
-    }
-
-    /// An error without a reason, as the storage layer of a kube-apiserver lets them through.
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::failure(500, "", message)
-    }
-
-    /// An error of the server's own making, as faults ask for.
-    pub(crate) fn of(
-        code: u16,
-        reason: &'static str,
-        message: impl Into<String>,
-        retry_after_seconds: u32,
-    ) -> Self {
-        let details = Details { retry_after_seconds, ..Details::default() };
-        let details = (retry_after_seconds > 0).then(|| Box::new(details));
-        Self { details, ..Self::failure(code, reason, message) }
-    }
-
-    /// The same with a reason that is not known beforehand.
-    pub(crate) fn named(code: u16, reason: &str, message: &str, retry_after_seconds: u32) -> Self {
-        Self { reason: Cow::Owned(reason.to_owned()), ..Self::of(code, "", message, retry_after_seconds) }
     }
 
     /// The HTTP status code.
@@ -374,20 +96,6 @@ impl Status {
     pub(crate) fn to_indented_json(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(&Wire::from(self)).unwrap_or_default()
     }
-}
-
-fn joined(errors: &[FieldError]) -> String {
-    let texts: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.text)).collect();
-    if let [text] = &texts[..] { text.clone() } else { format!("[{}]", texts.join(", ")) }
-}
-
-fn causes(errors: &[FieldError]) -> Vec<Cause> {
-    let cause = |error: &FieldError| Cause {
-        reason: error.reason.to_owned(),
-        message: error.text.clone(),
-        field: error.field.clone(),
-    };
-    errors.iter().map(cause).collect()
 }
 
 #[derive(Serialize)]

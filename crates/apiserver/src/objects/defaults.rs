@@ -232,9 +232,12 @@ fn job(object: &mut Value, moment: Moment) {
         default(spec, "selector", json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
         let template = spec.entry("template").or_insert_with(|| json!({}));
         let labels = meta::meta_mut(template).entry("labels").or_insert_with(|| json!({}));
-        for prefix in ["", "batch.kubernetes.io/"] {
-            labels[format!("{prefix}controller-uid")] = uid.clone().into();
-            labels[format!("{prefix}job-name")] = name.clone().into();
+        // Labels that are no object are refused when the job is encoded.
+        if let Some(labels) = labels.as_object_mut() {
+            for prefix in ["", "batch.kubernetes.io/"] {
+                labels.insert(format!("{prefix}controller-uid"), uid.clone().into());
+                labels.insert(format!("{prefix}job-name"), name.clone().into());
+            }
         }
     }
     default_status(object, moment, json!({}));

@@ -33,9 +33,7 @@ pub(super) fn prepare(resource: &Resource, crd: &mut Value, old: Option<&Value>)
     }
     match Definition::parse(crd, old) {
         Ok(_) => Ok(()),
-        Err(DefinitionError::Invalid(errors)) => {
-            Err(Status::invalid_values(resource, meta::name(crd), &errors))
-        }
+        Err(DefinitionError::Invalid(errors)) => Err(Status::invalid(resource, meta::name(crd), &errors)),
         Err(error) => Err(Status::bad_request(error.to_string())),
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn validate_values(target: &Target, object: &Value, old: Option<&Valu
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid_values(&target.resource, super::meta::name(object), &errors))
+    Err(Status::invalid(&target.resource, super::meta::name(object), &errors))
 }
 
 /// How the resource's objects merge.

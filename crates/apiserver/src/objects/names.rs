@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::meta;
-use crate::http::{FieldError, Status};
+use crate::crd::FieldError;
+use crate::http::Status;
 use crate::resources::Resource;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
@@ -40,7 +41,7 @@ pub(crate) fn check(resource: &Resource, object: &Value) -> Result<(), Status> {
     match problem(rule(resource), name) {
         None => Ok(()),
         Some(detail) => {
-            let error = FieldError::invalid("metadata.name", &format!("{name:?}"), &detail);
+            let error = FieldError::invalid("metadata.name", name, detail);
             Err(Status::invalid(resource, name, &[error]))
         }
     }

@@ -62,19 +62,21 @@ impl Api {
 
 /// The object as a patch that is no apply makes it.
 pub(super) fn patched(target: &Target, current: &Value, patch: &Patch) -> Result<Value, Status> {
-    match patch {
-        Patch::Json(operations) => json_patch(current, operations).map_err(|error| refused(&error)),
+    let object = match patch {
+        Patch::Json(operations) => json_patch(current, operations).map_err(|error| refused(&error))?,
         Patch::Merge(patch) | Patch::Apply { configuration: patch, .. } => {
             let mut object = current.clone();
             merge_patch(&mut object, patch);
-            if object.is_object() { Ok(object) } else { Err(Status::patch_rejected()) }
+            object
         }
         Patch::Strategic(patch) => {
             let types = TypeView::builtin(&target.resource.api_version, &target.resource.kind)
                 .unwrap_or_else(TypeView::deduced);
-            strategic_merge_patch(current, patch, types).map_err(|error| refused(&error))
+            strategic_merge_patch(current, patch, types).map_err(|error| refused(&error))?
         }
-    }
+    };
+    // A patch can put anything in the place of the whole object.
+    if object.is_object() { Ok(object) } else { Err(Status::patch_rejected()) }
 }
 
 fn refused(error: &PatchError) -> Status {

@@ -8,6 +8,7 @@ use super::update::Recording;
 use super::{Outcome, Shown, Target, WriteOptions};
 use crate::api::Api;
 use crate::codec;
+use crate::crd::FieldError;
 use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::Stored;
@@ -40,9 +41,8 @@ impl Api {
             let scale = make(&shown(resource, current))?;
             let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
             if replicas < 0 {
-                let value = replicas.to_string();
                 let detail = "must be greater than or equal to 0";
-                let error = crate::http::FieldError::invalid("spec.replicas", &value, detail);
+                let error = FieldError::invalid("spec.replicas", replicas, detail);
                 return Err(Status::invalid(resource, &target.name, &[error]));
             }
             let mut object = current.clone();

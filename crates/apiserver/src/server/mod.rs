@@ -64,6 +64,11 @@ impl Server {
         self.address.map(|address| format!("{scheme}://{address}"))
     }
 
+    /// The newest resourceVersion.
+    pub fn revision(&self) -> u64 {
+        self.api.storage.newest()
+    }
+
     /// The server as a tower service: requests without any socket.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.api.clone())

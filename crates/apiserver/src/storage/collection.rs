@@ -28,6 +28,9 @@ pub(super) struct Collection {
     pub(super) counts: Counts,
 }
 
+/// The newest events whose encoded frames are kept: most watches are not further behind.
+const FRAMES_MAX: usize = 1024;
+
 /// Keys by the uid of an owner they name.
 #[derive(Debug, Default)]
 pub(super) struct Owners(BTreeMap<Box<str>, BTreeSet<(CollectionId, Arc<str>)>>);
@@ -74,6 +77,9 @@ impl Collection {
     pub(super) fn record(&mut self, event: Event, window: &Window) {
         self.history_bytes += weight(&event);
         self.history.push_back(Arc::new(event));
+        if let Some(event) = self.history.len().checked_sub(FRAMES_MAX).and_then(|at| self.history.get(at)) {
+            event.drop_frames();
+        }
         self.trim(window);
     }
 

@@ -61,4 +61,9 @@ impl Event {
         frames.push((key, frame.clone()));
         frame
     }
+
+    /// Lets go of the encoded frames: whoever still wants one makes it again.
+    pub(super) fn drop_frames(&self) {
+        *self.frames.lock() = Vec::new();
+    }
 }

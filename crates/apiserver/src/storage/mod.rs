@@ -11,6 +11,7 @@
 
 mod attributes;
 mod collection;
+mod cursor;
 mod event;
 mod list;
 mod signal;
@@ -25,9 +26,10 @@ use parking_lot::RwLock;
 pub(crate) use attributes::Attributes;
 pub(crate) use collection::Owned;
 use collection::{Collection, Owners};
+pub(crate) use cursor::{Cursor, Progress};
 pub(crate) use event::{Change, Event, FrameKey};
 pub(crate) use list::{ListQuery, Page};
-use signal::{Listener, Signal};
+use signal::Signal;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use token::ContinueToken;
 
@@ -92,19 +94,6 @@ pub(crate) struct OutOfOrder {
     pub(crate) last: u64,
 }
 
-/// A place in a collection's stream of events.
-#[derive(Debug)]
-pub(crate) struct Cursor {
-    collection: CollectionId,
-    /// Sequence number of the next event.
-    next: u64,
-    /// Events up to this revision are not delivered: a watch may start in the future.
-    after: u64,
-    listener: Listener,
-    /// Events the reader may be behind: more than the buffer only while it catches up with where it began.
-    behind_max: u64,
-}
-
 /// How much of the past is kept, a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
@@ -123,10 +112,6 @@ pub(crate) struct Storage {
     /// Given with every write, to whatever collection.
     progress: Arc<Signal>,
 }
-
-/// Waits for the storage's revision, which writes to any collection move.
-#[derive(Debug)]
-pub(crate) struct Progress(Listener);
 
 #[derive(Debug)]
 struct Inner {
@@ -161,6 +146,11 @@ impl Storage {
     /// The revision that a list of the collection would have now.
     pub(crate) fn revision(&self, id: CollectionId) -> u64 {
         self.inner.read().current(id)
+    }
+
+    /// The newest revision of all.
+    pub(crate) fn newest(&self) -> u64 {
+        self.inner.read().revision
     }
 
     /// Listens for the revision to move.
@@ -442,15 +432,6 @@ impl Inner {
         }
         collection.record(Event::new(revision, change, object.clone(), previous), window);
         object
-    }
-}
-
-// === impl Cursor ===
-
-impl Cursor {
-    /// Ready once something happened that the last [`Storage::read`] may not have seen.
-    pub(crate) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.listener.poll_changed(context)
     }
 }
 
