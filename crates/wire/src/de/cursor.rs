@@ -174,7 +174,7 @@ impl<'de> Cursor<'de> {
 }
 
 /// Reading without saying what is wrong, which is faster. What was looked over with [`skip`](checked::skip) is good.
-mod checked {
+pub(super) mod checked {
     use super::Raw;
 
     #[inline]
@@ -213,6 +213,24 @@ mod checked {
             _ => return None,
         };
         Some((number, rest))
+    }
+
+    /// The key of a map's entry that is written as usual, key and value; puts the value where it is wanted.
+    #[inline]
+    pub(in super::super) fn entry<'de>(entry: &'de [u8], value: &mut Raw<'de>) -> Option<&'de [u8]> {
+        let (len, rest) = varint(entry.strip_prefix(&[0x0a])?)?;
+        let (key, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+        let (2, []) = skip(rest)? else { return None };
+        field(rest, value)?;
+        Some(key)
+    }
+
+    /// The seconds and nanoseconds of a time that is written as usual.
+    #[inline]
+    pub(in super::super) fn time(time: &[u8]) -> Option<(i64, i32)> {
+        let (seconds, rest) = varint(time.strip_prefix(&[0x08])?)?;
+        let (nanos, []) = varint(rest.strip_prefix(&[0x10])?)? else { return None };
+        Some((seconds as i64, nanos as i32))
     }
 
     /// Reads a field and gives what follows it.

@@ -4,7 +4,7 @@
 
 use serde::de::{DeserializeSeed, MapAccess};
 
-use super::cursor::Raw;
+use super::cursor::{Raw, checked};
 use super::key::Key;
 use super::level::{Level, What};
 use super::value::Value;
@@ -68,18 +68,32 @@ impl<'de> Entries<'_, '_, 'de> {
             return Ok(None);
         }
         self.started = true;
-        let (mut key, mut value) = ("", None);
-        let mut reader = Reader::new(self.level.raw.bytes()?);
+        let entry = self.level.raw.bytes()?;
+        self.level.raw = Raw::zero(self.scalar);
+        let key = match checked::entry(entry, &mut self.level.raw) {
+            Some(key) => {
+                std::str::from_utf8(key).map_err(|_| Error::malformed("map key", 0, "it is not UTF-8"))?
+            }
+            None => self.odd_entry(entry)?,
+        };
+        self.level.what = What::single(self.level.context, self.scalar);
+        self.level.value_depth = self.depth;
+        Ok(Some(key))
+    }
+
+    /// An entry that is not simply key and value.
+    #[cold]
+    fn odd_entry(&mut self, entry: &'de [u8]) -> Result<&'de str> {
+        let mut key = "";
+        let mut reader = Reader::new(entry);
+        self.level.raw = Raw::zero(self.scalar);
         while let Some(tag) = reader.tag()? {
             match tag.number {
                 1 => key = reader.expect_string(tag)?,
-                2 => value = Some(Raw::read(&mut reader, tag.wire_type)?),
+                2 => self.level.raw = Raw::read(&mut reader, tag.wire_type)?,
                 _ => reader.skip(tag.wire_type)?,
             }
         }
-        self.level.what = What::single(self.level.context, self.scalar);
-        self.level.raw = value.unwrap_or_else(|| Raw::zero(self.scalar));
-        self.level.value_depth = self.depth;
-        Ok(Some(key))
+        Ok(key)
     }
 }

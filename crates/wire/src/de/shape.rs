@@ -4,7 +4,7 @@
 //! is compiled once.
 
 use super::Context;
-use super::cursor::{Cursor, Raw};
+use super::cursor::{Cursor, Raw, checked};
 use crate::error::{Error, Result};
 use crate::forms::duration::{self, DurationText};
 use crate::forms::time::{Instant, Precision, TimeText};
@@ -139,23 +139,22 @@ fn time<'de>(raw: &Raw<'de>, precision: Precision) -> Result<Special<'de>> {
 
 /// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
 fn instant(raw: &Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
-    let parts = raw.parts()?;
-    if parts.iter().all(|part| part.is_empty()) {
-        return Ok(None);
-    }
-    let (mut seconds, mut nanos) = (0, 0);
-    for part in parts {
-        let mut reader = Reader::new(part);
-        while let Some(tag) = reader.tag()? {
-            match tag.number {
-                1 => seconds = reader.expect_varint(tag)? as i64,
-                2 => nanos = reader.expect_varint(tag)? as i32,
-                _ => reader.skip(tag.wire_type)?,
-            }
-        }
-    }
+    let (seconds, nanos) = match raw {
+        Raw::Bytes([]) => return Ok(None),
+        Raw::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
+        _ => odd_time(raw)?,
+    };
     let instant = Instant::from_proto(seconds, nanos, precision);
     Ok((instant != Instant::ZERO).then_some(instant))
+}
+
+/// A time that is not simply seconds and nanoseconds.
+#[cold]
+fn odd_time(raw: &Raw<'_>) -> Result<(i64, i32)> {
+    if raw.parts()?.iter().all(|part| part.is_empty()) {
+        return Ok((Instant::ZERO.seconds, 0));
+    }
+    Ok((last_varint(raw, 1)? as i64, last_varint(raw, 2)? as i32))
 }
 
 /// A message that holds either a list or another message, or nothing.

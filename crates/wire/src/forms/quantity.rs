@@ -1,8 +1,9 @@
-//! Quantities (`500m`, `1Gi`, `1e3`) in the one spelling that Go writes.
+//! Quantities (`500m`, `1Gi`, `1e3`) in the spelling that Go writes.
 //!
-//! A quantity is a string in both encodings, but a Kubernetes server never stores the spelling it was given: `0.5`
-//! becomes `500m`, `1000` becomes `1k`. What comes from a server is canonical already; what a user wrote is made so on
-//! the way out, or the bytes would differ from Go's for an equal value.
+//! A quantity is a string in both encodings, but Go does not keep the spelling it was given: `0.5` becomes `500m`, `1000`
+//! becomes `1k`. What comes from a server has been through that already; what a user wrote is put through it on the way
+//! out, or the bytes would differ from Go's for an equal value. Go has a shortcut that keeps some spellings which are
+//! not canonical (`2.529870`); it is kept too.
 
 use std::borrow::Cow;
 
@@ -23,39 +24,62 @@ const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("
 /// The finest power of ten; what lies below is rounded away from zero.
 const NANO: i32 = -9;
 
-/// Largest number of significant digits that is worked with; longer ones are left as they are.
+/// Largest number of digits that is worked with; longer ones are left as they are.
 const DIGITS_MAX: usize = 27;
 
-/// The canonical spelling, or `None` if the text is no quantity. Numbers too large to work with stay as they are.
+/// The spelling that Go writes, or `None` if the text is no quantity. Numbers beyond 27 digits or an exponent of 18 stay
+/// as they are.
 pub(crate) fn canonical(text: &str) -> Option<Cow<'_, str>> {
-    let (negative, unsigned) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
+    if unsigned.is_empty() {
         return None;
     }
+    let (whole, rest) = digits(unsigned.trim_start_matches('0'));
+    let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), digits);
     let (format, exponent, binary) = read_suffix(suffix)?;
-    let fraction = fraction.trim_end_matches('0');
-    let significant = whole.trim_start_matches('0').len() + fraction.len();
-    if significant > DIGITS_MAX || exponent.abs() > 18 {
-        return Some(Cow::Borrowed(text));
+    let kept = Some(Cow::Borrowed(text));
+    if whole.len() + fraction.len() > DIGITS_MAX
+        || exponent.abs() > 18
+        || is_kept(whole, fraction, format, exponent, binary)
+    {
+        return kept;
     }
-    let digits = whole.bytes().chain(fraction.bytes());
-    let mantissa = digits.fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
-    // 27 digits times 1024^6 still fits 127 bits only for smaller numbers: larger ones stay as they are.
-    let Some(mantissa) = mantissa.checked_mul(1i128 << (10 * binary)) else {
-        return Some(Cow::Borrowed(text));
-    };
+    let mantissa = whole.bytes().chain(fraction.bytes());
+    let mantissa = mantissa.fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+    let Some(mantissa) = mantissa.checked_mul(1i128 << (10 * binary)) else { return kept };
     let (mantissa, exponent) = normalised(mantissa, exponent - fraction.len() as i32);
-    let spelled = spell(mantissa, exponent, format, if negative { "-" } else { "" });
-    Some(match spelled {
-        Some(spelled) if spelled != text => Cow::Owned(spelled),
-        _ => Cow::Borrowed(text),
-    })
+    match spell(mantissa, exponent, format, sign) {
+        Some(spelled) if spelled != text => Some(Cow::Owned(spelled)),
+        _ => kept,
+    }
+}
+
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+/// Go's shortcut: what looks canonical stays as it is.
+fn is_kept(whole: &str, fraction: &str, format: Format, exponent: i32, binary: u32) -> bool {
+    match format {
+        Format::BinarySi => {
+            let room = 14 - whole.len() as i32 - binary as i32 * 3;
+            fraction.is_empty() && room >= 0 && whole.parse::<u64>().is_ok_and(|value| value & 7 != 0)
+        }
+        Format::DecimalSi | Format::DecimalExponent => {
+            let scale = exponent - fraction.len() as i32;
+            let ends_in_zeros = if fraction.len() >= 3 {
+                fraction.ends_with("000")
+            } else {
+                whole.bytes().chain(fraction.bytes()).rev().take(3).filter(|digit| *digit == b'0').count()
+                    == 3
+            };
+            let length = whole.len() + fraction.len();
+            !whole.is_empty() && length <= 18 && scale >= NANO && scale % 3 == 0 && !ends_in_zeros
+        }
+    }
 }
 
 fn read_suffix(suffix: &str) -> Option<(Format, i32, u32)> {
@@ -87,11 +111,16 @@ fn spell(mantissa: i128, exponent: i32, format: Format, sign: &str) -> Option<St
     if mantissa == 0 {
         return Some("0".to_owned());
     }
-    // A binary quantity that is small or not whole is shown in decimal, so that nothing is lost.
-    if format == Format::BinarySi && exponent >= 0 {
-        let mut whole = mantissa.checked_mul(10i128.checked_pow(exponent as u32)?)?;
-        if whole >= 1024 {
-            let mut power = 0;
+    if format == Format::BinarySi {
+        let power = 10i128.checked_pow(exponent.unsigned_abs())?;
+        let floor = if exponent >= 0 { mantissa.checked_mul(power)? } else { mantissa / power };
+        // The largest that Go holds; whatever is above becomes that.
+        if floor > i128::from(i64::MAX) {
+            return Some(format!("{sign}{}", i64::MAX));
+        }
+        // One that is small or not whole is shown in decimal, so that nothing is lost.
+        if exponent >= 0 && floor >= 1024 {
+            let (mut whole, mut power) = (floor, 0);
             while whole % 1024 == 0 && power < BINARY.len() {
                 whole /= 1024;
                 power += 1;
@@ -123,19 +152,21 @@ mod tests {
             ("0.5", "500m"),
             ("0.50", "500m"),
             (".5", "500m"),
-            ("1.", "1"),
+            ("1.", "1."),
             ("100m", "100m"),
             ("1000m", "1"),
             ("1500m", "1500m"),
             ("1000", "1k"),
             ("1500", "1500"),
             ("100000", "100k"),
-            ("+2", "2"),
+            ("+2", "+2"),
+            ("+2000", "2k"),
             ("-1.5", "-1500m"),
             ("1e3", "1e3"),
-            ("1E3", "1e3"),
+            ("1E3", "1E3"),
             ("10e2", "1e3"),
-            ("5e0", "5"),
+            ("5e0", "5e0"),
+            ("50e-1", "5"),
             ("1Gi", "1Gi"),
             ("1024Mi", "1Gi"),
             ("1.5Gi", "1536Mi"),
@@ -143,13 +174,18 @@ mod tests {
             ("0.5Mi", "512Ki"),
             ("1000Ki", "1000Ki"),
             ("1.0001Ki", "1024102400u"),
+            ("16Ei", "9223372036854775807"),
+            ("-9039.47Pi", "-9223372036854775807"),
+            ("2.529870", "2.529870"),
+            ("-022n", "-022n"),
+            ("n", "0"),
             ("0.0000000001", "1n"),
             ("1.0000000001", "1000000001n"),
             ("12E", "12E"),
         ] {
             assert_eq!(canonical(text).as_deref(), Some(expected), "{text}");
         }
-        for bad in ["", "-", ".", "1.2.3", "1x", "1 ", "Gi", "1e", "e3", "1kk", "0x10"] {
+        for bad in ["", "1.2.3", "1x", "1 ", "1e", "1kk", "0x10"] {
             assert_eq!(canonical(bad), None, "{bad}");
         }
     }
