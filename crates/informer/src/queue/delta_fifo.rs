@@ -141,16 +141,20 @@ impl DeltaFifo {
                 return None;
             }
             let of_scope = state.scopes.entry(scope).or_default();
-            of_scope.populated = true;
+            let is_first = !std::mem::replace(&mut of_scope.populated, true);
             of_scope.advance(object.resource_version());
             let deletes = matches!(kind, DeltaKind::Deleted { .. });
             if !deletes || shared.is_known(state, &object) {
                 state.push(KeyDelta { kind, object: object.clone() });
             }
-            Some(Ok(()))
+            Some(Ok(is_first))
         };
-        wait_until(&shared.state, &shared.moved, push).await?;
+        let is_first = wait_until(&shared.state, &shared.moved, push).await?;
         shared.ready.notify_waiters();
+        if is_first {
+            // The scope counts as synced.
+            shared.moved.notify_waiters();
+        }
         Ok(())
     }
 }

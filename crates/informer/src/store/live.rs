@@ -7,17 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kube_wire::{Projection, TypeMeta};
 use parking_lot::{Mutex, RwLock};
 
-use super::change::{Change, ChangeSet, Origin};
+use super::change::ChangeSet;
 use super::index::{Index, IndexError, IndexTrouble};
-use super::object::Likeness;
 use super::root::{Mark, Root};
-use super::table::Hashes;
 use super::wait::Waiters;
-use super::write::{Edit, IN_PLACE_MAX, Writer};
+use super::write::{Edit, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
-use crate::version::is_older;
 
 /// Objects by key, indexed, readable at any time by anybody.
 ///
@@ -26,10 +23,10 @@ use crate::version::is_older;
 #[derive(Default)]
 pub struct Store {
     root: RwLock<Arc<Root>>,
-    writer: Mutex<Writer>,
+    pub(super) writer: Mutex<Writer>,
     pub(super) waiters: Waiters,
     config: Config,
-    stale: AtomicU64,
+    pub(super) stale: AtomicU64,
     index_troubles: AtomicU64,
 }
 
@@ -47,29 +44,6 @@ struct Config {
     projection: Option<Projection>,
     type_meta: Option<TypeMeta>,
     on_index_trouble: Option<Arc<HearTrouble>>,
-}
-
-/// One thing to write.
-#[derive(Clone, Copy, Debug)]
-pub enum Write<'a> {
-    /// The object is there, in this state, as a watch has told.
-    Put(&'a StoredObject),
-    /// The object is there, in this state, as a full list shows: right even where it is older than what is known.
-    Listed(&'a StoredObject),
-    /// The object was deleted in this state.
-    Delete(&'a StoredObject),
-    /// The object is no longer there; this is what was known of it.
-    Vanished(&'a StoredObject),
-    /// Everything up to this resourceVersion is in.
-    Bookmark(Scope, &'a str),
-}
-
-/// What is written in one step: no key appears twice.
-struct Step<'a> {
-    edits: Vec<Edit>,
-    keys: Hashes,
-    marks: Vec<Mark<'a>>,
-    changes: Vec<Change>,
 }
 
 /// What was counted since a store was made.
@@ -111,35 +85,6 @@ impl StoreConfig {
     pub fn on_index_trouble(mut self, hear: impl Fn(&IndexTrouble) + Send + Sync + 'static) -> Self {
         self.config.on_index_trouble = Some(Arc::new(hear));
         self
-    }
-}
-
-// === impl Step ===
-
-impl<'a> Step<'a> {
-    /// Whether the write's key does not appear yet. (Two keys with one hash begin a step too many, which is no harm.)
-    fn is_new(&mut self, write: &Write<'_>) -> bool {
-        write.object().is_none_or(|object| self.keys.insert(object.key_hash()))
-    }
-
-    /// Begins the next step; the changes go on.
-    fn clear(&mut self) {
-        self.edits.clear();
-        self.marks.clear();
-        self.keys.clear();
-    }
-}
-
-// === impl Write ===
-
-impl<'a> Write<'a> {
-    fn object(&self) -> Option<&'a StoredObject> {
-        match self {
-            Self::Put(object) | Self::Listed(object) | Self::Delete(object) | Self::Vanished(object) => {
-                Some(object)
-            }
-            Self::Bookmark(..) => None,
-        }
     }
 }
 
@@ -226,34 +171,6 @@ impl Store {
         Ok(())
     }
 
-    /// Writes what a watch has told, in one step; gives what that changed, in order.
-    ///
-    /// - A state that is older than the stored one of the same object is left out, and counted (unless it was listed).
-    /// - The same state once more is told as a resync; in another encoding it is swapped silently.
-    /// - A key under which there was another object (another uid) is told as deleted, its final state unknown, and added.
-    /// - The deletion of an object that is not stored is told all the same.
-    ///
-    /// A key that appears again begins a second step.
-    pub fn write<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>) -> Vec<Change> {
-        let mut writer = self.writer.lock();
-        let writes = writes.into_iter();
-        let (edits, keys) = writer.take_room();
-        let mut step = Step { edits, keys, marks: Vec::new(), changes: Vec::new() };
-        step.changes.reserve(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
-        for write in writes {
-            if !step.is_new(&write) {
-                self.commit(&mut writer, &step.edits, &step.marks);
-                step.clear();
-                step.is_new(&write);
-            }
-            self.resolve(write, &mut step);
-        }
-        self.commit(&mut writer, &step.edits, &step.marks);
-        step.clear();
-        writer.give_room(step.edits, step.keys);
-        step.changes
-    }
-
     /// Begins to work out what a new full state of a scope changes. The scope must not be written to meanwhile.
     pub fn stage_replace(&self, scope: Scope) -> Staging {
         Staging::new(self.snapshot(), scope)
@@ -275,77 +192,13 @@ impl Store {
         self.commit(&mut writer, &edits, &[mark]);
     }
 
-    fn commit(&self, writer: &mut Writer, edits: &[Edit], marks: &[Mark<'_>]) {
+    pub(super) fn commit(&self, writer: &mut Writer, edits: &[Edit], marks: &[Mark<'_>]) {
         writer.write(&self.root, edits, marks, &mut |trouble| self.report(&trouble));
         self.waiters.wake();
     }
 
-    fn known(&self, object: &StoredObject) -> Option<StoredObject> {
+    pub(super) fn known(&self, object: &StoredObject) -> Option<StoredObject> {
         self.root.read().known(object).cloned()
-    }
-
-    /// Works out what a write does to what is stored now.
-    fn resolve<'a>(&self, write: Write<'a>, step: &mut Step<'a>) {
-        let reached = |object: &'a StoredObject| Mark::Reached(object.scope(), object.resource_version());
-        match write {
-            Write::Bookmark(scope, version) => step.marks.push(Mark::Reached(scope, version)),
-            Write::Put(new) => {
-                step.marks.push(reached(new));
-                self.put(new, Origin::Live, step);
-            }
-            Write::Listed(new) => {
-                step.marks.push(reached(new));
-                self.put(new, Origin::Relist, step);
-            }
-            Write::Delete(last) => {
-                step.marks.push(reached(last));
-                self.delete(last, step);
-            }
-            // It does not say up to where the scope is known.
-            Write::Vanished(last) => {
-                if let Some(old) = self.known(last) {
-                    step.changes.push(Change::deleted(old.clone(), false, Origin::Relist));
-                    step.edits.push(Edit::Remove { old });
-                }
-            }
-        }
-    }
-
-    fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
-        let Some(old) = self.known(new) else {
-            step.changes.push(Change::added(new.clone(), origin));
-            step.edits.push(Edit::Put { old: None, new: new.clone() });
-            return;
-        };
-        let older = || is_older(new.resource_version(), old.resource_version());
-        match old.likeness_of(new) {
-            Likeness::Same => return step.changes.push(Change::updated(old.clone(), old, Origin::Resync)),
-            Likeness::Reencoded => {}
-            Likeness::Changed if origin == Origin::Live && older() => return self.count_stale(),
-            Likeness::Changed => step.changes.push(Change::updated(old.clone(), new.clone(), origin)),
-            Likeness::Recreated => {
-                step.changes.push(Change::deleted(old.clone(), false, origin));
-                step.changes.push(Change::added(new.clone(), origin));
-            }
-        }
-        step.edits.push(Edit::Put { old: Some(old), new: new.clone() });
-    }
-
-    fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {
-        let Some(old) = self.known(last) else {
-            return step.changes.push(Change::deleted(last.clone(), true, Origin::Live));
-        };
-        if is_older(last.resource_version(), old.resource_version()) {
-            return self.count_stale();
-        }
-        // The deletion of an earlier object tells that this one is gone too, but not in which state.
-        let same = old.uid() == last.uid();
-        step.changes.push(Change::deleted(if same { last.clone() } else { old.clone() }, same, Origin::Live));
-        step.edits.push(Edit::Remove { old });
-    }
-
-    fn count_stale(&self) {
-        self.stale.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The values that an object has, or would have, in an index.

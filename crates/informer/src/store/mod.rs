@@ -35,15 +35,17 @@ mod root;
 mod snapshot;
 mod staging;
 mod table;
+mod told;
 mod wait;
 mod write;
 
 pub use change::{Change, ChangeKind, ChangeSet, Origin};
 pub use index::{Index, IndexError, IndexTrouble};
 pub use indexer::Indexer;
-pub use live::{Store, StoreConfig, StoreStats, Write};
+pub use live::{Store, StoreConfig, StoreStats};
 pub use object::{StoredObject, UnnamedObject};
 pub use snapshot::{Objects, Snapshot};
 pub use staging::Staging;
 pub(crate) use table::Hashes;
+pub use told::Write;
 pub use wait::WaitError;

@@ -330,6 +330,14 @@ async fn one_may_wait_for_synced_and_a_closed_queue_ends_that() {
     assert!(!waiting.is_finished());
     pop(&fifo);
     assert_eq!(waiting.await.unwrap(), Ok(()));
+    let waiting = tokio::spawn({
+        let fifo = fifo.clone();
+        async move { fifo.synced(Scope(2)).await }
+    });
+    tokio::task::yield_now().await;
+    fifo.add(Scope(2), pod("b", 2)).await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Ok(()), "a change before the first replace counts");
+    pop(&fifo);
     fifo.close();
     assert_eq!(fifo.synced(B).await, Err(SinkError::Closed));
 }

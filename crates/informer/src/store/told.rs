@@ -1,0 +1,160 @@
+//! What a watch has told, compared with what is stored: which writes count, and what they change.
+
+use std::sync::atomic::Ordering;
+
+use super::change::{Change, Origin};
+use super::object::Likeness;
+use super::root::Mark;
+use super::table::Hashes;
+use super::write::{Edit, IN_PLACE_MAX};
+use super::{Store, StoredObject};
+use crate::queue::Scope;
+use crate::version::is_older;
+
+/// One thing to write.
+#[derive(Clone, Copy, Debug)]
+pub enum Write<'a> {
+    /// The object is there, in this state, as a watch has told.
+    Put(&'a StoredObject),
+    /// The object is there, in this state, as a full list shows: right even where it is older than what is known.
+    Listed(&'a StoredObject),
+    /// The object was deleted in this state.
+    Delete(&'a StoredObject),
+    /// The object is no longer there; this is what was known of it.
+    Vanished(&'a StoredObject),
+    /// Everything up to this resourceVersion is in.
+    Bookmark(Scope, &'a str),
+}
+
+/// What is written in one step: no key appears twice.
+struct Step<'a> {
+    edits: Vec<Edit>,
+    keys: Hashes,
+    marks: Vec<Mark<'a>>,
+    changes: Vec<Change>,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// Writes what a watch has told, in one step; gives what that changed, in order.
+    ///
+    /// - A state that is older than the stored one of the same object is left out, and counted (unless it was listed).
+    /// - The same state once more is told as a resync; in another encoding it is swapped silently.
+    /// - A key under which there was another object (another uid) is told as deleted, its final state unknown, and added.
+    /// - The deletion of an object that is not stored is told all the same.
+    ///
+    /// A key that appears again begins a second step.
+    pub fn write<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>) -> Vec<Change> {
+        let mut writer = self.writer.lock();
+        let writes = writes.into_iter();
+        let (edits, keys) = writer.take_room();
+        let mut step = Step { edits, keys, marks: Vec::new(), changes: Vec::new() };
+        step.changes.reserve(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
+        for write in writes {
+            if !step.is_new(&write) {
+                self.commit(&mut writer, &step.edits, &step.marks);
+                step.clear();
+                step.is_new(&write);
+            }
+            self.resolve(write, &mut step);
+        }
+        self.commit(&mut writer, &step.edits, &step.marks);
+        step.clear();
+        writer.give_room(step.edits, step.keys);
+        step.changes
+    }
+
+    /// Works out what a write does to what is stored now.
+    fn resolve<'a>(&self, write: Write<'a>, step: &mut Step<'a>) {
+        let reached = |object: &'a StoredObject| Mark::Reached(object.scope(), object.resource_version());
+        match write {
+            Write::Bookmark(scope, version) => step.marks.push(Mark::Reached(scope, version)),
+            Write::Put(new) => {
+                step.marks.push(reached(new));
+                self.put(new, Origin::Live, step);
+            }
+            Write::Listed(new) => {
+                step.marks.push(reached(new));
+                self.put(new, Origin::Relist, step);
+            }
+            Write::Delete(last) => {
+                step.marks.push(reached(last));
+                self.delete(last, step);
+            }
+            // It does not say up to where the scope is known.
+            Write::Vanished(last) => {
+                if let Some(old) = self.known(last) {
+                    step.changes.push(Change::deleted(old.clone(), false, Origin::Relist));
+                    step.edits.push(Edit::Remove { old });
+                }
+            }
+        }
+    }
+
+    fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
+        let Some(old) = self.known(new) else {
+            step.changes.push(Change::added(new.clone(), origin));
+            step.edits.push(Edit::Put { old: None, new: new.clone() });
+            return;
+        };
+        let older = || is_older(new.resource_version(), old.resource_version());
+        match old.likeness_of(new) {
+            Likeness::Same => return step.changes.push(Change::updated(old.clone(), old, Origin::Resync)),
+            Likeness::Reencoded => {}
+            Likeness::Changed if origin == Origin::Live && older() => return self.count_stale(),
+            Likeness::Changed => step.changes.push(Change::updated(old.clone(), new.clone(), origin)),
+            Likeness::Recreated => {
+                step.changes.push(Change::deleted(old.clone(), false, origin));
+                step.changes.push(Change::added(new.clone(), origin));
+            }
+        }
+        step.edits.push(Edit::Put { old: Some(old), new: new.clone() });
+    }
+
+    fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {
+        let Some(old) = self.known(last) else {
+            return step.changes.push(Change::deleted(last.clone(), true, Origin::Live));
+        };
+        if is_older(last.resource_version(), old.resource_version()) {
+            return self.count_stale();
+        }
+        // The deletion of an earlier object tells that this one is gone too, but not in which state.
+        let same = old.uid() == last.uid();
+        step.changes.push(Change::deleted(if same { last.clone() } else { old.clone() }, same, Origin::Live));
+        step.edits.push(Edit::Remove { old });
+    }
+
+    fn count_stale(&self) {
+        self.stale.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// === impl Step ===
+
+impl<'a> Step<'a> {
+    /// Whether the write's key does not appear yet. (Two keys with one hash begin a step too many, which is no harm.)
+    fn is_new(&mut self, write: &Write<'_>) -> bool {
+        write.object().is_none_or(|object| self.keys.insert(object.key_hash()))
+    }
+
+    /// Begins the next step; the changes go on.
+    fn clear(&mut self) {
+        self.edits.clear();
+        self.marks.clear();
+        self.keys.clear();
+    }
+}
+
+// === impl Write ===
+
+impl<'a> Write<'a> {
+    fn object(&self) -> Option<&'a StoredObject> {
+        match self {
+            Self::Put(object) | Self::Listed(object) | Self::Delete(object) | Self::Vanished(object) => {
+                Some(object)
+            }
+            Self::Bookmark(..) => None,
+        }
+    }
+}
