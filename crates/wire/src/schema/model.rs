@@ -244,6 +244,18 @@ impl Message {
         let at = self.by_name.binary_search_by_key(&name, |&(name, _)| name).ok()?;
         self.fields.get(usize::from(self.by_name[at].1))
     }
+
+    /// Index into `fields` of the field to go through for this JSON name. `after` is where the last search ended: members
+    /// mostly come in the order of their names, so that the next one is not far.
+    pub(crate) fn index_towards(&self, name: &str, after: &mut usize) -> Option<usize> {
+        let ahead = self.by_name.get(*after..).unwrap_or_default();
+        let at = match ahead.iter().position(|(candidate, _)| *candidate == name) {
+            Some(distance) => *after + distance,
+            None => self.by_name.binary_search_by_key(&name, |&(name, _)| name).ok()?,
+        };
+        *after = at + 1;
+        Some(usize::from(self.by_name[at].1))
+    }
 }
 
 impl Field {

@@ -7,13 +7,15 @@
 //! envelope, and are handed back.
 //!
 //! `null` counts as absent, as it does for Go. Times are cut to what the type holds (whole seconds, or microseconds),
-//! and quantities brought into the one spelling that Go writes (`0.5` becomes `500m`), as a server would do.
+//! and quantities brought into the spelling that Go writes (`0.5` becomes `500m`).
 //!
 //! # Where bytes may differ from Go's
 //!
-//! Embedded JSON (`RawExtension`, `FieldsV1`, `JSON`) is written compactly, with its members as the value orders them
-//! (`serde_json::Value`: by name), while Go keeps the text that it was given. It is the same JSON, only not always the
-//! same text. Quantities of more than 27 digits, or with an exponent beyond 18, are written as they are.
+//! | where | why |
+//! |---|---|
+//! | embedded JSON (`RawExtension`, `FieldsV1`, `JSON`) | written compactly, with its members as the value orders them (`serde_json::Value`: by name), while Go keeps the text that it was given: the same JSON, but not always the same text |
+//! | quantities of more than 27 digits, or with an exponent beyond 18 | left as they are; of thousands of `E` Go drops the suffix, which is not imitated |
+//! | required fields of `k8s_openapi` types | that crate makes a default of `null` where a field is required (`selector: null` becomes `{}`), before this one sees it |
 
 mod encoder;
 mod entries;

@@ -26,6 +26,8 @@ pub(super) struct Object<'e, 'o> {
     /// A message around it: the field that it is, and where it begins.
     wrap: Option<(u32, usize)>,
     open: Open,
+    /// Where the search for the last name ended.
+    names: usize,
     /// Where the value goes whose key was given last.
     place: Place,
 }
@@ -120,23 +122,22 @@ impl<'e, 'o> Object<'e, 'o> {
         wrap: Option<(u32, usize)>,
     ) -> Result<Self> {
         let open = encoder.open_message()?;
-        Ok(Self { encoder, message, number, wrap, open, place: Place::Nowhere })
+        Ok(Self { encoder, message, number, wrap, open, names: 0, place: Place::Nowhere })
     }
 
     /// Finds where a member goes, through inlined messages if need be.
-    fn place(&self, name: &str) -> Result<Place> {
+    fn place(&mut self, name: &str) -> Result<Place> {
         let mut path = Path::default();
-        let mut message = self.message;
+        let (mut message, mut found) = (self.message, self.message.index_towards(name, &mut self.names));
         for step in &mut path {
-            let Some(field) = message.field_towards(name) else { break };
-            *step = place_in(message, field) + 1;
+            let Some(at) = found else { break };
+            let field = &message.fields[at];
+            *step = at as u16 + 1;
             if !field.inline {
                 return Ok(Place::Field(field, path));
             }
-            match field.ty.message(self.encoder.schema) {
-                Some(inner) => message = inner,
-                None => break,
-            }
+            let Some(inner) = field.ty.message(self.encoder.schema) else { break };
+            (message, found) = (inner, inner.index_towards(name, &mut 0));
         }
         match name {
             "apiVersion" if self.message.type_meta => Ok(Place::ApiVersion),
@@ -168,11 +169,6 @@ impl<'e, 'o> Object<'e, 'o> {
             self.encoder.wrap(number, start);
         }
     }
-}
-
-fn place_in(message: &Message, field: &Field) -> u16 {
-    // The field is one of the message's, and no message has more than a few dozen.
-    message.fields.binary_search_by_key(&field.number, |field| field.number).unwrap_or_default() as u16
 }
 
 /// Says where in the object a value did not fit: `spec.containers: …`.
