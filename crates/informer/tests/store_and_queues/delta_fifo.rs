@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::queue::{
-    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Popped, Replace, Sink, SinkError,
+    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Popped, Replace, Scope, Sink, SinkError,
 };
 use kube_informer::store::Store;
 use serde_json::json;
