@@ -98,15 +98,12 @@ impl Staging {
         let Self { scope, base, seen, staged, .. } = self;
         let before = base.state(scope);
         let puts = staged.into_iter().flatten().collect::<Vec<_>>();
-        let new_epoch = before.is_some_and(|before| {
-            is_older(resource_version, &before.resource_version)
-                || before.complete && puts.iter().any(|put| put.goes_back(&before.resource_version))
-        });
+        let went_back = before.is_some_and(|before| is_older(resource_version, &before.resource_version));
         ChangeSet {
             scope,
             resource_version: resource_version.to_owned(),
             initial: !before.is_some_and(|before| before.complete),
-            new_epoch,
+            new_epoch: went_back || puts.iter().any(Put::goes_back),
             deleted: seen.missing(&base, scope),
             puts,
         }

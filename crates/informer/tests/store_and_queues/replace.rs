@@ -142,18 +142,6 @@ fn an_older_item_under_the_same_uid_begins_a_new_epoch() {
 }
 
 #[test]
-fn an_unknown_item_that_must_have_been_seen_begins_a_new_epoch() {
-    let store = store_of(&[("a", 8)]);
-    put(&store, pod("b", 12));
-    delete(&store, pod("b", 14));
-    // The server was restored to 11, and has come as far as 15 again: on another way.
-    assert_eq!(replace(&store, A, vec![pod("a", 8), pod("b", 11)], "15"), ["relist: added b 11"]);
-    assert_eq!(store.snapshot().epoch(A), 1, "b was seen in a later state");
-    replace(&store, A, vec![pod("a", 8), pod("b", 11), pod("c", 16)], "16");
-    assert_eq!(store.snapshot().epoch(A), 1);
-}
-
-#[test]
 fn a_large_replace_is_applied_in_one_step_while_a_snapshot_is_held() {
     let store = Store::default();
     let many = |version: u64| (0..3000).map(|at| pod(&format!("ns/{at}"), version + at)).collect::<Vec<_>>();
