@@ -103,12 +103,12 @@ impl Store {
 
     /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<StoredObject> {
-        self.get_by_name(key.namespace(), key.name())
+        self.root.read().get(key).cloned()
     }
 
     /// The object with this namespace (empty for cluster-scoped ones) and name.
     pub fn get_by_name(&self, namespace: &str, name: &str) -> Option<StoredObject> {
-        self.root.read().get(namespace, name).cloned()
+        self.root.read().get_by_name(namespace, name).cloned()
     }
 
     /// The objects that have a value in an index.

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use super::object::{key_hash, value_hash};
+use super::object::{key_hash, text_hash};
 use super::table::{Hashed, Table};
 use super::{IndexError, StoredObject};
+use crate::Key;
 use crate::queue::Scope;
 use crate::version::is_older;
 
@@ -58,7 +59,11 @@ pub(super) enum Mark<'a> {
 // === impl Root ===
 
 impl Root {
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
+    pub(super) fn get(&self, key: &Key) -> Option<&StoredObject> {
+        self.objects.get(text_hash(key.as_str()), |object| object.has_key(key.namespace(), key.name()))
+    }
+
+    pub(super) fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
         self.objects.get(key_hash(namespace, name), |object| object.has_key(namespace, name))
     }
 
@@ -131,7 +136,7 @@ impl Grouping {
     }
 
     pub(super) fn group(&self, value: &str) -> Option<&Group> {
-        self.groups.get(value_hash(value), |group| &*group.value == value)
+        self.groups.get(text_hash(value), |group| &*group.value == value)
     }
 
     /// Whether this very state of an object is found under a value.
@@ -143,7 +148,7 @@ impl Grouping {
 
     /// Puts an object under a value, in the place of `old`, should that be there.
     pub(super) fn put(&mut self, value: &str, object: StoredObject, old: Option<&StoredObject>) {
-        let hash = value_hash(value);
+        let hash = text_hash(value);
         match self.groups.get_mut(hash, |group| &*group.value == value) {
             Some(group) => {
                 // An index function may give a value twice.
@@ -160,7 +165,7 @@ impl Grouping {
 
     /// Takes an object away from a value; the value goes with the last one.
     pub(super) fn take(&mut self, value: &str, object: &StoredObject) {
-        let hash = value_hash(value);
+        let hash = text_hash(value);
         let Some(group) = self.groups.get_mut(hash, |group| &*group.value == value) else { return };
         group.objects.remove(object.key_hash(), |other| object.ptr_eq(other));
         if group.objects.is_empty() {
@@ -176,6 +181,6 @@ fn is_handle(old: Option<&StoredObject>, other: &StoredObject) -> bool {
 
 impl Hashed for Group {
     fn hash(&self) -> u64 {
-        value_hash(&self.value)
+        text_hash(&self.value)
     }
 }

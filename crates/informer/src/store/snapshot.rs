@@ -27,12 +27,12 @@ pub struct Objects {
 impl Snapshot {
     /// The object with this key.
     pub fn get(&self, key: &Key) -> Option<&StoredObject> {
-        self.0.get(key.namespace(), key.name())
+        self.0.get(key)
     }
 
     /// The object with this namespace (empty for cluster-scoped ones) and name.
     pub fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
-        self.0.get(namespace, name)
+        self.0.get_by_name(namespace, name)
     }
 
     /// How many objects there are.

@@ -58,7 +58,7 @@ impl Store {
         self.wait_until_some(|| {
             self.read(|root| {
                 let reached = root.scope(scope).map_or("", |state| &state.resource_version);
-                let object = root.get(key.namespace(), key.name());
+                let object = root.get(key);
                 let is_in =
                     |version: &str| version == resource_version || is_older(resource_version, version);
                 if is_in(reached) || object.is_some_and(|object| is_in(object.resource_version())) {
