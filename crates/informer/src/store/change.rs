@@ -186,8 +186,16 @@ impl Put {
         }
     }
 
-    /// Whether the server has taken the object back to an earlier state.
-    pub(super) fn goes_back(&self) -> bool {
-        matches!(self, Self::Changed { old, new } if is_older(new.resource_version(), old.resource_version()))
+    /// Whether the server has gone back in time: to an earlier state of the object, or to an object that is not known
+    /// although everything up to the version `reached` has been seen.
+    pub(super) fn goes_back(&self, reached: &str) -> bool {
+        match self {
+            Self::New(new) | Self::Recreated { new, .. } => {
+                let version = new.resource_version();
+                is_older(version, reached) || (version == reached && !version.is_empty())
+            }
+            Self::Changed { old, new } => is_older(new.resource_version(), old.resource_version()),
+            Self::Swapped(_) => false,
+        }
     }
 }

@@ -98,12 +98,15 @@ impl Staging {
         let Self { scope, base, seen, staged, .. } = self;
         let before = base.state(scope);
         let puts = staged.into_iter().flatten().collect::<Vec<_>>();
-        let went_back = before.is_some_and(|before| is_older(resource_version, &before.resource_version));
+        // Only after a full state is everything up to there known.
+        let complete = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
+        let new_epoch = before.is_some_and(|before| is_older(resource_version, &before.resource_version))
+            || puts.iter().any(|put| put.goes_back(complete));
         ChangeSet {
             scope,
             resource_version: resource_version.to_owned(),
             initial: !before.is_some_and(|before| before.complete),
-            new_epoch: went_back || puts.iter().any(Put::goes_back),
+            new_epoch,
             deleted: seen.missing(&base, scope),
             puts,
         }

@@ -130,7 +130,7 @@ fn an_older_list_begins_a_new_epoch_in_which_versions_begin_anew() {
 #[test]
 fn an_older_item_under_the_same_uid_begins_a_new_epoch() {
     let store = store_of(&[("a", 8)]);
-    let recreated = || pod_with("a", 3, &json!({"metadata": {"uid": "other"}}));
+    let recreated = || pod_with("a", 11, &json!({"metadata": {"uid": "other"}}));
     let mut staging = store.stage_replace(A);
     staging.put(pod("a", 3)).unwrap();
     staging.put(recreated()).unwrap();
@@ -138,6 +138,18 @@ fn an_older_item_under_the_same_uid_begins_a_new_epoch() {
     replace(&store, A, vec![pod("a", 3)], "11");
     assert_eq!(store.snapshot().epoch(A), 1);
     replace(&store, A, vec![pod("a", 3)], "12");
+    assert_eq!(store.snapshot().epoch(A), 1);
+}
+
+#[test]
+fn an_unknown_item_that_must_have_been_seen_begins_a_new_epoch() {
+    let store = store_of(&[("a", 8)]);
+    put(&store, pod("b", 12));
+    delete(&store, pod("b", 14));
+    // The server was restored to 11, and has come as far as 15 again: on another way.
+    assert_eq!(replace(&store, A, vec![pod("a", 8), pod("b", 11)], "15"), ["relist: added b 11"]);
+    assert_eq!(store.snapshot().epoch(A), 1, "b was seen in a later state");
+    replace(&store, A, vec![pod("a", 8), pod("b", 11), pod("c", 16)], "16");
     assert_eq!(store.snapshot().epoch(A), 1);
 }
 

@@ -55,6 +55,7 @@ struct Model {
     objects: BTreeMap<usize, State>,
     versions: [u64; 2],
     epochs: [u64; 2],
+    complete: [bool; 2],
     stale: u64,
 }
 
@@ -137,10 +138,13 @@ impl Model {
     fn relist(&mut self, scope: Scope, puts: &[(usize, State)], removes: &[usize], version: u64) {
         let mut list = puts.iter().cloned().collect::<BTreeMap<_, _>>();
         list.retain(|key, _| !removes.contains(key));
-        let went_back = list.iter().any(|(key, state)| {
-            self.objects.get(key).is_some_and(|known| known.uid == state.uid && state.version < known.version)
-        });
         let at = usize::from(scope.0);
+        let went_back = list.iter().any(|(key, state)| match self.objects.get(key) {
+            Some(known) if known.uid == state.uid => state.version < known.version,
+            // Everything up to there was seen, but not this one.
+            _ => self.complete[at] && state.version <= self.versions[at],
+        });
+        self.complete[at] = true;
         self.epochs[at] += u64::from(went_back || version < self.versions[at]);
         self.versions[at] = version;
         self.objects.retain(|key, _| scope_of(*key) != scope);
