@@ -34,6 +34,11 @@ func benchWorkqueue() {
 		})
 	}
 	for _, workers := range []int{1, 2, 8} {
+		reportIfWanted(fmt.Sprintf("fed by another, %d workers", workers), "M/s", func() float64 {
+			return best(50, func() float64 { return fed(keys[:few], workers) })
+		})
+	}
+	for _, workers := range []int{1, 2, 8} {
 		reportIfWanted(fmt.Sprintf("1M added, then %d workers", workers), "M/s", func() float64 {
 			return best(3, func() float64 { return burst(keys, workers) })
 		})
@@ -72,6 +77,24 @@ func cycle(keys []string, workers int) float64 {
 	return rate(keys, started)
 }
 
+// One goroutine adds the keys, while the workers take and finish them.
+func fed(keys []string, workers int) float64 {
+	queue := workqueue.NewTyped[string]()
+	started := time.Now()
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() { workUntilTheEnd(queue) })
+	}
+	running.Go(func() {
+		for _, key := range keys {
+			queue.Add(key)
+		}
+		queue.ShutDown()
+	})
+	running.Wait()
+	return rate(keys, started)
+}
+
 // All keys are added, then the workers take and finish them: a deep queue.
 func burst(keys []string, workers int) float64 {
 	queue := workqueue.NewTyped[string]()
@@ -82,18 +105,20 @@ func burst(keys []string, workers int) float64 {
 	queue.ShutDown()
 	var running sync.WaitGroup
 	for range workers {
-		running.Go(func() {
-			for {
-				taken, end := queue.Get()
-				if end {
-					return
-				}
-				queue.Done(taken)
-			}
-		})
+		running.Go(func() { workUntilTheEnd(queue) })
 	}
 	running.Wait()
 	return rate(keys, started)
+}
+
+func workUntilTheEnd(queue *workqueue.Typed[string]) {
+	for {
+		taken, end := queue.Get()
+		if end {
+			return
+		}
+		queue.Done(taken)
+	}
 }
 
 // All keys are put off for up to ten minutes, then the clock is moved on and they are taken. Adding counts until the

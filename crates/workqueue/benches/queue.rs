@@ -25,6 +25,9 @@ fn main() {
         report(&format!("add+get+done, {workers} workers"), || best(50, || cycle(&keys[..FEW], workers)));
     }
     for workers in [1, 2, 8] {
+        report(&format!("fed by another, {workers} workers"), || best(50, || fed(&keys[..FEW], workers)));
+    }
+    for workers in [1, 2, 8] {
         report(&format!("1M added, then {workers} workers"), || best(3, || burst(&keys, workers)));
     }
     report("add_after, up to 1M pending", || best(3, || delayed(&keys).0));
@@ -48,6 +51,29 @@ fn cycle(keys: &[Arc<str>], workers: usize) -> f64 {
                 }
             });
         }
+        running.join_all().await;
+    });
+    rate(keys, started)
+}
+
+/// One task adds the keys, while the workers take and finish them.
+fn fed(keys: &[Arc<str>], workers: usize) -> f64 {
+    let runtime = runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
+    let queue = WorkQueue::new();
+    let started = Instant::now();
+    runtime.block_on(async {
+        let mut running = JoinSet::new();
+        for _ in 0..workers {
+            let queue = queue.clone();
+            running.spawn(async move { while queue.get().await.is_some() {} });
+        }
+        let keys = keys.to_vec();
+        running.spawn(async move {
+            for key in keys {
+                queue.add(key).expect("there is room");
+            }
+            queue.shutdown();
+        });
         running.join_all().await;
     });
     rate(keys, started)
