@@ -16,7 +16,8 @@ chores:
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
   conformance       test against a real kube-apiserver, built here; --help says more (needs Go)
-  bench-queue [WORD]  the work queue's figures beside client-go's, all or those whose names contain the word (client-go's need Go)";
+  bench-queue [WORD]
+                    the work queue's figures beside client-go's, all or those whose names contain the word (theirs need Go)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -169,7 +169,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a key is taken when the future completes, or not at all.
+    /// Cancel safe: a key is taken when the future completes, or not at all. A future that was polled has to be polled on or
+    /// dropped, though: the key for which it was woken waits for it.
     pub async fn get(&self) -> Option<Work<T>> {
         let mut getter = self.inner.shared.getter();
         let mut alarm = pin!(None::<Sleep>);
