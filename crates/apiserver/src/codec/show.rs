@@ -142,12 +142,11 @@ pub(super) fn type_meta(resource: &Resource, projection: Projection) -> (&str, &
 fn members(resource: &Resource, bytes: &[u8], out: &mut Vec<u8>) {
     match (resource.form, &resource.flavour) {
         (_, Flavour::Events) => {
-            let mut value = decode(resource, bytes);
-            if let Some(object) = value.as_object_mut() {
-                object.remove("apiVersion");
-                object.remove("kind");
+            let mut raw = Vec::new();
+            let raw = raw_message(resource, bytes, Projection::Whole, &mut raw);
+            if let Some(message) = resource.message {
+                transcode(Deserializer::new(raw, message), out);
             }
-            out.extend_from_slice(value.to_string().as_bytes());
         }
         (Form::Protobuf(message), _) => transcode(Deserializer::new(bytes, message), out),
         (Form::Json, _) => out.extend_from_slice(bytes),

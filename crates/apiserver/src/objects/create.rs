@@ -43,7 +43,8 @@ impl Api {
         }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
-        let warnings = manage::validate_fields(resource, &mut object, options, recording)?;
+        let mut warnings = manage::validate_fields(resource, &mut object, options, recording)?;
+        warnings.extend(defaults::warning(resource).map(str::to_owned));
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_TRIES } else { 1 };
         for _ in 0..tries {
@@ -63,7 +64,7 @@ impl Api {
             if recording == Recording::Due {
                 self.record(target, None, &mut object, options);
             }
-            defaults::admit(resource, &mut object, defaults::Moment::Create);
+            defaults::admit(resource, &mut object, &self.chance);
             match self.insert(target, object, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(name) if generated => tracing::debug!(%name, "generated name is taken"),

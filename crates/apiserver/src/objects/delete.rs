@@ -37,8 +37,16 @@ pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 /// Resources whose deletion answers with the object rather than a status.
-const SHOWN_WHEN_DELETED: &[&str] =
-    &["pods", "services", "namespaces", "persistentvolumeclaims", "serviceaccounts"];
+const SHOWN_WHEN_DELETED: &[&str] = &[
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "podtemplates",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
+];
 
 impl Api {
     /// Deletes an object, or begins to.

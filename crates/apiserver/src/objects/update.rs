@@ -139,7 +139,8 @@ impl Api {
             let object = make(Some(&current))?;
             check_identity(target, &key, &stored, &object)?;
             let mut object = object;
-            let warnings = manage::validate_fields(resource, &mut object, options, recording)?;
+            let mut warnings = manage::validate_fields(resource, &mut object, options, recording)?;
+            warnings.extend(defaults::warning(resource).map(str::to_owned));
             self.prepare_update(target, &current, &mut object);
             if definitions::is_definition(resource) && target.subresource.is_empty() {
                 definitions::prepare(resource, &mut object, Some(&current))?;
@@ -228,6 +229,7 @@ impl Api {
         }
         put_member(object, "apiVersion", current.get("apiVersion").cloned());
         put_member(object, "kind", current.get("kind").cloned());
+        defaults::keep(resource, object, current);
         defaults::fill(resource, object, defaults::Moment::Update);
         if has_generation(resource) && counts(resource, current, object) {
             set(object, "generation", Some((meta::generation(current) + 1).into()));
