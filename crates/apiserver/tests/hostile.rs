@@ -49,7 +49,7 @@ async fn senseless_requests_are_refused() {
         ("GET", format!("{MAPS}/%2e%2e%2f%2e%2e"), Vec::new(), 404),
         ("GET", "/api/v1/namespaces//configmaps".to_owned(), Vec::new(), 404),
         ("DELETE", "/api/v1/namespaces".to_owned(), Vec::new(), 405),
-        ("PUT", format!("{MAPS}/x"), b"{}".to_vec(), 404),
+        ("PUT", format!("{MAPS}/x"), b"{}".to_vec(), 400),
     ];
     for (method, path, body, code) in cases {
         let shown = &path[..path.len().min(90)];
@@ -71,6 +71,8 @@ async fn a_patch_cannot_make_something_else_of_an_object() {
         ("merge-patch", r#""y""#),
         ("merge-patch", r#"{"metadata": 3}"#),
         ("merge-patch", r#"{"kind": "Secret", "apiVersion": 7, "metadata": {"uid": null, "name": null}}"#),
+        ("merge-patch", r#"{"metadata": {"name": "y"}}"#),
+        ("merge-patch", r#"{"metadata": {"namespace": "y"}}"#),
     ] {
         let content_type = format!("application/{kind}+json");
         let headers = [("content-type", content_type.as_str())];
@@ -81,6 +83,7 @@ async fn a_patch_cannot_make_something_else_of_an_object() {
             (&"ConfigMap".into(), &"x".into()),
             "{patch}"
         );
+        assert_eq!(object["metadata"]["namespace"], "default", "{patch}");
     }
 }
 

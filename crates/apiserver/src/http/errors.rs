@@ -113,6 +113,18 @@ impl Status {
         Self { details: Some(Box::default()), ..Self::failure(405, "MethodNotAllowed", message) }
     }
 
+    /// The group is known, and nothing like this is in it.
+    pub(crate) fn unknown_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        Self { details: Some(Box::default()), ..Self::failure(404, "NotFound", message) }
+    }
+
+    /// The media type is none that patches have.
+    pub(crate) fn no_patch() -> Self {
+        let message = "415: Unsupported Media Type";
+        Self { details: Some(Box::default()), ..Self::failure(415, "UnsupportedMediaType", message) }
+    }
+
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::failure(406, "NotAcceptable", message)

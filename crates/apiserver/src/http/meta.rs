@@ -42,7 +42,15 @@ pub(super) fn serve(api: &Api, head: &Head) -> Option<Response<ApiBody>> {
         ["openapi", "v3", rest @ ..] => openapi::document(&registry, &rest.join("/")),
         _ => None,
     };
-    let document = document?;
+    let document = match (document, &parts[..]) {
+        (Some(document), _) => document,
+        (None, ["api", _]) => return Some(respond::status(&Status::unknown_resource(), Encoding::Json)),
+        (None, ["apis", group, _]) if registry.has_builtin_group(group) => {
+            return Some(respond::status(&Status::unknown_resource(), Encoding::Json));
+        }
+        (None, [""]) => discovery::paths(&registry),
+        (None, _) => return None,
+    };
     if head.method != Method::GET {
         return Some(respond::status(&Status::method_not_allowed(), Encoding::Json));
     }

@@ -79,7 +79,7 @@ impl Query {
             None | Some("") => Ok(false),
             Some("All") => Ok(true),
             Some(other) => {
-                let error = FieldError::not_supported("dryRun", other, &["All"]);
+                let error = FieldError::not_supported("dryRun", serde_json::json!([other]), &["All"]);
                 Err(Status::invalid_options(options, &[error]))
             }
         }

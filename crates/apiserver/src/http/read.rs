@@ -103,20 +103,28 @@ pub(super) fn patch(
             let configuration = yaml(bytes)?;
             return Ok(Patch::Apply { configuration, force });
         }
-        _ => {
-            let strategic = if strategic { "application/strategic-merge-patch+json, " } else { "" };
-            let accepted = format!(
-                "application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
-            );
-            return Err(Status::unsupported_media_type(&accepted));
+        "application/strategic-merge-patch+json" => {
+            let accepted =
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            return Err(Status::unsupported_media_type(accepted));
         }
+        _ => return Err(Status::no_patch()),
     };
     if head.query.get("force").is_some() {
         let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
         return Err(Status::invalid_options("PatchOptions", &[error]));
     }
-    let value = serde_json::from_slice(bytes)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+        Status::bad_request(format!("error decoding patch: {why}"))
+    })?;
+    if media_type != "application/json-patch+json" && !value.is_object() {
+        let found = if value.is_array() { "array" } else { "value" };
+        let message = format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        );
+        return Err(Status::bad_request(message));
+    }
     Ok(kind(value))
 }
 
@@ -147,6 +155,7 @@ pub(super) fn json(kind: &str, bytes: &[u8]) -> Result<Value, Status> {
     let parsed: Result<Value, _> = serde_json::from_slice(bytes);
     match parsed {
         Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
         Ok(_) => Err(unrecognized(kind, "cannot unmarshal into Go value of type struct", bytes)),
         Err(error) if error.is_eof() => Err(unrecognized(kind, "unexpected end of JSON input", bytes)),
         Err(error) => Err(unrecognized(kind, &error.to_string(), bytes)),
@@ -156,7 +165,8 @@ pub(super) fn json(kind: &str, bytes: &[u8]) -> Result<Value, Status> {
 fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     /// As much of the body as a message shows.
     const SHOWN_MAX: usize = 256;
-    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_MAX)]).into_owned();
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_MAX)]);
+    let shown = if shown.is_empty() { "<empty>" } else { &*shown };
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: \
          {why} ({shown})"
@@ -183,19 +193,21 @@ fn check_kind(resource: &Resource, api_version: &str, kind: &str) -> Result<(), 
     if same_kind && same_version {
         return Ok(());
     }
-    if same_kind {
-        let message = format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            resource.api_version
-        );
-        return Err(Status::bad_request(message));
-    }
+    let kind = if kind.is_empty() { &resource.kind } else { kind };
+    let api_version = if api_version.is_empty() { &resource.api_version } else { api_version };
     let version = api_version.rsplit('/').next().unwrap_or_default();
-    let group =
-        if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or_default() };
+    let why = if Schema::builtin().kind(api_version, kind).is_some() {
+        let group = match resource.group.split('.').next().unwrap_or_default() {
+            "" => "core",
+            group => group,
+        };
+        format!("converting ({version}.{kind}) to ({group}.{}): unknown conversion", resource.kind)
+    } else {
+        let scheme = "pkg/runtime/scheme.go:111";
+        format!("no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}")
+    };
     Err(Status::bad_request(format!(
-        "{kind} in version {api_version:?} cannot be handled as a {0}: converting ({version}.{kind}) to \
-         ({group}.{0}): unknown conversion",
+        "{kind} in version {version:?} cannot be handled as a {}: {why}",
         resource.kind
     )))
 }

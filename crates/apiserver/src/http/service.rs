@@ -99,9 +99,14 @@ where
     if !authorized(api, &head) {
         return Ok(respond::status(&Status::unauthorized(), Encoding::Json));
     }
+    // Read whatever becomes of the request: a connection with an unread body could not be used again.
+    let bytes = match read::body(body, api.options.body_bytes_max).await {
+        Ok(bytes) => bytes,
+        Err(status) => return Ok(respond::status(&status, head.encoding())),
+    };
     let script = head.faults.script.take();
     let response = match path {
-        Some(path) => resource(api, &head, path, body).await,
+        Some(path) => resource(api, &head, path, &bytes).await,
         None => meta::serve(api, &head).unwrap_or_else(respond::no_such_path),
     };
     Ok(match script {
@@ -147,22 +152,25 @@ fn authorized(api: &Api, head: &Head) -> bool {
 }
 
 /// Serves the resource API.
-async fn resource<B>(api: &Arc<Api>, head: &Head, path: ApiPath, body: B) -> Response<ApiBody>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
+async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> Response<ApiBody> {
     let registry = api.registry();
-    let Some(resource) = registry.find(&path.group, &path.version, &path.resource) else {
-        return respond::no_such_path();
+    let nothing = || {
+        // Custom groups are served by other code, which has fewer words.
+        if registry.has_builtin_group(&path.group) {
+            respond::status(&Status::unknown_resource(), Encoding::Json)
+        } else {
+            respond::no_such_path()
+        }
     };
+    let Some(resource) = registry.find(&path.group, &path.version, &path.resource) else { return nothing() };
     let placed = path.namespace.is_empty() || resource.namespaced();
     let subresource = path.subresource.is_empty() || resource.subresource(&path.subresource).is_some();
-    if !placed
-        || !subresource
-        || (resource.namespaced() && path.namespace.is_empty() && !path.name.is_empty())
-    {
-        return respond::no_such_path();
+    let nowhere = resource.namespaced() && path.namespace.is_empty();
+    if !placed || !subresource || (nowhere && !path.name.is_empty()) {
+        return nothing();
+    }
+    if nowhere && head.method == Method::POST {
+        return respond::status(&Status::method_not_allowed(), Encoding::Json);
     }
     let offer = Offer { protobuf: resource.message.is_some(), projections: true };
     let representation = match Representation::negotiate(head.header(ACCEPT), offer) {
@@ -182,7 +190,7 @@ where
         (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
         (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
         _ => {
-            let answer = write(api, head, &target, body, representation).await;
+            let answer = write(api, head, &target, bytes, representation);
             api.settle();
             answer
         }
@@ -218,9 +226,7 @@ async fn read_object(
         let options = ListOptions::parse(&head.query, api.options.watch_list)?;
         return list::watch(api, target, &options, &head.faults, representation);
     }
-    if let Some(revision) =
-        parse_revision(&head.query.text("resourceVersion")).map_err(Status::bad_request)?
-    {
+    if let Some(revision) = parse_revision(&head.query.text("resourceVersion")).map_err(Status::internal)? {
         list::fresh(api, target, revision).await?;
     }
     if target.subresource == "scale" {
@@ -235,17 +241,13 @@ async fn read_object(
 }
 
 /// Serves what changes something.
-async fn write<B>(
+fn write(
     api: &Arc<Api>,
     head: &Head,
     target: &Target,
-    body: B,
+    bytes: &[u8],
     representation: Representation,
-) -> Result<Response<ApiBody>, Status>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
+) -> Result<Response<ApiBody>, Status> {
     let resource = &target.resource;
     let verb = match (&head.method, target.name.is_empty()) {
         (&Method::POST, true) => "create",
@@ -258,38 +260,37 @@ where
     };
     require(target, verb)?;
     let content_type = head.header(CONTENT_TYPE);
-    let bytes = read::body(body, api.options.body_bytes_max).await?;
     let outcome = match (verb, target.subresource.as_str()) {
         ("create", "") => {
             let options = head.write_options("CreateOptions")?;
-            api.create(target, read::object(resource, content_type, &bytes)?, &options)?
+            api.create(target, read::object(resource, content_type, bytes)?, &options)?
         }
         ("create", action) => {
             let options = head.write_options("CreateOptions")?;
-            let object = read::any_object(action, content_type, &bytes)?;
+            let object = read::any_object(action, content_type, bytes)?;
             api.act(target, &object, &options)?
         }
         ("update", "scale") => {
             let options = head.write_options("UpdateOptions")?;
-            let scale = read::any_object("Scale", content_type, &bytes)?;
+            let scale = read::any_object("Scale", content_type, bytes)?;
             api.set_scale(target, &options, &|_| Ok(scale.clone()))?
         }
         ("update", _) => {
             let options = head.write_options("UpdateOptions")?;
-            api.replace(target, &read::object(resource, content_type, &bytes)?, &options)?
+            api.replace(target, &read::object(resource, content_type, bytes)?, &options)?
         }
         ("patch", part) => {
             let options = head.write_options("PatchOptions")?;
-            let patch = read::patch(resource, head, content_type, &bytes)?;
+            let patch = read::patch(resource, head, content_type, bytes)?;
             if part == "scale" {
                 api.patch_scale(target, &patch, &options)?
             } else {
                 api.patch(target, &patch, &options)?
             }
         }
-        ("delete", _) => api.delete(target, &head.delete_options(content_type, &bytes)?)?,
+        ("delete", _) => api.delete(target, &head.delete_options(content_type, bytes)?)?,
         _ => {
-            let options = head.delete_options(content_type, &bytes)?;
+            let options = head.delete_options(content_type, bytes)?;
             return list::delete(api, target, head, &options, representation);
         }
     };
@@ -349,7 +350,7 @@ impl Head {
             Some("Ignore") => FieldValidation::Ignore,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                let supported = ["", "Ignore", "Warn", "Strict"];
+                let supported = ["", "Ignore", "Strict", "Warn"];
                 let error = FieldError::not_supported("fieldValidation", other, &supported);
                 return Err(Status::invalid_options(kind, &[error]));
             }

@@ -10,6 +10,7 @@ use super::meta::{self, set};
 use super::{Outcome, Shown, Target, definitions};
 use crate::api::Api;
 use crate::codec;
+use crate::crd::FieldError;
 use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::{Expect, Mismatch, Stored, Write};
@@ -51,6 +52,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
 impl Api {
     /// Deletes an object, or begins to.
     pub(crate) fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Status> {
+        check_options(options)?;
         loop {
             let stored = self.get(target)?;
             let current = self.value(target, &stored);
@@ -188,6 +190,20 @@ fn answer(resource: &Resource, stored: &Arc<Stored>) -> Shown {
     }
     let (_, name) = resource.split_key(&stored.key);
     Shown::Status(Status::deleted(resource, name, stored.attributes.uid()))
+}
+
+fn check_options(options: &DeleteOptions) -> Result<(), Status> {
+    let Some(policy) = options.propagation_policy.as_deref() else { return Ok(()) };
+    let known = ["Foreground", "Background", "Orphan"];
+    let error = if options.orphan_dependents.is_some() {
+        let detail = "orphanDependents and deletionPropagation cannot be both set";
+        FieldError::invalid("propagationPolicy", policy, detail)
+    } else if !known.contains(&policy) {
+        FieldError::not_supported("propagationPolicy", policy, &["Foreground", "Background", "Orphan", "nil"])
+    } else {
+        return Ok(());
+    };
+    Err(Status::invalid_options("DeleteOptions", &[error]))
 }
 
 fn check(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Status> {

@@ -12,7 +12,7 @@ mod gc;
 mod graves;
 mod manage;
 pub(crate) mod meta;
-mod names;
+pub(crate) mod names;
 mod namespaces;
 mod patch;
 mod scale;

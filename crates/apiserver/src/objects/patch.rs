@@ -30,12 +30,12 @@ impl Api {
         let resource = &target.resource;
         match patch {
             Patch::Apply { configuration, force } => {
-                let name = meta::name(configuration);
-                if !name.is_empty() && name != target.name {
-                    let message = format!(
-                        "the name of the object ({name}) does not match the name on the URL ({})",
-                        target.name
-                    );
+                super::update::check_place(target, configuration)?;
+                let text = |name: &str| configuration[name].as_str().unwrap_or_default();
+                let (api_version, kind) = (text("apiVersion"), text("kind"));
+                if api_version != resource.api_version || kind != resource.kind {
+                    let slash = if api_version.contains('/') { "" } else { "/" };
+                    let message = format!("invalid object type: {slash}{api_version}, Kind={kind}");
                     return Err(Status::bad_request(message));
                 }
                 self.change(target, options, Recording::Done, &|current| {

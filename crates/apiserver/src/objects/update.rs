@@ -93,16 +93,15 @@ impl Api {
         object: &Value,
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
-        let name = meta::name(object);
-        if !name.is_empty() && name != target.name {
+        if meta::name(object).is_empty() {
             let message = format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
                 target.name
             );
             return Err(Status::bad_request(message));
         }
+        check_place(target, object)?;
         let mut object = object.clone();
-        set(&mut object, "name", Some(target.name.clone().into()));
         create::place(target, &mut object)?;
         let must_exist = !listed(CREATED_BY_PUT, &target.resource) || !target.subresource.is_empty();
         let revision_required = target.resource.is_custom() || listed(REVISION_REQUIRED, &target.resource);
@@ -137,6 +136,7 @@ impl Api {
             };
             let current = self.value(target, &stored);
             let object = make(Some(&current))?;
+            check_place(target, &object)?;
             check_identity(target, &key, &stored, &object)?;
             let mut object = object;
             let mut warnings = manage::validate_fields(resource, &mut object, options, recording)?;
@@ -224,6 +224,9 @@ impl Api {
                 }
             }
         }
+        for field in ["name", "namespace"] {
+            set(object, field, meta::meta(current).get(field).cloned());
+        }
         for field in SYSTEM_FIELDS {
             set(object, field, meta::meta(current).get(*field).cloned());
         }
@@ -237,6 +240,22 @@ impl Api {
     }
 }
 
+/// An object cannot be moved.
+pub(super) fn check_place(target: &Target, object: &Value) -> Result<(), Status> {
+    let name = meta::name(object);
+    if !name.is_empty() && name != target.name {
+        let message =
+            format!("the name of the object ({name}) does not match the name on the URL ({})", target.name);
+        return Err(Status::bad_request(message));
+    }
+    let namespace = meta::namespace(object);
+    if target.resource.namespaced() && !namespace.is_empty() && namespace != target.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(message));
+    }
+    Ok(())
+}
+
 fn check_identity(target: &Target, key: &str, stored: &Stored, object: &Value) -> Result<(), Status> {
     let uid = meta::uid(object);
     let known = stored.attributes.uid();
@@ -244,6 +263,9 @@ fn check_identity(target: &Target, key: &str, stored: &Stored, object: &Value) -
         return Err(Status::uid_conflict(&target.resource, key, &target.name, uid, known));
     }
     let revision = meta::text(object, "resourceVersion");
+    if !revision.is_empty() && revision.parse::<u64>().is_err() {
+        return Err(Status::internal(format!("strconv.ParseUint: parsing {revision:?}: invalid syntax")));
+    }
     if !revision.is_empty() && revision != "0" && revision != stored.revision.to_string() {
         return Err(Status::modified(&target.resource, &target.name));
     }

@@ -74,6 +74,20 @@ pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
+/// `/`: what there is to ask for.
+pub(crate) fn paths(registry: &Registry) -> Value {
+    let mut paths: Vec<String> =
+        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned)
+            .into();
+    for group in group_names(registry) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions(registry, group).iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.sort();
+    json!({"paths": paths})
+}
+
 fn aggregated_group(registry: &Registry, group: &str) -> Value {
     let versions: Vec<Value> = versions(registry, group)
         .iter()

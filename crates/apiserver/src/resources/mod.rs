@@ -222,6 +222,10 @@ impl Registry {
         self.resources.iter().find(|resource| resource.collection == collection)
     }
 
+    pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
+        self.resources.iter().any(|resource| resource.group == group && !resource.is_custom())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.iter()
     }

@@ -207,7 +207,12 @@ fn unescape(value: &str) -> Result<String, String> {
                     return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
                 }
             },
-            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: '{c}'")),
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                ));
+            }
             c => plain.push(c),
         }
     }

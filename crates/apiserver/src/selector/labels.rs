@@ -1,5 +1,6 @@
 //! Label selectors in their full syntax: `a=b,c!=d,e in (f,g),!h,i,j>1`, with the error texts of Kubernetes.
 
+use crate::objects::names::{label_key_problem, label_value_problem};
 use crate::storage::Attributes;
 
 /// Requirements that must all hold.
@@ -40,7 +41,7 @@ impl LabelSelector {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let tokens = tokens(text);
         let mut parser = Parser { tokens: &tokens, at: 0 };
-        parser.requirements().map(Self).map_err(|error| format!("unable to parse requirement: {error}"))
+        parser.requirements().map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -59,6 +60,23 @@ impl LabelSelector {
                 Operator::LessThan(bound) => number(value).is_some_and(|number| number < *bound),
             }
         })
+    }
+}
+
+impl Requirement {
+    /// Refuses keys and values that no label can have.
+    fn checked(self) -> Result<Self, String> {
+        if let Some(detail) = label_key_problem(&self.key) {
+            return Err(format!("<nil>: Invalid value: {:?}: {detail}", self.key));
+        }
+        if let Operator::In(values) | Operator::NotIn(values) = &self.operator {
+            for (at, value) in values.iter().enumerate() {
+                if let Some(detail) = label_value_problem(value) {
+                    return Err(format!("values[{at}][{}]: Invalid value: {value:?}: {detail}", self.key));
+                }
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -115,7 +133,8 @@ impl<'a> Parser<'a> {
             return Ok(requirements);
         }
         loop {
-            requirements.push(self.requirement()?);
+            let requirement = self.requirement().and_then(Requirement::checked);
+            requirements.push(requirement.map_err(|error| format!("unable to parse requirement: {error}"))?);
             match self.next() {
                 Token::End => return Ok(requirements),
                 Token::Comma => match self.peek() {
@@ -170,7 +189,9 @@ impl<'a> Parser<'a> {
     fn bound(&mut self) -> Result<i64, String> {
         let value = self.value()?;
         value.parse().map_err(|_| {
-            format!("values[0][]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+            format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            )
         })
     }
 
@@ -258,7 +279,7 @@ mod tests {
         for (text, expected) in [
             ("a===", "unable to parse requirement: found '=', expected: identifier"),
             ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-            ("a,", "unable to parse requirement: found '', expected: identifier after ','"),
+            ("a,", "found '', expected: identifier after ','"),
             ("=a", "unable to parse requirement: found '=', expected: identifier"),
             ("a in b", "unable to parse requirement: found 'b' expected: '('"),
             ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
