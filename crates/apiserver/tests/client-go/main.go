@@ -251,7 +251,7 @@ func election(ctx context.Context, client kubernetes.Interface, namespace string
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		}
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-			Lock: lock, ReleaseOnCancel: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 50 * time.Millisecond,
+			Lock: lock, ReleaseOnCancel: true, LeaseDuration: time.Second, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 50 * time.Millisecond,
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { led = true; cancel() }, OnStoppedLeading: func() {}},
 		})
 		cancel()
