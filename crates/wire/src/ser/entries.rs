@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::encoder::{Encoder, Open};
-use super::value::{Slot, write};
+use super::slot::Slot;
+use super::value::write;
 use crate::error::Result;
 use crate::schema::Scalar;
 

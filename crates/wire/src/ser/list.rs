@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde::ser::{SerializeSeq, SerializeTuple, SerializeTupleStruct};
 
 use super::encoder::Encoder;
-use super::value::{Slot, write};
+use super::slot::Slot;
+use super::value::write;
 use crate::error::{Error, Result};
 use crate::schema::Scalar;
 

@@ -23,12 +23,14 @@ mod key;
 mod list;
 mod object;
 mod scalar;
+mod serializer;
+mod slot;
 mod value;
 
 use serde::Serialize;
 
 use self::encoder::Encoder;
-use self::value::{Slot, Target};
+use self::slot::{Slot, Target};
 pub use crate::de::UnknownFields;
 use crate::error::Result;
 use crate::limits::Limits;

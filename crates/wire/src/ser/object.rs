@@ -7,7 +7,8 @@ use super::UnknownFields;
 use super::encoder::{Encoder, Open, Path};
 use super::entries::Entries;
 use super::key::{Name, named};
-use super::value::{Slot, write};
+use super::slot::Slot;
+use super::value::write;
 use crate::error::{Error, Result};
 use crate::schema::{Field, Message};
 

@@ -2,43 +2,16 @@
 //! meet it is an error.
 
 use serde::Serialize;
-use serde::ser::{Impossible, Serializer};
 
 use super::encoder::Encoder;
 use super::entries::Entries;
 use super::list::List;
 use super::object::{Members, Object};
 use super::scalar;
+use super::slot::{Place, Slot, Target};
 use crate::error::{Error, Result};
 use crate::proto::WireType;
-use crate::schema::{Cardinality, Field, Message, Scalar, Schema, Shape};
-
-/// The place that a value is written to.
-#[derive(Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) target: Target,
-    pub(super) place: Place,
-}
-
-/// What a place takes.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    Scalar(Scalar),
-    Message(&'static Message),
-    List(Scalar),
-    Map(Scalar),
-}
-
-/// Where a place is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The message itself, without a tag.
-    Root,
-    /// A field: `null` leaves it out, or zero.
-    Field(u32),
-    /// An element of a list or a value of a map: `null` is the zero value.
-    Element(u32),
-}
+use crate::schema::{Message, Scalar, Shape};
 
 /// Writes one value.
 pub(super) struct Value<'e, 'o> {
@@ -70,59 +43,6 @@ fn embed<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, slot: Slot, value: &T
     Ok(())
 }
 
-// === impl Slot ===
-
-impl Slot {
-    pub(super) fn root(target: Target) -> Self {
-        Self { target, place: Place::Root }
-    }
-
-    pub(super) fn field(schema: &'static Schema, field: &Field) -> Self {
-        let target = match field.ty.cardinality {
-            Cardinality::One => Target::single(schema, field.ty.scalar),
-            Cardinality::List => Target::List(field.ty.scalar),
-            Cardinality::Map => Target::Map(field.ty.scalar),
-        };
-        Self { target, place: Place::Field(field.number) }
-    }
-
-    pub(super) fn element(schema: &'static Schema, scalar: Scalar, number: u32) -> Self {
-        Self { target: Target::single(schema, scalar), place: Place::Element(number) }
-    }
-}
-
-impl Target {
-    fn single(schema: &'static Schema, scalar: Scalar) -> Self {
-        match scalar {
-            Scalar::Message(at) => Self::Message(schema.message_at(at)),
-            scalar => Self::Scalar(scalar),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Scalar(Scalar::Bool) => "a boolean",
-            Self::Scalar(Scalar::Int32 | Scalar::Int64) => "an integer",
-            Self::Scalar(Scalar::Uint32 | Scalar::Uint64) => "an unsigned integer",
-            Self::Scalar(Scalar::Float | Scalar::Double) => "a number",
-            Self::Scalar(Scalar::Bytes) => "bytes in base64",
-            Self::Scalar(_) => "a string",
-            Self::Message(message) => message.name,
-            Self::List(_) => "a list",
-            Self::Map(_) => "a map",
-        }
-    }
-}
-
-impl Place {
-    pub(super) fn number(self) -> Option<u32> {
-        match self {
-            Self::Root => None,
-            Self::Field(number) | Self::Element(number) => Some(number),
-        }
-    }
-}
-
 // === impl Value ===
 
 impl<'e, 'o> Value<'e, 'o> {
@@ -137,7 +57,7 @@ impl<'e, 'o> Value<'e, 'o> {
         Ok(())
     }
 
-    fn integer(self, value: i128) -> Result<()> {
+    pub(super) fn integer(self, value: i128) -> Result<()> {
         match self.slot.target {
             Target::Scalar(Scalar::Float | Scalar::Double) => self.float(value as f64),
             Target::Scalar(scalar) => match scalar::integer(scalar, value) {
@@ -158,7 +78,7 @@ impl<'e, 'o> Value<'e, 'o> {
         }
     }
 
-    fn float(self, value: f64) -> Result<()> {
+    pub(super) fn float(self, value: f64) -> Result<()> {
         match self.slot.target {
             Target::Scalar(Scalar::Double) => self.scalar(|encoder, number| {
                 encoder.writer().tag(number, WireType::Fixed64);
@@ -176,7 +96,7 @@ impl<'e, 'o> Value<'e, 'o> {
         }
     }
 
-    fn text(self, text: &str) -> Result<()> {
+    pub(super) fn text(self, text: &str) -> Result<()> {
         match self.slot.target {
             Target::Scalar(Scalar::String) => {
                 self.scalar(|encoder, number| encoder.writer().bytes_field(number, text.as_bytes()))
@@ -195,7 +115,7 @@ impl<'e, 'o> Value<'e, 'o> {
         }
     }
 
-    fn scalar(self, put: impl FnOnce(&mut Encoder<'o>, u32)) -> Result<()> {
+    pub(super) fn scalar(self, put: impl FnOnce(&mut Encoder<'o>, u32)) -> Result<()> {
         match self.slot.place.number() {
             Some(number) => {
                 put(self.encoder, number);
@@ -206,7 +126,7 @@ impl<'e, 'o> Value<'e, 'o> {
     }
 
     /// A message whose content is written at once.
-    fn message(self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    pub(super) fn message(self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let start = self.encoder.out.len();
         put(self.encoder.out);
         if let Some(number) = self.slot.place.number() {
@@ -215,7 +135,7 @@ impl<'e, 'o> Value<'e, 'o> {
         Ok(())
     }
 
-    fn list(self) -> Result<List<'e, 'o>> {
+    pub(super) fn list(self) -> Result<List<'e, 'o>> {
         let Self { encoder, slot } = self;
         let number = slot.place.number();
         match slot.target {
@@ -235,7 +155,7 @@ impl<'e, 'o> Value<'e, 'o> {
         }
     }
 
-    fn members(self) -> Result<Members<'e, 'o>> {
+    pub(super) fn members(self) -> Result<Members<'e, 'o>> {
         let Self { encoder, slot } = self;
         let number = slot.place.number();
         match slot.target {
@@ -260,7 +180,7 @@ impl<'e, 'o> Value<'e, 'o> {
     }
 
     #[cold]
-    fn mismatch<T>(self, found: &str) -> Result<T> {
+    pub(super) fn mismatch<T>(self, found: &str) -> Result<T> {
         Err(Error::Value(format!("{found} where {} belongs", self.slot.target.name())))
     }
 }
@@ -275,163 +195,5 @@ fn schema<'e, 'o>(
     match message.field(number).and_then(|field| field.ty.message(encoder.schema)) {
         Some(schema) => Object::open(encoder, schema, Some(number), wrap),
         None => Err(Error::Value(format!("{} holds no schema", message.name))),
-    }
-}
-
-impl<'e, 'o> Serializer for Value<'e, 'o> {
-    type Ok = ();
-    type Error = Error;
-    type SerializeSeq = List<'e, 'o>;
-    type SerializeTuple = List<'e, 'o>;
-    type SerializeTupleStruct = List<'e, 'o>;
-    type SerializeTupleVariant = Impossible<(), Error>;
-    type SerializeMap = Members<'e, 'o>;
-    type SerializeStruct = Members<'e, 'o>;
-    type SerializeStructVariant = Impossible<(), Error>;
-
-    fn serialize_bool(self, value: bool) -> Result<()> {
-        match self.slot.target {
-            Target::Scalar(Scalar::Bool) => {
-                self.scalar(|encoder, number| encoder.writer().varint_field(number, u64::from(value)))
-            }
-            Target::Message(message) if message.shape == Shape::SchemaOrBool => {
-                self.message(|out| crate::proto::Writer::new(out).varint_field(1, u64::from(value)))
-            }
-            _ => self.mismatch("a boolean"),
-        }
-    }
-
-    fn serialize_i8(self, value: i8) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_i16(self, value: i16) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_i32(self, value: i32) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_i64(self, value: i64) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_u8(self, value: u8) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_u16(self, value: u16) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_u32(self, value: u32) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_u64(self, value: u64) -> Result<()> {
-        self.integer(value.into())
-    }
-
-    fn serialize_f32(self, value: f32) -> Result<()> {
-        self.float(value.into())
-    }
-
-    fn serialize_f64(self, value: f64) -> Result<()> {
-        self.float(value)
-    }
-
-    fn serialize_char(self, value: char) -> Result<()> {
-        self.text(value.encode_utf8(&mut [0; 4]))
-    }
-
-    fn serialize_str(self, value: &str) -> Result<()> {
-        self.text(value)
-    }
-
-    fn serialize_bytes(self, value: &[u8]) -> Result<()> {
-        match self.slot.target {
-            Target::Scalar(Scalar::Bytes) => {
-                self.scalar(|encoder, number| encoder.writer().bytes_field(number, value))
-            }
-            _ => self.mismatch("bytes"),
-        }
-    }
-
-    fn serialize_none(self) -> Result<()> {
-        self.null()
-    }
-
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<()> {
-        value.serialize(self)
-    }
-
-    fn serialize_unit(self) -> Result<()> {
-        self.null()
-    }
-
-    fn serialize_unit_struct(self, _: &'static str) -> Result<()> {
-        self.null()
-    }
-
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<()> {
-        self.text(variant)
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<()> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_variant<T: Serialize + ?Sized>(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        value: &T,
-    ) -> Result<()> {
-        let mut members = self.members()?;
-        members.member(variant, value)?;
-        members.close();
-        Ok(())
-    }
-
-    fn serialize_seq(self, _: Option<usize>) -> Result<List<'e, 'o>> {
-        self.list()
-    }
-
-    fn serialize_tuple(self, _: usize) -> Result<List<'e, 'o>> {
-        self.list()
-    }
-
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<List<'e, 'o>> {
-        self.list()
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleVariant> {
-        self.mismatch(&format!("tuple variant {variant}"))
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Members<'e, 'o>> {
-        self.members()
-    }
-
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members<'e, 'o>> {
-        self.members()
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeStructVariant> {
-        self.mismatch(&format!("struct variant {variant}"))
     }
 }
