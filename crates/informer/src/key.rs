@@ -88,9 +88,41 @@ impl fmt::Debug for Key {
     }
 }
 
+#[cfg(feature = "kube-runtime")]
+impl<K: kube_runtime::reflector::Lookup> From<&kube_runtime::reflector::ObjectRef<K>> for Key {
+    fn from(object: &kube_runtime::reflector::ObjectRef<K>) -> Self {
+        Self::new(object.namespace.as_deref().unwrap_or_default(), &object.name)
+    }
+}
+
+#[cfg(feature = "kube-runtime")]
+impl<K: kube_runtime::reflector::Lookup> From<&Key> for kube_runtime::reflector::ObjectRef<K>
+where
+    K::DynamicType: Default,
+{
+    fn from(key: &Key) -> Self {
+        let object = Self::new(key.name());
+        if key.namespace().is_empty() { object } else { object.within(key.namespace()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "kube-runtime")]
+    #[test]
+    fn a_key_is_an_object_ref_and_back() {
+        use k8s_openapi::api::core::v1::{Node, Pod};
+        use kube_runtime::reflector::ObjectRef;
+
+        let key = Key::new("web", "api");
+        let object = ObjectRef::<Pod>::from(&key);
+        assert_eq!((object.namespace.as_deref(), &*object.name), (Some("web"), "api"));
+        assert_eq!(Key::from(&object), key);
+        let node = ObjectRef::<Node>::from(&Key::new("", "node-7"));
+        assert_eq!((node.namespace.as_deref(), Key::from(&node).as_str()), (None, "node-7"));
+    }
 
     #[test]
     fn a_key_is_namespace_and_name_or_name() {

@@ -56,8 +56,8 @@ pub use metrics::InformerMetrics;
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use shared::{
     DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
-    InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, StartError, Stopped, Subscription,
-    SyncError, Unsynced, WaitError,
+    InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
+    Subscription, SyncError, Unsynced, WaitError,
 };
 pub use store::{Index, Origin};
 pub use version::compare_resource_versions;

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::reflector::State;
+use crate::reflector::{ReflectorStatus, State};
 use crate::shared::Core;
 use crate::source::Resource;
 use crate::version::is_older;
@@ -98,8 +98,10 @@ impl InformerMetrics {
 /// What is shown of every informer: name, explanation, value.
 type Gauge = (&'static str, &'static str, fn(&Core) -> i64);
 type Counter = (&'static str, &'static str, fn(&Core, &Reporter) -> u64);
+/// A counter of the watches, told apart by what came of it (label `result`).
+type Outcome = (&'static str, fn(&ReflectorStatus) -> u64);
 
-const GAUGES: [Gauge; 8] = [
+const GAUGES: [Gauge; 9] = [
     ("informer_queued_items", "Changes that wait to be applied", |core| signed(core.fifo.len())),
     (
         "informer_store_resource_version",
@@ -114,6 +116,11 @@ const GAUGES: [Gauge; 8] = [
     ("informer_stored_bytes", "Bytes that the objects in the store hold", |core| {
         signed(core.store.snapshot().stored_bytes())
     }),
+    (
+        "informer_event_age_seconds",
+        "How long nothing was received: no full state, event or bookmark; of several watches the longest",
+        event_age,
+    ),
     ("informer_listeners", "Handlers and streams", |core| signed(core.hub.listeners().0)),
     ("informer_listener_lag", "Events that the slowest listener has yet to hear", |core| {
         signed(core.hub.listeners().1)
@@ -138,6 +145,23 @@ const COUNTERS: [Counter; 5] = [
     }),
 ];
 
+const OUTCOMES: [(&str, &str, &[Outcome]); 2] = [
+    (
+        "informer_lists",
+        "Lists and watch-lists",
+        &[("ok", |status| status.full_states), ("error", |status| status.failed_lists)],
+    ),
+    (
+        "informer_watches",
+        "Watches: opened, refused, and ended otherwise than by a normal close",
+        &[
+            ("ok", |status| status.watches),
+            ("error", |status| status.failed_watches),
+            ("broken", |status| status.broken_watches),
+        ],
+    ),
+];
+
 impl Collector for InformerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let informers = self.informers.lock();
@@ -155,6 +179,19 @@ impl Collector for InformerMetrics {
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
             for (reporter, core) in &held {
                 ConstCounter::new(value(core, reporter)).encode(family.encode_family(&reporter.labels)?)?;
+            }
+        }
+        for (name, help, results) in OUTCOMES {
+            let kind = ConstCounter::new(0_u64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (reporter, core) in &held {
+                let status = core.status();
+                for (result, count) in results {
+                    let count = status.iter().map(|scope| count(&scope.reflector)).sum::<u64>();
+                    let [name, group, version, resource] = reporter.labels.clone();
+                    let labels = [name, group, version, resource, ("result", (*result).to_owned())];
+                    ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+                }
             }
         }
         let (name, help) =
@@ -185,6 +222,11 @@ fn version(core: &Core) -> i64 {
         );
     let digits = newest.len().saturating_sub(15);
     newest.get(digits..).and_then(|digits| digits.parse().ok()).unwrap_or_default()
+}
+
+fn event_age(core: &Core) -> i64 {
+    let ages = core.status().into_iter().filter_map(|scope| Some(scope.received_at?.elapsed().as_secs()));
+    ages.max().and_then(|age| i64::try_from(age).ok()).unwrap_or_default()
 }
 
 fn troubled(core: &Core) -> i64 {

@@ -9,6 +9,7 @@ mod delta_fifo;
 mod deltas;
 mod fifo;
 mod sink;
+mod transform;
 mod waiting;
 
 pub use apply::Applied;
@@ -16,3 +17,4 @@ pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, Popped};
 pub use deltas::{DeltaKind, KeyDelta};
 pub use fifo::{Batch, Delta, Fifo, FifoConfig, FifoReplace};
 pub use sink::{Committed, Replace, Scope, Sink, SinkError};
+pub use transform::{Transform, Transformed, TransformedReplace};

@@ -76,12 +76,20 @@ pub struct Reflector<S> {
 
 /// The last resourceVersion a reflector has seen, readable while it runs.
 #[derive(Clone, Debug, Default)]
-pub struct LastVersion(Arc<Mutex<String>>);
+pub struct LastVersion(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    version: String,
+    at: Option<Instant>,
+}
 
 /// Why a cycle, or the whole loop, ends.
 enum End {
     /// The cycle is over, because of this.
     Cycle(Arc<ReflectorError>),
+    /// The source would now give everything differently.
+    Outdated,
     /// Nobody reads the sink any more.
     Closed,
 }
@@ -127,6 +135,8 @@ impl<S: Sink> Reflector<S> {
         loop {
             match self.cycle().await {
                 Err(End::Closed) => break,
+                // Nothing is wrong: the next full state follows at once.
+                Err(End::Outdated) => {}
                 Err(End::Cycle(error)) => {
                     let wait = self.backoff_wait(&error);
                     self.report(&error, NextStep::Relist(wait));
@@ -159,10 +169,11 @@ impl<S: Sink> Reflector<S> {
     /// A full state was committed.
     fn listed(&mut self, version: &str, new_epoch: bool) {
         // A new full state may be older than what was seen before, after a restore: it counts all the same.
-        version.clone_into(&mut self.last_version.0.lock());
+        self.last_version.set(version, Instant::now());
         self.version_unavailable = false;
         self.status.send_modify(|status| {
             status.listed = true;
+            status.full_states += 1;
             status.epoch += u64::from(new_epoch);
             status.last_error = None;
         });
@@ -172,7 +183,10 @@ impl<S: Sink> Reflector<S> {
     fn report(&self, error: &Arc<ReflectorError>, next: NextStep) {
         let trouble = Trouble { resource: self.resource.clone(), error: error.clone(), next };
         tracing::debug!(%trouble, "reflector");
-        self.status.send_modify(|status| status.last_error = Some(trouble.error.clone()));
+        self.status.send_modify(|status| {
+            status.last_error = Some(trouble.error.clone());
+            status.count(error);
+        });
         if let Some(on_error) = &self.config.on_error {
             on_error(&trouble);
         }
@@ -237,14 +251,28 @@ impl<S> fmt::Debug for Reflector<S> {
 impl LastVersion {
     /// The resourceVersion; empty before the first full state.
     pub fn get(&self) -> String {
-        self.0.lock().clone()
+        self.0.lock().version.clone()
     }
 
-    /// Advances to `version`, unless that is known to be older: a repeated event must not take the watch back.
-    fn advance(&self, version: &str) {
-        let mut last = self.0.lock();
-        if !version.is_empty() && !crate::version::is_older(version, &last) {
-            version.clone_into(&mut last);
+    /// When something was received last: a full state, an event or a bookmark.
+    pub fn received_at(&self) -> Option<Instant> {
+        self.0.lock().at
+    }
+
+    fn set(&self, version: &str, now: Instant) {
+        let mut seen = self.0.lock();
+        version.clone_into(&mut seen.version);
+        seen.at = Some(now);
+    }
+
+    /// Something came. Advances to its `version`, unless it has none that counts, or one that is known to be older: a
+    /// repeated event must not take the watch back.
+    fn advance(&self, version: Option<&str>, now: Instant) {
+        let mut seen = self.0.lock();
+        seen.at = Some(now);
+        let newer = |version: &&str| !version.is_empty() && !crate::version::is_older(version, &seen.version);
+        if let Some(version) = version.filter(newer) {
+            version.clone_into(&mut seen.version);
         }
     }
 }

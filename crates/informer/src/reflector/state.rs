@@ -46,8 +46,40 @@ pub struct ReflectorStatus {
     pub listed: bool,
     /// How often the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
     pub epoch: u64,
+    /// How many full states were handed to the sink.
+    pub full_states: u64,
+    /// How many lists and watch-lists did not give one.
+    pub failed_lists: u64,
+    /// How many watches were opened. (One goes on where a watch-list's initial state ends; that is not counted again.)
+    pub watches: u64,
+    /// How many could not be opened.
+    pub failed_watches: u64,
+    /// How many ended otherwise than by a normal close.
+    pub broken_watches: u64,
     /// The last trouble since the last full state, if there was any.
     pub last_error: Option<Arc<ReflectorError>>,
+}
+
+impl ReflectorStatus {
+    /// Counts a trouble that was reported.
+    pub(super) fn count(&mut self, error: &ReflectorError) {
+        let counter = match error {
+            ReflectorError::List(_)
+            | ReflectorError::WatchList(_)
+            | ReflectorError::WatchListClosed
+            | ReflectorError::WatchListUnending(_) => &mut self.failed_lists,
+            ReflectorError::Open(_) => &mut self.failed_watches,
+            ReflectorError::Watch(_) | ReflectorError::VeryShortWatch | ReflectorError::Silent(_) => {
+                &mut self.broken_watches
+            }
+            // The stream went on.
+            ReflectorError::Object(_)
+            | ReflectorError::UnexpectedKind { .. }
+            | ReflectorError::UnknownEvent(_)
+            | ReflectorError::Sink(_) => return,
+        };
+        *counter += 1;
+    }
 }
 
 impl fmt::Display for State {

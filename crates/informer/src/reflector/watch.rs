@@ -33,6 +33,8 @@ enum Ended {
     FromTheFuture(SourceError),
     /// Nothing came for too long.
     Silent(Duration),
+    /// The source would now give everything differently.
+    Outdated,
 }
 
 /// Watches that broke, in a row and without any progress.
@@ -68,7 +70,7 @@ impl<S: Sink> Reflector<S> {
             let mut check_at = None;
             let mut opened = match stream.take() {
                 Some(stream) => stream,
-                None => match self.open_watch(&version).await {
+                None => match self.open_watch(&version).await? {
                     Ok(stream) => {
                         // What was listed just now needs no check.
                         let comparable = !matches!(version.as_str(), "" | "0");
@@ -96,6 +98,7 @@ impl<S: Sink> Reflector<S> {
                     self.version_unavailable = true;
                     return Err(End::because(ReflectorError::Watch(error)));
                 }
+                Ended::Outdated => return Err(End::Outdated),
                 Ended::Silent(silence) => {
                     self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?;
                 }
@@ -118,14 +121,22 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    async fn open_watch(&mut self, version: &str) -> Result<WatchStream, SourceError> {
+    async fn open_watch(&mut self, version: &str) -> Result<Result<WatchStream, SourceError>, End> {
         let options = WatchOptions {
             resource_version: version.to_owned(),
             allow_bookmarks: true,
             timeout: Some(self.watch_timeout()),
             ..WatchOptions::default()
         };
-        self.source.watch(options).await
+        let opened = tokio::select! {
+            biased;
+            opened = self.source.watch(options) => opened,
+            () = self.source.outdated() => return Err(End::Outdated),
+        };
+        if opened.is_ok() {
+            self.status.send_modify(|status| status.watches += 1);
+        }
+        Ok(opened)
     }
 
     async fn after_failed_open(&mut self, error: SourceError) -> Result<(), End> {
@@ -185,10 +196,13 @@ impl<S: Sink> Reflector<S> {
         let mut synthetic = matches!(version, "" | "0");
         let mut events = 0;
         self.watchdog.opened(Instant::now());
+        let source = self.source.clone();
+        let mut outdated = source.outdated();
         loop {
             let event = tokio::select! {
                 biased;
                 event = stream.next() => event,
+                () = &mut outdated => return Ok(Ended::Outdated),
                 () = resync.tick() => {
                     if self.config.should_resync.as_ref().is_none_or(|should| should()) {
                         self.sink.resync(self.scope).await?;
@@ -262,11 +276,10 @@ impl<S: Sink> Reflector<S> {
         if let Err(error) = taken {
             self.refused(error)?;
         }
-        if advances {
-            self.last_version.advance(&self.event_version);
-        }
         // Only now: the sink may have made us wait, and that is no silence of the server's.
-        self.watchdog.event(Instant::now());
+        let now = Instant::now();
+        self.last_version.advance(advances.then_some(&*self.event_version), now);
+        self.watchdog.event(now);
         if self.unsound.strikes > 0 {
             self.unsound = Unsound::default();
             self.enter(State::Watching);

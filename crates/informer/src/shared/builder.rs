@@ -6,20 +6,19 @@ use std::time::Duration;
 
 use kube_client::Client;
 use kube_core::metadata::PartialObjectMeta;
-use kube_wire::schema::Schema;
-use kube_wire::{Projection, TypeMeta};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::core::{Core, Owner, Parts, Selection};
 use super::decoder::{Decode, Decoder};
 use super::factory::InformerFactory;
-use super::{Informer, StartError};
+use super::settings::{Settings, Source};
+use super::{Informer, Selectors, StartError};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
 use crate::reflector::{ReflectorConfig, Trouble, WatchList};
-use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
-use crate::store::{Index, Store, StoreConfig};
+use crate::source::{EncodingPreference, ListerWatcher, Resource};
+use crate::store::Index;
 
 /// Settings of an [`Informer`]; [`start`](Self::start) checks and starts it.
 #[must_use = "an informer does nothing until it is started"]
@@ -28,40 +27,6 @@ pub struct InformerBuilder<K> {
     decode: Decode<K>,
     settings: Settings,
     factory: Option<InformerFactory>,
-}
-
-pub(super) enum Source {
-    Client { client: Client, resource: Resource, metadata_only: bool },
-    Given(Vec<(Option<String>, Arc<dyn ListerWatcher>)>),
-}
-
-/// What makes two informers the same: whoever wants the same can share one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Wanted {
-    resource: Resource,
-    metadata_only: bool,
-    namespaces: Vec<String>,
-    labels: String,
-    fields: String,
-    projection: String,
-    encoding: EncodingPreference,
-}
-
-/// Everything that does not know the type.
-pub(super) struct Settings {
-    namespaces: Vec<String>,
-    labels: String,
-    fields: String,
-    drop_fields: Vec<String>,
-    keep_fields: Option<Vec<String>>,
-    encoding: EncodingPreference,
-    pub(super) indexes: Vec<Index>,
-    reflector: ReflectorConfig,
-    resync: Option<Duration>,
-    hot_values_max: usize,
-    wait_max: Duration,
-    #[cfg(feature = "metrics")]
-    metrics: Option<(InformerMetrics, String)>,
 }
 
 // === impl InformerBuilder ===
@@ -93,23 +58,47 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// Only these namespaces. Several become one informer: one watch each, one store. None named: all.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         for namespace in namespaces.into_iter().map(Into::into) {
-            if !self.settings.namespaces.contains(&namespace) {
-                self.settings.namespaces.push(namespace);
-            }
+            self.add_namespace(namespace, None);
         }
         self
     }
 
+    /// This namespace, too, with selectors of its own instead of the informer's.
+    ///
+    /// ```no_run
+    /// # use kube_informer::{Informer, Selectors};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(client: kube_client::Client) -> Result<(), kube_informer::StartError> {
+    /// let pods = Informer::<Pod>::builder(client)
+    ///     .namespaces(["web", "api"])
+    ///     .labels("tier=backend")
+    ///     .namespace_with("batch", Selectors::default().fields("status.phase=Running"))
+    ///     .start()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn namespace_with(mut self, namespace: impl Into<String>, selectors: Selectors) -> Self {
+        self.add_namespace(namespace.into(), Some(selectors));
+        self
+    }
+
+    fn add_namespace(&mut self, namespace: String, selectors: Option<Selectors>) {
+        let known = self.settings.namespaces.iter_mut().find(|(known, _)| *known == namespace);
+        match known {
+            Some((_, known)) => *known = selectors.or(known.take()),
+            None => self.settings.namespaces.push((namespace, selectors)),
+        }
+    }
+
     /// Only objects with these labels, as kubectl's `-l`.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.settings.labels = selector.into();
+        self.settings.selectors.labels = selector.into();
         self
     }
 
     /// Only objects with these fields, as kubectl's `--field-selector`. Which fields can be selected by is the server's
     /// affair.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
-        self.settings.fields = selector.into();
+        self.settings.selectors.fields = selector.into();
         self
     }
 
@@ -121,7 +110,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
             }
             given => given,
         };
-        InformerBuilder { source, decode: |raw| raw.decode(), settings: self.settings, factory: self.factory }
+        let mut settings = self.settings;
+        settings.transform_is_of_more = settings.transform.is_some();
+        InformerBuilder { source, decode: |raw| raw.decode(), settings, factory: self.factory }
     }
 
     /// With an index: see [`Lister::by_index`](crate::Lister::by_index).
@@ -151,6 +142,40 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     pub fn keep_fields<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         let keep = self.settings.keep_fields.get_or_insert_default();
         keep.extend(paths.into_iter().map(Into::into));
+        self
+    }
+
+    /// Changes each object when it arrives, before anything else sees it. This is the slow way: each object is decoded,
+    /// changed and encoded again (as JSON). Where dropping or keeping fields will do, [`drop_fields`](Self::drop_fields)
+    /// and [`keep_fields`](Self::keep_fields) do it on the bytes.
+    ///
+    /// The function must make the same of the same object each time, and leave its type, name, uid and resourceVersion. An
+    /// object that does not fit the type is left out, and [reported](Self::on_error); so is one that the function
+    /// refuses, with [`try_transform`](Self::try_transform). Informers with a transform are not shared by a factory.
+    pub fn transform(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self
+    where
+        K: Serialize,
+    {
+        self.try_transform(move |value| {
+            change(value);
+            Ok::<(), std::convert::Infallible>(())
+        })
+    }
+
+    /// As [`transform`](Self::transform), with a function that may refuse an object.
+    pub fn try_transform<E: fmt::Display>(
+        mut self,
+        change: impl Fn(&mut K) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Serialize,
+    {
+        let decode = self.decode;
+        self.settings.transform = Some(Arc::new(move |raw| {
+            let mut value = decode(raw).map_err(|error| error.to_string())?;
+            change(&mut value).map_err(|error| error.to_string())?;
+            serde_json::to_vec(&value).map_err(|error| error.to_string())
+        }));
         self
     }
 
@@ -228,6 +253,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
                 (self.settings.start(self.source, starts)?, Arc::new(decoder))
             }
         };
+        decoder.connect(&owner.0.json);
         #[cfg(feature = "metrics")]
         if let Some((metrics, name, resource)) = reports {
             metrics.add(name, &resource, &owner.0, decoder.error_counter());
@@ -240,160 +266,11 @@ fn unlimited() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(Semaphore::MAX_PERMITS))
 }
 
-#[cfg(feature = "metrics")]
-impl Source {
-    /// The resource, as far as it is known.
-    fn resource(&self) -> Resource {
-        match self {
-            Self::Client { resource, .. } => resource.clone(),
-            Self::Given(sources) => {
-                let type_meta = sources.first().and_then(|(_, source)| source.expected_type());
-                let type_meta = type_meta.unwrap_or_else(|| TypeMeta::new("", ""));
-                let (kind, plural) = (type_meta.kind(), type_meta.kind().to_lowercase());
-                Resource::new(type_meta.group(), type_meta.version(), &plural, kind)
-            }
-        }
-    }
-}
-
-// === impl Settings ===
-
-impl Settings {
-    /// Checks everything and starts.
-    pub(super) fn start(self, source: Source, starts: Arc<Semaphore>) -> Result<Arc<Owner>, StartError> {
-        Ok(Arc::new(Owner(Core::start(self.parts(source, starts)?))))
-    }
-
-    /// What is asked for, if it is asked for over a client.
-    fn wanted(&self, source: &Source) -> Option<Wanted> {
-        let Source::Client { resource, metadata_only, .. } = source else { return None };
-        let mut namespaces = self.namespaces.clone();
-        namespaces.sort();
-        Some(Wanted {
-            resource: resource.clone(),
-            metadata_only: *metadata_only,
-            namespaces,
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
-            // A projection that is none is told when it is checked.
-            projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
-            encoding: self.encoding,
-        })
-    }
-
-    fn parts(self, source: Source, starts: Arc<Semaphore>) -> Result<Parts, StartError> {
-        let selection = Selection {
-            labels: self.labels.parse()?,
-            label_text: self.labels.clone(),
-            fields: self.fields.parse()?,
-        };
-        let projection = self.projection()?;
-        let mut reflector = self.reflector.clone();
-        // Each listener has its own.
-        reflector.resync_period = None;
-        let sources = match source {
-            Source::Client { client, resource, metadata_only } => {
-                if !metadata_only {
-                    check_fields(&projection, &resource.type_meta())?;
-                }
-                let mut list_watch = ListWatch::new(client, resource)
-                    .labels(&self.labels)
-                    .fields(&self.fields)
-                    .encoding(self.encoding)
-                    .projection(projection.clone());
-                if metadata_only {
-                    list_watch = list_watch.metadata_only();
-                }
-                self.over_namespaces(&list_watch)
-            }
-            Source::Given(_) if self.selects_or_keeps() => {
-                return Err(StartError::Contradiction(
-                    "namespaces, selectors, fields and encoding are the given source's affair: set them there",
-                ));
-            }
-            Source::Given(sources) => sources,
-        };
-        if sources.is_empty() || sources.len() > usize::from(u16::MAX) {
-            return Err(StartError::Contradiction("an informer needs a source, and has room for 65,535"));
-        }
-        let mut store = StoreConfig::default().projection(projection);
-        if let Some(type_meta) = sources[0].1.expected_type() {
-            store = store.type_meta(type_meta);
-        }
-        let mut indexes = self.indexes;
-        if !indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
-            indexes.push(Index::namespace());
-        }
-        let store = Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?;
-        Ok(Parts { sources, store, selection, reflector, indexes, wait_max: self.wait_max, starts })
-    }
-
-    fn over_namespaces(&self, list_watch: &ListWatch) -> Vec<(Option<String>, Arc<dyn ListerWatcher>)> {
-        if self.namespaces.is_empty() {
-            return vec![(None, Arc::new(list_watch.clone()))];
-        }
-        let one = |namespace: &String| -> (_, Arc<dyn ListerWatcher>) {
-            (Some(namespace.clone()), Arc::new(list_watch.clone().namespace(namespace)))
-        };
-        self.namespaces.iter().map(one).collect()
-    }
-
-    fn projection(&self) -> Result<Projection, StartError> {
-        match &self.keep_fields {
-            Some(_) if !self.drop_fields.is_empty() => {
-                Err(StartError::Contradiction("fields are either dropped or kept: name one or the other"))
-            }
-            Some(keep) => Projection::keeping(keep.iter().map(String::as_str)).map_err(StartError::Field),
-            None => {
-                Projection::dropping(self.drop_fields.iter().map(String::as_str)).map_err(StartError::Field)
-            }
-        }
-    }
-
-    fn selects_or_keeps(&self) -> bool {
-        !self.namespaces.is_empty()
-            || !self.labels.is_empty()
-            || !self.fields.is_empty()
-            || !self.drop_fields.is_empty()
-            || self.keep_fields.is_some()
-            || self.encoding != EncodingPreference::default()
-    }
-}
-
-/// A field that the kind lacks is a slip of the pen.
-fn check_fields(projection: &Projection, type_meta: &TypeMeta) -> Result<(), StartError> {
-    match Schema::builtin().kind(type_meta.api_version(), type_meta.kind()) {
-        Some(message) => projection.check(message).map_err(StartError::Field),
-        None => Ok(()),
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            namespaces: Vec::new(),
-            labels: String::new(),
-            fields: String::new(),
-            drop_fields: Vec::new(),
-            keep_fields: None,
-            encoding: EncodingPreference::default(),
-            indexes: Vec::new(),
-            reflector: ReflectorConfig::default(),
-            resync: None,
-            hot_values_max: 100,
-            wait_max: Duration::from_secs(30),
-            #[cfg(feature = "metrics")]
-            metrics: None,
-        }
-    }
-}
-
 impl<K> fmt::Debug for InformerBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerBuilder")
             .field("namespaces", &self.settings.namespaces)
-            .field("labels", &self.settings.labels)
-            .field("fields", &self.settings.fields)
+            .field("selectors", &self.settings.selectors)
             .field("indexes", &self.settings.indexes)
             .finish_non_exhaustive()
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{pending, select_all};
+use kube_wire::Projection;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -16,9 +17,9 @@ use tokio_util::task::TaskTracker;
 
 use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
-use crate::queue::{Batch, Delta, Fifo, Scope};
+use crate::queue::{Batch, Delta, Fifo, Scope, Transform, Transformed};
 use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
-use crate::source::ListerWatcher;
+use crate::source::{JsonSwitch, ListerWatcher};
 use crate::store::{Index, IndexError, Store, StoredObject};
 use crate::{FieldSelector, Key, LabelSelector};
 
@@ -29,7 +30,8 @@ pub(crate) struct Core {
     pub(crate) fifo: Fifo,
     pub(crate) hub: Hub,
     scopes: Vec<Watched>,
-    selection: Selection,
+    /// Turned when an object has fields that are not known, and would be lost.
+    pub(super) json: JsonSwitch,
     /// As they were added.
     indexes: Mutex<Vec<Index>>,
     wait_max: Duration,
@@ -66,20 +68,30 @@ pub(super) struct Selection {
 
 /// What an informer is started with.
 pub(super) struct Parts {
-    pub(super) sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>,
+    pub(super) sources: Vec<Part>,
     pub(super) store: Store,
-    pub(super) selection: Selection,
+    pub(super) transform: Option<(Transform, Projection)>,
     pub(super) reflector: ReflectorConfig,
     pub(super) indexes: Vec<Index>,
     pub(super) wait_max: Duration,
     /// How many reflectors may fetch their first full state at the same time.
     pub(super) starts: Arc<Semaphore>,
+    pub(super) json: JsonSwitch,
+}
+
+/// What one scope is started with.
+pub(super) struct Part {
+    /// `None`: all.
+    pub(super) namespace: Option<String>,
+    pub(super) source: Arc<dyn ListerWatcher>,
+    pub(super) selection: Selection,
 }
 
 #[derive(Debug)]
 struct Watched {
     /// `None`: all.
     namespace: Option<String>,
+    selection: Selection,
     resource: Arc<str>,
     status: watch::Receiver<ReflectorStatus>,
     last_version: LastVersion,
@@ -99,6 +111,8 @@ pub struct ScopeStatus {
     pub reflector: ReflectorStatus,
     /// Up to which resourceVersion everything was received. (What is in the store: see a snapshot.)
     pub resource_version: String,
+    /// When something was received last: a full state, an event or a bookmark.
+    pub received_at: Option<Instant>,
 }
 
 /// How an informer is doing.
@@ -135,12 +149,15 @@ impl Core {
         let fifo = Fifo::new(store.clone());
         let mut scopes = Vec::new();
         let mut reflectors = Vec::new();
-        for (number, (namespace, source)) in (0..).zip(parts.sources) {
+        let sink = Arc::new(match parts.transform {
+            Some((transform, projection)) => Transformed::new(fifo.clone(), transform, projection),
+            None => Transformed::unchanged(fifo.clone()),
+        });
+        for (number, Part { namespace, source, selection }) in (0..).zip(parts.sources) {
             let resource = source.describe().into();
-            let config = parts.reflector.clone();
-            let reflector = Reflector::new(source, Arc::new(fifo.clone()), Scope(number), config);
+            let reflector = Reflector::new(source, sink.clone(), Scope(number), parts.reflector.clone());
             let (status, last_version) = (reflector.status(), reflector.last_version());
-            scopes.push(Watched { namespace, resource, status, last_version });
+            scopes.push(Watched { namespace, selection, resource, status, last_version });
             reflectors.push(reflector);
         }
         let core = Arc::new(Self {
@@ -148,7 +165,7 @@ impl Core {
             store,
             fifo,
             scopes,
-            selection: parts.selection,
+            json: parts.json,
             indexes: Mutex::new(parts.indexes),
             wait_max: parts.wait_max,
             counts: Counts::default(),
@@ -278,6 +295,7 @@ impl Core {
             resource: scope.resource.clone(),
             reflector: scope.status.borrow().clone(),
             resource_version: scope.last_version.get(),
+            received_at: scope.last_version.received_at(),
         };
         (0..).zip(&self.scopes).map(status).collect()
     }
@@ -297,30 +315,35 @@ impl Core {
         }
     }
 
-    /// The scope that an object of this namespace is seen in.
+    /// The scope that an object of this name is seen in.
     pub(super) fn scope_of(&self, key: &Key) -> Result<Scope, WaitError> {
+        self.watched(key).map(|(scope, _)| scope)
+    }
+
+    fn watched(&self, key: &Key) -> Result<(Scope, &Watched), WaitError> {
         let sees = |scope: &Watched| scope.namespace.as_deref().is_none_or(|name| name == key.namespace());
-        let found = (0..).zip(&self.scopes).find(|(_, scope)| sees(scope));
+        let found = (0..).map(Scope).zip(&self.scopes).find(|(_, scope)| sees(scope));
         let why = match found {
-            Some(_) if !self.selection.fields.may_select(key.namespace(), key.name()) => {
-                format!("the field selector `{}` excludes it", self.selection.fields)
+            Some((_, scope)) if !scope.selection.fields.may_select(key.namespace(), key.name()) => {
+                format!("the field selector `{}` excludes it", scope.selection.fields)
             }
-            Some((number, _)) => return Ok(Scope(number)),
+            Some(found) => return Ok(found),
             None => format!("namespace `{}` is not watched", key.namespace()),
         };
         Err(WaitError::NotInScope { key: key.clone(), why })
     }
 
-    /// Whether an object with these labels is selected.
+    /// Whether an object of this name with these labels is selected.
     pub(super) fn check_labels<'a>(
         &self,
         key: &Key,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<(), WaitError> {
-        if self.selection.labels.matches(labels) {
+        let selection = &self.watched(key)?.1.selection;
+        if selection.labels.matches(labels) {
             return Ok(());
         }
-        let why = format!("the label selector `{}` excludes it", self.selection.label_text);
+        let why = format!("the label selector `{}` excludes it", selection.label_text);
         Err(WaitError::NotInScope { key: key.clone(), why })
     }
 
@@ -348,7 +371,7 @@ impl Core {
 }
 
 /// Reflects, after waiting for a turn to fetch the first full state. The turn ends with the first answer.
-async fn in_turn(reflector: Reflector<Fifo>, starts: Arc<Semaphore>) {
+async fn in_turn(reflector: Reflector<Transformed<Fifo>>, starts: Arc<Semaphore>) {
     // It is never closed.
     let Ok(turn) = starts.acquire_owned().await else { return };
     let mut status = reflector.status();

@@ -7,12 +7,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use kube_wire::RawObject;
 use parking_lot::Mutex;
 
 use super::DecodeError;
+use crate::source::JsonSwitch;
 use crate::store::StoredObject;
 
 /// How bytes become a value.
@@ -24,6 +25,8 @@ pub(crate) struct Decoder<K> {
     hot_max: usize,
     values: Mutex<Values<K>>,
     errors: Arc<AtomicU64>,
+    /// Turned when an object has fields that would be lost.
+    json: OnceLock<JsonSwitch>,
 }
 
 struct Values<K> {
@@ -46,7 +49,7 @@ const SWEEP_MIN: usize = 64;
 impl<K> Decoder<K> {
     pub(super) fn new(decode: Decode<K>, hot_max: usize) -> Self {
         let values = Values { by_address: HashMap::new(), sweep_at: SWEEP_MIN, hot: VecDeque::new() };
-        Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default() }
+        Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default(), json: OnceLock::new() }
     }
 
     pub(super) fn value(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
@@ -57,6 +60,9 @@ impl<K> Decoder<K> {
         }
         let value = (self.decode)(&object.body()).map_err(|error| {
             self.errors.fetch_add(1, Ordering::Relaxed);
+            if let (kube_wire::Error::UnknownField { .. }, Some(json)) = (&error, self.json.get()) {
+                json.turn();
+            }
             DecodeError { key: object.key(), error }
         })?;
         let value = Arc::new(value);
@@ -66,6 +72,12 @@ impl<K> Decoder<K> {
             self.keep_hot(value.clone());
         }
         Ok(value)
+    }
+
+    /// Fields that are not known make these sources go over to JSON.
+    pub(super) fn connect(&self, json: &JsonSwitch) {
+        // A decoder that is shared was connected when it was made.
+        self.json.get_or_init(|| json.clone());
     }
 
     /// How many objects did not fit the type.

@@ -16,9 +16,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::builder::{InformerBuilder, Settings, Source, Wanted};
+use super::builder::InformerBuilder;
 use super::core::{Core, Owner};
 use super::decoder::Decoder;
+use super::settings::{Settings, Source, Wanted};
 use super::{Informer, InformerState, StartError, SyncError};
 
 /// Starts informers and shares them.

@@ -14,7 +14,7 @@ use super::decoder::Decoder;
 use super::handler::{EventHandler, HandlerHandle};
 use super::hub::ListenerConfig;
 use super::{Object, Stopped, Subscription, SyncError, WaitError};
-use crate::source::{ListerWatcher, Resource};
+use crate::source::{EncodingPreference, ListerWatcher, Resource};
 use crate::store::{Index, IndexError};
 use crate::{Key, Lister};
 
@@ -90,6 +90,7 @@ impl Informer<DynamicObject> {
     pub fn dynamic(client: impl Into<Client>, resource: &ApiResource) -> InformerBuilder<DynamicObject> {
         // A dynamic value may be changed and written back, so nothing of it may be lost unnoticed.
         InformerBuilder::over_client(client.into(), resource.into(), false, |raw| raw.decode_dynamic())
+            .encoding(EncodingPreference::Lossless)
     }
 }
 

@@ -15,6 +15,7 @@ mod handler;
 mod hub;
 mod informer;
 mod object;
+mod settings;
 mod subscription;
 
 pub use self::core::{InformerState, ScopeStatus};
@@ -26,6 +27,7 @@ pub use handler::{EventHandler, Filtered, HandlerHandle};
 pub use hub::ListenerConfig;
 pub use informer::Informer;
 pub use object::Object;
+pub use settings::Selectors;
 pub use subscription::Subscription;
 
 #[cfg(feature = "metrics")]

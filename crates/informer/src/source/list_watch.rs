@@ -10,10 +10,14 @@ use kube_client::Client;
 use kube_client::client::Body;
 use kube_wire::schema::Schema;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, TypeMeta};
+use tokio::sync::OnceCell;
 
 use super::clients::IsList;
+use super::json_switch::AskedProtobuf;
 use super::response::{self, Reading};
-use super::{ListOptions, ListStream, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream};
+use super::{
+    JsonSwitch, ListOptions, ListStream, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream,
+};
 
 /// Lists and watches a resource (built-in, custom or aggregated), in all namespaces or in one.
 ///
@@ -36,6 +40,10 @@ pub struct ListWatch {
     field_selector: String,
     metadata_only: bool,
     encoding: EncodingPreference,
+    json_switch: JsonSwitch,
+    asked_protobuf: AskedProtobuf,
+    /// Whether the server is newer than the schema table, once it has said so.
+    server_is_newer: Arc<OnceCell<bool>>,
     projection: Projection,
     limits: Limits,
     list_idle_max: Duration,
@@ -51,6 +59,9 @@ pub enum EncodingPreference {
     /// Protobuf for the kinds that the schema table holds, JSON for all others.
     #[default]
     Auto,
+    /// As [`Auto`](Self::Auto), but JSON from a server that is newer than the schema table: so that no field is lost of
+    /// values that are not of a known type and may be written back.
+    Lossless,
     /// JSON.
     Json,
 }
@@ -68,6 +79,9 @@ impl ListWatch {
             field_selector: String::new(),
             metadata_only: false,
             encoding: EncodingPreference::default(),
+            json_switch: JsonSwitch::default(),
+            asked_protobuf: AskedProtobuf::default(),
+            server_is_newer: Arc::default(),
             projection: Projection::default(),
             limits: Limits::default(),
             list_idle_max: Duration::from_secs(60),
@@ -108,6 +122,13 @@ impl ListWatch {
     #[must_use]
     pub fn encoding(mut self, preference: EncodingPreference) -> Self {
         self.encoding = preference;
+        self
+    }
+
+    /// With a switch that makes it ask for JSON, and list anew what it has in protobuf.
+    #[must_use]
+    pub fn json_switch(mut self, switch: &JsonSwitch) -> Self {
+        self.json_switch = switch.clone();
         self
     }
 
@@ -154,14 +175,33 @@ impl ListWatch {
         self.resource.type_meta()
     }
 
-    /// The `Accept` header: the first clause that the server can serve wins.
-    fn accept(&self, watch: bool) -> String {
+    /// Whether protobuf is asked for.
+    async fn asks_protobuf(&self) -> bool {
         let type_meta = self.type_meta();
         let in_table = Schema::builtin().kind(type_meta.api_version(), type_meta.kind()).is_some();
-        let encodings: &[Encoding] = match self.encoding {
-            EncodingPreference::Auto if in_table => &[Encoding::Protobuf, Encoding::Json],
-            _ => &[Encoding::Json],
+        in_table
+            && !self.json_switch.is_on()
+            && match self.encoding {
+                EncodingPreference::Auto => true,
+                EncodingPreference::Lossless => self.server_is_known().await,
+                EncodingPreference::Json => false,
+            }
+    }
+
+    /// Whether the server is not newer than the schema table. One that does not say is asked again the next time.
+    async fn server_is_known(&self) -> bool {
+        let ask = async {
+            let answer = tokio::time::timeout(self.list_idle_max, self.client.apiserver_version()).await;
+            let info = answer.map_err(|_| ())?.map_err(|_| ())?;
+            Ok::<_, ()>(is_newer(&info.git_version, Schema::builtin().kubernetes_version()))
         };
+        self.server_is_newer.get_or_try_init(|| ask).await.is_ok_and(|newer| !*newer)
+    }
+
+    /// The `Accept` header: the first clause that the server can serve wins.
+    fn accept(&self, watch: bool, protobuf: bool) -> String {
+        let encodings: &[Encoding] =
+            if protobuf { &[Encoding::Protobuf, Encoding::Json] } else { &[Encoding::Json] };
         let shape = match (self.metadata_only, watch) {
             (false, _) => "",
             (true, false) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -197,7 +237,9 @@ impl ListerWatcher for ListWatch {
             modify(&mut options);
         }
         async move {
-            let mut request = self.request(&options.query(), self.accept(false))?;
+            let protobuf = self.asks_protobuf().await;
+            self.asked_protobuf.set(protobuf);
+            let mut request = self.request(&options.query(), self.accept(false, protobuf))?;
             request.extensions_mut().insert(IsList);
             let reading = Reading { reader: self.reader(), idle_max: self.list_idle_max };
             let answer = tokio::time::timeout(self.list_idle_max, self.client.send(request)).await;
@@ -214,7 +256,10 @@ impl ListerWatcher for ListWatch {
             modify(&mut options);
         }
         async move {
-            let request = self.request(&options.query(), self.accept(true))?;
+            let protobuf = self.asks_protobuf().await;
+            // One that brings no full state leaves what was listed before as it is.
+            self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
+            let request = self.request(&options.query(), self.accept(true, protobuf))?;
             // Some proxies hold the headers back until the first event, so they may take as long as the watch.
             let idle_max = options.timeout.unwrap_or(UNLIMITED_WATCH) + WATCH_GRACE;
             let reading = Reading { reader: self.reader(), idle_max };
@@ -229,6 +274,17 @@ impl ListerWatcher for ListWatch {
         Some(self.type_meta())
     }
 
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        async {
+            self.json_switch.turned().await;
+            // What was asked for since is in JSON.
+            if !self.asked_protobuf.get() {
+                std::future::pending().await
+            }
+        }
+        .boxed()
+    }
+
     fn describe(&self) -> String {
         self.to_string()
     }
@@ -239,6 +295,20 @@ const WATCH_GRACE: Duration = Duration::from_secs(60);
 
 /// How long a server keeps a watch that was asked to last no certain time, at most.
 const UNLIMITED_WATCH: Duration = Duration::from_secs(3600);
+
+/// Whether a server's version (`v1.36.3`) is newer than the table's, as far as fields are concerned: they come with minor
+/// versions.
+fn is_newer(server: &str, table: &str) -> bool {
+    let minor = |version: &str| {
+        let mut numbers = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
+        Some((numbers.next()?.parse::<u32>().ok()?, numbers.next()?.parse::<u32>().ok()?))
+    };
+    match (minor(server), minor(table)) {
+        (Some(server), Some(table)) => server > table,
+        // A server that does not say.
+        _ => true,
+    }
+}
 
 impl fmt::Display for ListWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ mod clients;
 mod error;
 mod functions;
 mod held;
+mod json_switch;
 mod list_watch;
 mod options;
 #[cfg(feature = "http-proxy")]
@@ -21,10 +22,12 @@ mod tls;
 pub use clients::{Clients, WATCHES_PER_CONNECTION};
 pub use error::SourceError;
 pub use functions::FunctionSource;
+pub use json_switch::JsonSwitch;
 pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::Resource;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube_wire::{ListHead, RawObject, TypeMeta, WatchEvent};
@@ -43,6 +46,12 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// The type of the objects, where it is known: events of another kind are then refused.
     fn expected_type(&self) -> Option<TypeMeta> {
         None
+    }
+
+    /// Done when what was listed before should be listed anew, because the source would now give it differently. A
+    /// reflector asks while it watches; most sources never want that.
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        std::future::pending().boxed()
     }
 
     /// What is listed and watched, for messages: `pods in namespace web with labels tier=backend`.

@@ -1,0 +1,258 @@
+//! Everything that is said about an informer before it starts, without its type; checked as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_client::Client;
+use kube_wire::schema::Schema;
+use kube_wire::{Projection, TypeMeta};
+use tokio::sync::Semaphore;
+
+use super::StartError;
+use super::core::{Core, Owner, Part, Parts, Selection};
+#[cfg(feature = "metrics")]
+use crate::InformerMetrics;
+use crate::queue::Transform;
+use crate::reflector::ReflectorConfig;
+use crate::source::{EncodingPreference, JsonSwitch, ListWatch, ListerWatcher, Resource};
+use crate::store::{Index, Store, StoreConfig};
+
+/// Where the objects come from.
+pub(super) enum Source {
+    Client { client: Client, resource: Resource, metadata_only: bool },
+    Given(Vec<(Option<String>, Arc<dyn ListerWatcher>)>),
+}
+
+/// What makes two informers the same: whoever wants the same can share one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Wanted {
+    resource: Resource,
+    metadata_only: bool,
+    /// Each with what is selected there, in the order of their names; one without a name is all of them.
+    namespaces: Vec<(Option<String>, Selectors)>,
+    projection: String,
+    json: bool,
+}
+
+/// Which objects of a namespace are wanted; all of them, unless said otherwise.
+///
+/// ```
+/// use kube_informer::Selectors;
+///
+/// let running = Selectors::default().labels("tier=backend").fields("status.phase=Running");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Selectors {
+    pub(super) labels: String,
+    pub(super) fields: String,
+}
+
+/// Everything that does not know the type.
+pub(super) struct Settings {
+    /// Each with selectors of its own, if it has some.
+    pub(super) namespaces: Vec<(String, Option<Selectors>)>,
+    pub(super) selectors: Selectors,
+    pub(super) drop_fields: Vec<String>,
+    pub(super) keep_fields: Option<Vec<String>>,
+    pub(super) encoding: EncodingPreference,
+    pub(super) transform: Option<Transform>,
+    /// The transform was given before it was said that metadata is enough.
+    pub(super) transform_is_of_more: bool,
+    pub(super) indexes: Vec<Index>,
+    pub(super) reflector: ReflectorConfig,
+    pub(super) resync: Option<Duration>,
+    pub(super) hot_values_max: usize,
+    pub(super) wait_max: Duration,
+    #[cfg(feature = "metrics")]
+    pub(super) metrics: Option<(InformerMetrics, String)>,
+}
+
+// === impl Selectors ===
+
+impl Selectors {
+    /// Only objects with these labels, as kubectl's `-l`.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.labels = selector.into();
+        self
+    }
+
+    /// Only objects with these fields, as kubectl's `--field-selector`.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = selector.into();
+        self
+    }
+
+    fn parse(&self) -> Result<Selection, StartError> {
+        let labels = self.labels.parse()?;
+        Ok(Selection { labels, label_text: self.labels.clone(), fields: self.fields.parse()? })
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Checks everything and starts.
+    pub(super) fn start(self, source: Source, starts: Arc<Semaphore>) -> Result<Arc<Owner>, StartError> {
+        Ok(Arc::new(Owner(Core::start(self.parts(source, starts)?))))
+    }
+
+    /// What is asked for, if somebody else may ask for the same: not so of functions and given sources.
+    pub(super) fn wanted(&self, source: &Source) -> Option<Wanted> {
+        let Source::Client { resource, metadata_only, .. } = source else { return None };
+        if self.transform.is_some() {
+            return None;
+        }
+        let mut namespaces = self.scopes();
+        namespaces.sort();
+        Some(Wanted {
+            resource: resource.clone(),
+            metadata_only: *metadata_only,
+            namespaces,
+            // A projection that is none is told when it is checked.
+            projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
+            json: self.encoding == EncodingPreference::Json,
+        })
+    }
+
+    /// What is watched by itself: all namespaces, or each that was named.
+    fn scopes(&self) -> Vec<(Option<String>, Selectors)> {
+        if self.namespaces.is_empty() {
+            return vec![(None, self.selectors.clone())];
+        }
+        let one = |(namespace, own): &(String, Option<Selectors>)| {
+            (Some(namespace.clone()), own.as_ref().unwrap_or(&self.selectors).clone())
+        };
+        self.namespaces.iter().map(one).collect()
+    }
+
+    fn parts(self, source: Source, starts: Arc<Semaphore>) -> Result<Parts, StartError> {
+        if self.transform_is_of_more {
+            return Err(StartError::Contradiction(
+                "a transform of whole objects never sees them with metadata only: say `metadata_only` before `transform`",
+            ));
+        }
+        let projection = self.projection()?;
+        let json = JsonSwitch::default();
+        let sources = match source {
+            Source::Client { client, resource, metadata_only } => {
+                if !metadata_only {
+                    check_fields(&projection, &resource.type_meta())?;
+                }
+                let mut list_watch = ListWatch::new(client, resource)
+                    .encoding(self.encoding)
+                    .json_switch(&json)
+                    .projection(projection.clone());
+                if metadata_only {
+                    list_watch = list_watch.metadata_only();
+                }
+                self.over_namespaces(&list_watch)?
+            }
+            Source::Given(_) if self.selects_or_keeps() => {
+                return Err(StartError::Contradiction(
+                    "namespaces, selectors, fields and encoding are the given source's affair: set them there",
+                ));
+            }
+            Source::Given(sources) => {
+                let part = |(namespace, source)| Part { namespace, source, selection: Selection::default() };
+                sources.into_iter().map(part).collect()
+            }
+        };
+        if sources.is_empty() || sources.len() > usize::from(u16::MAX) {
+            return Err(StartError::Contradiction("an informer needs a source, and has room for 65,535"));
+        }
+        let mut store = StoreConfig::default().projection(projection.clone());
+        if let Some(type_meta) = sources[0].source.expected_type() {
+            store = store.type_meta(type_meta);
+        }
+        let mut reflector = self.reflector;
+        // Each listener has its own.
+        reflector.resync_period = None;
+        let mut indexes = self.indexes;
+        if !indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
+            indexes.push(Index::namespace());
+        }
+        let store = Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?;
+        let transform = self.transform.map(|transform| (transform, projection));
+        Ok(Parts { sources, store, transform, reflector, indexes, wait_max: self.wait_max, starts, json })
+    }
+
+    fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<Part>, StartError> {
+        let one = |(namespace, selectors): (Option<String>, Selectors)| {
+            let selection = selectors.parse()?;
+            let list_watch = list_watch.clone().labels(selectors.labels).fields(selectors.fields);
+            let source: Arc<dyn ListerWatcher> = match &namespace {
+                Some(namespace) => Arc::new(list_watch.namespace(namespace)),
+                None => Arc::new(list_watch),
+            };
+            Ok(Part { namespace, source, selection })
+        };
+        self.scopes().into_iter().map(one).collect()
+    }
+
+    fn projection(&self) -> Result<Projection, StartError> {
+        match &self.keep_fields {
+            Some(_) if !self.drop_fields.is_empty() => {
+                Err(StartError::Contradiction("fields are either dropped or kept: name one or the other"))
+            }
+            Some(keep) => Projection::keeping(keep.iter().map(String::as_str)).map_err(StartError::Field),
+            None => {
+                Projection::dropping(self.drop_fields.iter().map(String::as_str)).map_err(StartError::Field)
+            }
+        }
+    }
+
+    fn selects_or_keeps(&self) -> bool {
+        !self.namespaces.is_empty()
+            || self.selectors != Selectors::default()
+            || !self.drop_fields.is_empty()
+            || self.keep_fields.is_some()
+            || self.encoding == EncodingPreference::Json
+    }
+}
+
+/// A field that the kind lacks is a slip of the pen.
+fn check_fields(projection: &Projection, type_meta: &TypeMeta) -> Result<(), StartError> {
+    match Schema::builtin().kind(type_meta.api_version(), type_meta.kind()) {
+        Some(message) => projection.check(message).map_err(StartError::Field),
+        None => Ok(()),
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespaces: Vec::new(),
+            selectors: Selectors::default(),
+            drop_fields: Vec::new(),
+            keep_fields: None,
+            encoding: EncodingPreference::default(),
+            transform: None,
+            transform_is_of_more: false,
+            indexes: Vec::new(),
+            reflector: ReflectorConfig::default(),
+            resync: None,
+            hot_values_max: 100,
+            wait_max: Duration::from_secs(30),
+            #[cfg(feature = "metrics")]
+            metrics: None,
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Source {
+    /// The resource, as far as it is known.
+    pub(super) fn resource(&self) -> Resource {
+        match self {
+            Self::Client { resource, .. } => resource.clone(),
+            Self::Given(sources) => {
+                let type_meta = sources.first().and_then(|(_, source)| source.expected_type());
+                let type_meta = type_meta.unwrap_or_else(|| TypeMeta::new("", ""));
+                let (kind, plural) = (type_meta.kind(), type_meta.kind().to_lowercase());
+                Resource::new(type_meta.group(), type_meta.version(), &plural, kind)
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! What is kept of objects and which are wanted: transforms, selectors by namespace, encodings, types of every sort.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+
+mod support;
+
+use std::sync::Arc;
+
+use embedded_apiserver::Server;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube_client::api::PostParams;
+use kube_client::client::Body;
+use kube_client::{Api, Client};
+use kube_core::metadata::PartialObjectMeta;
+use kube_core::{ApiResource, DynamicObject};
+use kube_informer::reflector::ReflectorConfig;
+use kube_informer::store::Index;
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Event, Informer, Key, Selectors, StartError, WaitError};
+use parking_lot::Mutex;
+use serde_json::json;
+use support::informers::*;
+
+// --- transform ---
+
+fn without_spec(pod: &mut Pod) {
+    pod.spec = None;
+    pod.metadata.annotations.get_or_insert_default().insert("slim".to_owned(), "yes".to_owned());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_changes_each_object_once_before_anything_else_sees_it() {
+    let source = ScriptedSource::new("v1", "Pod");
+    source.put(on_node("a", "node-7"));
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let heard = calls.clone();
+    let slim = Index::field("slim", "metadata.annotations['slim']");
+    let pods = informer(&source)
+        .index(&slim)
+        .transform(move |pod: &mut Pod| {
+            let version = pod.metadata.resource_version.clone().unwrap();
+            heard.lock().push(version);
+            without_spec(pod);
+        })
+        .start()
+        .unwrap();
+    pods.synced().await.unwrap();
+    source.put(on_node("b", "node-8"));
+    let key = Key::new("web", "b");
+    pods.wait_until(&key, |_| true).await.unwrap();
+
+    let lister = pods.lister();
+    assert_eq!(lister.by_index(&slim, "yes").unwrap().len(), 2);
+    let pod = lister.get(&key).unwrap().decode().unwrap();
+    assert_eq!(pod.spec, None);
+    assert_eq!(pod.metadata.name.as_deref(), Some("b"));
+
+    // An unchanged relist transforms what it lists, to compare it, and finds nothing new.
+    let mut events = pods.subscribe();
+    while !matches!(events.next().await, Some(Event::Synced)) {}
+    source.compact();
+    source.close_watches();
+    source.put(on_node("c", "node-9"));
+    hear(&mut events, &["added web/c@103 (Live)"]).await;
+
+    source.delete("web/a");
+    let deleted = events.next().await.unwrap();
+    let Event::Deleted { last, .. } = &deleted else { panic!("{deleted:?}") };
+    assert_eq!(last.decode().unwrap().spec, None);
+    assert_eq!(calls.lock().iter().filter(|version| *version == "102").count(), 1, "{:?}", calls.lock());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_transform_refuses_is_left_out_by_itself() {
+    let source = ScriptedSource::new("v1", "Pod");
+    for name in ["a", "bad", "c", "other"] {
+        source.put(on_node(name, "node-7"));
+    }
+    let troubles = Arc::new(Mutex::new(Vec::new()));
+    let heard = troubles.clone();
+    let pods = informer(&source)
+        .on_error(move |trouble| heard.lock().push(trouble.to_string()))
+        .try_transform(|pod: &mut Pod| match pod.metadata.name.as_deref() {
+            Some("bad") => Err("it is bad"),
+            Some("other") => {
+                pod.metadata.name = Some("somebody".to_owned());
+                Ok(())
+            }
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    pods.synced().await.unwrap();
+    let names = |informer: &Informer<Pod>| {
+        let mut names = informer.lister().list().iter().map(|pod| pod.name().to_owned()).collect::<Vec<_>>();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&pods), ["a", "c"]);
+
+    source.put(on_node("bad", "node-8"));
+    source.put(on_node("d", "node-8"));
+    pods.wait_until(&Key::new("web", "d"), |_| true).await.unwrap();
+    assert_eq!(names(&pods), ["a", "c", "d"]);
+    let resource = kube_informer::source::ListerWatcher::describe(&source);
+    assert_eq!(
+        *troubles.lock(),
+        [
+            format!("{resource}: object `web/bad` was not stored: it is bad; left out, reading on"),
+            format!(
+                "{resource}: object `web/other` was not stored: the transform made another object of it: type, name, uid and \
+                 resourceVersion must stay; left out, reading on"
+            ),
+            format!("{resource}: object `web/bad` was not stored: it is bad; left out, reading on"),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_told_even_if_the_transform_refuses_the_last_state() {
+    let source = ScriptedSource::new("v1", "Pod");
+    source.put(on_node("a", "node-7"));
+    let refuses = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let now = refuses.clone();
+    let pods =
+        informer(&source)
+            .try_transform(move |_: &mut Pod| {
+                if now.load(std::sync::atomic::Ordering::Relaxed) { Err("no more") } else { Ok(()) }
+            })
+            .start()
+            .unwrap();
+    pods.synced().await.unwrap();
+    let uid = pods.lister().list()[0].uid().to_owned();
+    refuses.store(true, std::sync::atomic::Ordering::Relaxed);
+    source.delete("web/a");
+    pods.wait_gone(&Key::new("web", "a"), &uid).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_of_whole_objects_and_metadata_only_contradict_each_other() {
+    let (_server, client) = start().await;
+    let started = Informer::<Pod>::builder(client.clone()).transform(without_spec).metadata_only().start();
+    assert!(matches!(started, Err(StartError::Contradiction(why)) if why.contains("metadata_only")));
+    Informer::<Pod>::builder(client).metadata_only().transform(|_| ()).start().unwrap();
+}
+
+// --- on the embedded server ---
+
+async fn start() -> (Server, Client) {
+    let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+    let client = server.client().unwrap();
+    (server, client)
+}
+
+fn seeded() -> ReflectorConfig {
+    let mut config = ReflectorConfig::default();
+    config.seed = Some(1);
+    config
+}
+
+async fn create<K>(client: &Client, namespace: &str, object: serde_json::Value) -> K
+where
+    K: kube_core::Resource<DynamicType = (), Scope = kube_core::NamespaceResourceScope>
+        + serde::Serialize
+        + serde::de::DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_namespace_may_have_selectors_of_its_own() {
+    let (_server, client) = start().await;
+    let map = |name: &str, tier: &str| json!({"metadata": {"name": name, "labels": {"tier": tier}}});
+    for namespace in ["default", "kube-system", "kube-public"] {
+        create::<ConfigMap>(&client, namespace, map("back", "backend")).await;
+        create::<ConfigMap>(&client, namespace, map("front", "frontend")).await;
+    }
+    let maps = Informer::<ConfigMap>::builder(client.clone())
+        .reflector(seeded())
+        .namespaces(["default", "kube-system"])
+        .labels("tier=backend")
+        .namespace_with("kube-system", Selectors::default().labels("tier=frontend"))
+        .namespace_with("kube-public", Selectors::default().fields("metadata.name=front"))
+        .start()
+        .unwrap();
+    maps.synced().await.unwrap();
+    let mut keys = maps.lister().list().iter().map(|map| map.key().to_string()).collect::<Vec<_>>();
+    keys.sort();
+    assert_eq!(keys, ["default/back", "kube-public/front", "kube-system/front"]);
+
+    // Waiting knows which selector holds where.
+    for (namespace, name, tier, excluded_by) in [
+        ("default", "x", "backend", None),
+        ("kube-system", "x", "frontend", None),
+        ("kube-system", "y", "backend", Some("the label selector `tier=frontend` excludes it")),
+        ("kube-public", "x", "backend", Some("the field selector `metadata.name=front` excludes it")),
+        ("kube-node-lease", "x", "backend", Some("namespace `kube-node-lease` is not watched")),
+    ] {
+        let written = create::<ConfigMap>(&client, namespace, map(name, tier)).await;
+        match (maps.wait_for(&written).await, excluded_by) {
+            (Ok(found), None) => assert_eq!(found.unwrap().name(), name),
+            (Err(WaitError::NotInScope { why, .. }), Some(excluded_by)) => assert_eq!(why, excluded_by),
+            (result, _) => panic!("{namespace}/{name}: {result:?}"),
+        }
+    }
+    let wrong = Informer::<ConfigMap>::builder(client)
+        .namespace_with("default", Selectors::default().labels("tier in backend"))
+        .start();
+    assert!(matches!(wrong, Err(StartError::Selector(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_only_of_secrets_brings_no_data_with_it() {
+    let (_server, client) = start().await;
+    let secret = json!({"metadata": {"name": "a", "labels": {"tier": "backend"}}, "stringData": {"password": "swordfish"}});
+    create::<Secret>(&client, "default", secret).await;
+    let secrets =
+        Informer::<Secret>::builder(client.clone()).metadata_only().reflector(seeded()).start().unwrap();
+    secrets.synced().await.unwrap();
+    let found = secrets.lister().labels("tier=backend").unwrap().list();
+    let meta: Arc<PartialObjectMeta<Secret>> = found[0].decode().unwrap();
+    assert_eq!(meta.metadata.name.as_deref(), Some("a"));
+    let text = format!("{:?}", found[0].stored().raw().bytes());
+    assert!(!text.contains("password"), "{text}");
+
+    // The type may say it, too.
+    let secrets = Informer::<PartialObjectMeta<Secret>>::builder(client).reflector(seeded()).start().unwrap();
+    secrets.synced().await.unwrap();
+    assert_eq!(secrets.lister().count(), 1);
+}
+
+#[derive(
+    kube_derive::CustomResource,
+    Clone,
+    Debug,
+    PartialEq,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[kube(group = "example.com", version = "v1", kind = "Widget", namespaced, status = "WidgetStatus")]
+#[kube(crates(kube_core = "::kube_core"))]
+struct WidgetSpec {
+    size: i64,
+    #[serde(default)]
+    colour: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct WidgetStatus {
+    ready: bool,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_derived_custom_resource_is_as_good_as_a_built_in_one() {
+    use kube_core::CustomResourceExt;
+    let (_server, client) = start().await;
+    let crds: Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = Api::all(client.clone());
+    crds.create(&PostParams::default(), &Widget::crd()).await.unwrap();
+    let by_size = Index::field("size", "spec.size");
+    let widgets = Informer::<Widget>::builder(client.clone())
+        .namespaces(["default"])
+        .index(&by_size)
+        .index_by("colour", |widget: &Widget| widget.spec.colour.clone())
+        .reflector(seeded())
+        .start()
+        .unwrap();
+    widgets.synced().await.unwrap();
+    let widget = Widget::new("a", WidgetSpec { size: 7, colour: Some("red".to_owned()) });
+    let api: Api<Widget> = Api::namespaced(client.clone(), "default");
+    let written = api.create(&PostParams::default(), &widget).await.unwrap();
+    let found = widgets.wait_for(&written).await.unwrap().unwrap();
+    assert_eq!(found.decode().unwrap().spec, written.spec);
+    assert_eq!(widgets.lister().by_index(&by_size, "7").unwrap().len(), 1);
+    assert_eq!(widgets.lister().by_index("colour", "red").unwrap().len(), 1);
+
+    // The same by its names alone, and only its metadata.
+    let dynamic = Informer::dynamic(client.clone(), &ApiResource::erase::<Widget>(&())).reflector(seeded());
+    let dynamic = dynamic.start().unwrap();
+    dynamic.synced().await.unwrap();
+    let value = dynamic.lister().get(&Key::new("default", "a")).unwrap().decode().unwrap();
+    assert_eq!(value.data["spec"]["size"], 7);
+    let metadata = Informer::<Widget>::builder(client).metadata_only().reflector(seeded()).start().unwrap();
+    metadata.synced().await.unwrap();
+    assert_eq!(metadata.lister().list()[0].uid(), found.uid());
+}
+
+// --- a server newer than the schema table ---
+
+/// A message's field that holds bytes.
+fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
+    let mut message = Vec::new();
+    let mut varint = |mut value: usize| {
+        while value >= 0x80 {
+            message.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        message.push(value as u8);
+    };
+    varint((number << 3 | 2) as usize);
+    varint(bytes.len());
+    message.extend_from_slice(bytes);
+    message
+}
+
+/// Lists one pod, with a field 99 that nobody knows, in the encoding that is asked for; watches stay silent.
+fn server_of_the_future(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let accepts = Arc::new(Mutex::new(Vec::new()));
+    let heard = accepts.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let heard = heard.clone();
+        async move {
+            let accept = request.headers().get("accept").map(|value| value.to_str().unwrap().to_owned());
+            let accept = accept.unwrap_or_default();
+            let answer = |content_type: &str, body: Vec<u8>| {
+                let answer = http::Response::builder().header("content-type", content_type);
+                Ok::<_, std::io::Error>(answer.body(Body::from(body)).unwrap())
+            };
+            if request.uri().path() == "/version" {
+                heard.lock().push("version".to_owned());
+                let info = json!({"major": "1", "minor": "99", "gitVersion": version, "gitCommit": "",
+                    "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+                return answer("application/json", info.to_string().into_bytes());
+            }
+            if request.uri().query().unwrap_or_default().contains("watch=") {
+                return futures::future::pending().await;
+            }
+            heard.lock().push(accept.split([',', ';']).next().unwrap().to_owned());
+            if !accept.starts_with("application/vnd.kubernetes.protobuf") {
+                let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"},
+                    "items": [{"metadata": {"name": "a", "uid": "u", "resourceVersion": "5"}, "future": "bright"}]});
+                return answer("application/json", list.to_string().into_bytes());
+            }
+            let meta = [field(1, b"a"), field(5, b"u"), field(6, b"5")].concat();
+            let pod = [field(1, &meta), field(99, b"bright")].concat();
+            let list = [field(1, &field(2, b"7")), field(2, &pod)].concat();
+            let types = [field(1, b"v1"), field(2, b"PodList")].concat();
+            let body = [b"k8s\0".to_vec(), field(1, &types), field(2, &list)].concat();
+            answer("application/vnd.kubernetes.protobuf", body)
+        }
+    });
+    (Client::new(service, "default"), accepts)
+}
+
+fn listing() -> ReflectorConfig {
+    let mut config = seeded();
+    config.watch_list = kube_informer::reflector::WatchList::Off;
+    config
+}
+
+fn pods() -> ApiResource {
+    ApiResource::erase::<Pod>(&())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dynamic_informer_asks_a_newer_server_for_json() {
+    let (client, accepts) = server_of_the_future("v1.99.0");
+    let pods = Informer::dynamic(client, &pods()).reflector(listing()).start().unwrap();
+    pods.synced().await.unwrap();
+    let value = pods.lister().list()[0].decode().unwrap();
+    assert_eq!(value.data["future"], "bright");
+    assert_eq!(*accepts.lock(), ["version", "application/json"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_is_not_known_makes_a_dynamic_informer_go_over_to_json() {
+    // It says that it is not newer, and is all the same.
+    let (client, accepts) = server_of_the_future("v1.30.0");
+    let pods = Informer::dynamic(client, &pods()).reflector(listing()).start().unwrap();
+    pods.synced().await.unwrap();
+    let mut events = pods.subscribe();
+    while !matches!(events.next().await, Some(Event::Synced)) {}
+
+    let object = pods.lister().list().remove(0);
+    let error = object.decode().unwrap_err();
+    assert!(error.to_string().contains("field 99"), "{error}");
+    let is_whole = |pod: &DynamicObject| pod.data["future"] == "bright";
+    // It is an error of the object as it was; as soon as it came again, it is whole.
+    settle().await;
+    let value = pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap();
+    assert_eq!(value.uid(), "u");
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    assert_eq!(*accepts.lock(), ["version", protobuf, "application/json"]);
+    settle().await;
+    assert!(futures::FutureExt::now_or_never(events.next()).is_none(), "nothing has changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_typed_informer_skips_fields_that_are_not_known() {
+    let (client, accepts) = server_of_the_future("v1.99.0");
+    let pods = Informer::<Pod>::builder(client).reflector(listing()).start().unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().list()[0].decode().unwrap().metadata.name.as_deref(), Some("a"));
+    assert_eq!(*accepts.lock(), ["application/vnd.kubernetes.protobuf"]);
+}
