@@ -279,7 +279,7 @@ impl ListerWatcher for ListWatch {
             self.json_switch.turned().await;
             // What was asked for since is in JSON.
             if !self.asked_protobuf.get() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
         .boxed()
