@@ -45,6 +45,7 @@ mod selector;
 mod shared;
 pub mod source;
 pub mod store;
+mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod version;

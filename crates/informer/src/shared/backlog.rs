@@ -9,16 +9,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
-
 use super::fold::Folded;
+use super::mailbox::Mailbox;
 use crate::queue::{Applied, Scope};
 use crate::store::{Change, Objects, Origin};
 
 /// The queue of one listener. One task reads it.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    state: Mutex<State>,
+    state: Mailbox<State>,
     changes_max: usize,
     /// Whether it hears that nothing has changed, too.
     pub(super) hears_unchanged: bool,
@@ -54,8 +53,6 @@ struct State {
     queued: usize,
     /// How often changes were gathered per key.
     folds: u64,
-    closed: bool,
-    waker: Option<Waker>,
 }
 
 // === impl Backlog ===
@@ -63,67 +60,46 @@ struct State {
 impl Backlog {
     pub(super) fn new(changes_max: usize, hears_unchanged: bool, present: Option<Segment>) -> Self {
         let state = State { reading: present, ..State::default() };
-        Self { state: Mutex::new(state), changes_max, hears_unchanged }
+        Self { state: Mailbox::new(state), changes_max, hears_unchanged }
     }
 
     /// Adds a stretch. Gives the waker of the reader: it is woken when no lock is held.
     pub(super) fn push(&self, segment: Segment) -> Option<Waker> {
-        let mut state = self.state.lock();
-        if state.closed {
-            return None;
-        }
-        if let Segment::Present(_, scope, Origin::Resync) = &segment {
-            // The later resync stands for the earlier: one that is not read does not pin one snapshot after the other.
-            state
-                .queue
-                .retain(|waiting| !matches!(waiting, Segment::Present(_, of, Origin::Resync) if of == scope));
-        }
-        state.queued += segment.counted();
-        state.queue.push_back(segment);
-        // A single stretch is shared and stays so, however long it is.
-        if state.queued > self.changes_max && state.queue.len() > 1 {
-            state.fold(self.hears_unchanged);
-        }
-        state.waker.take()
+        self.state.put(|state| {
+            if let Segment::Present(_, scope, Origin::Resync) = &segment {
+                // The later resync stands for the earlier: one that is not read does not pin one snapshot after the other.
+                let is_earlier =
+                    |waiting: &Segment| matches!(waiting, Segment::Present(_, of, Origin::Resync) if of == scope);
+                state.queue.retain(|waiting| !is_earlier(waiting));
+            }
+            state.queued += segment.counted();
+            state.queue.push_back(segment);
+            // A single stretch is shared and stays so, however long it is.
+            if state.queued > self.changes_max && state.queue.len() > 1 {
+                state.fold(self.hears_unchanged);
+            }
+        })
     }
 
     /// The next thing to be heard; `None` when nothing more will be.
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Heard>> {
-        let mut state = self.state.lock();
-        if state.closed {
-            return Poll::Ready(None);
-        }
-        if let Some(heard) = state.next(self.hears_unchanged) {
-            return Poll::Ready(Some(heard));
-        }
-        state.waker = Some(context.waker().clone());
-        Poll::Pending
+        self.state.poll(context, |state| state.next(self.hears_unchanged))
     }
 
     /// Drops what is pending. The reader hears nothing more.
     pub(super) fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.folded.clear();
-        (state.reading, state.queued) = (None, 0);
-        let dropped = std::mem::take(&mut state.queue);
-        let waker = state.waker.take();
-        drop(state);
-        drop(dropped);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.state.close();
     }
 
     /// How many changes are yet to be heard, at most.
     pub(crate) fn lag(&self) -> usize {
-        let state = self.state.lock();
-        state.queued + state.folded.len() + state.reading.as_ref().map_or(0, Segment::len)
+        self.state
+            .look(|state| state.queued + state.folded.len() + state.reading.as_ref().map_or(0, Segment::len))
     }
 
     /// How often the listener was so far behind that its changes were gathered per key.
     pub(crate) fn folds(&self) -> u64 {
-        self.state.lock().folds
+        self.state.look(|state| state.folds)
     }
 }
 

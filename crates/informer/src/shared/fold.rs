@@ -47,11 +47,6 @@ impl Folded {
         self.turns.len()
     }
 
-    pub(super) fn clear(&mut self) {
-        self.pending.clear();
-        self.turns.clear();
-    }
-
     /// The initial state ends here.
     pub(super) fn push_synced(&mut self) {
         self.turns.insert(self.next_turn, Turn::Synced);

@@ -14,6 +14,7 @@ mod fold;
 mod handler;
 mod hub;
 mod informer;
+mod mailbox;
 mod object;
 mod settings;
 mod subscription;

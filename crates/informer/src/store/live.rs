@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use super::change::ChangeSet;
 use super::index::{Index, IndexError, IndexTrouble};
 use super::root::{Mark, Root};
-use super::wait::Waiters;
+use super::waiters::Waiters;
 use super::write::{Edit, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;

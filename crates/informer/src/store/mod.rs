@@ -37,6 +37,7 @@ mod staging;
 mod table;
 mod told;
 mod wait;
+mod waiters;
 mod write;
 
 pub use change::{Change, ChangeKind, ChangeSet, Origin};

@@ -1,9 +1,5 @@
 //! Waiting until the store shows something: one's own write, or a state of an object.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use tokio::sync::Notify;
-
 use super::{Store, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -26,16 +22,6 @@ pub enum WaitError {
     },
 }
 
-/// Those who wait. As long as there are none, a write pays one look at a counter.
-#[derive(Debug, Default)]
-pub(super) struct Waiters {
-    count: AtomicUsize,
-    changed: Notify,
-}
-
-/// One who waits; counted until dropped.
-struct Waiting<'a>(&'a Waiters);
-
 impl Store {
     /// Waits until a write is in: the object has reached its resourceVersion, or everything of the scope up to it is in
     /// (for a deletion, or for an object that is not selected).
@@ -55,22 +41,23 @@ impl Store {
     ) -> Result<Option<StoredObject>, WaitError> {
         let epoch = |root: &super::root::Root| root.scope(scope).map_or(0, |state| state.epoch);
         let began = self.read(epoch);
-        self.wait_until_some(|| {
-            self.read(|root| {
-                let reached = root.scope(scope).map_or("", |state| &state.resource_version);
-                let object = root.get(key);
-                let is_in =
-                    |version: &str| version == resource_version || is_older(resource_version, version);
-                if is_in(reached) || object.is_some_and(|object| is_in(object.resource_version())) {
-                    return Some(Ok(object.cloned()));
-                }
-                (epoch(root) != began).then(|| {
-                    let resource_version = resource_version.to_owned();
-                    Err(WaitError::NewEpoch { key: key.clone(), resource_version })
+        self.waiters
+            .until_some(|| {
+                self.read(|root| {
+                    let reached = root.scope(scope).map_or("", |state| &state.resource_version);
+                    let object = root.get(key);
+                    let is_in =
+                        |version: &str| version == resource_version || is_older(resource_version, version);
+                    if is_in(reached) || object.is_some_and(|object| is_in(object.resource_version())) {
+                        return Some(Ok(object.cloned()));
+                    }
+                    (epoch(root) != began).then(|| {
+                        let resource_version = resource_version.to_owned();
+                        Err(WaitError::NewEpoch { key: key.clone(), resource_version })
+                    })
                 })
             })
-        })
-        .await
+            .await
     }
 
     /// Waits until the object with this key (`None`: there is none) is such that `check` gives something; gives that.
@@ -83,49 +70,11 @@ impl Store {
         key: &Key,
         mut check: impl FnMut(Option<&StoredObject>) -> Option<T>,
     ) -> T {
-        self.wait_until_some(|| {
-            let object = self.get(key);
-            check(object.as_ref())
-        })
-        .await
-    }
-
-    async fn wait_until_some<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
-        if let Some(found) = check() {
-            return found;
-        }
-        let waiting = Waiting::new(&self.waiters);
-        loop {
-            // Listening begins before looking, so that nothing is missed in between.
-            let changed = waiting.0.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = check() {
-                return found;
-            }
-            changed.await;
-        }
-    }
-}
-
-impl Waiters {
-    /// Something has changed. Called after the change can be seen.
-    pub(super) fn wake(&self) {
-        if self.count.load(Ordering::SeqCst) > 0 {
-            self.changed.notify_waiters();
-        }
-    }
-}
-
-impl<'a> Waiting<'a> {
-    fn new(waiters: &'a Waiters) -> Self {
-        waiters.count.fetch_add(1, Ordering::SeqCst);
-        Self(waiters)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::SeqCst);
+        self.waiters
+            .until_some(|| {
+                let object = self.get(key);
+                check(object.as_ref())
+            })
+            .await
     }
 }

@@ -1,0 +1,163 @@
+//! Informers used from several threads at once: starting, listening, leaving, reading and writing in no order at all.
+#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+
+mod support;
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube_informer::store::Index;
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Event, Informer, Key};
+use parking_lot::Mutex;
+use support::informers::*;
+use tokio::sync::Notify;
+
+/// Writes objects from a thread of its own, two changes for each name.
+fn write(source: &ScriptedSource, names: std::ops::Range<usize>) -> std::thread::JoinHandle<()> {
+    let source = source.clone();
+    std::thread::spawn(move || {
+        for name in names {
+            source.put(on_node(&format!("pod-{name}"), "node-7"));
+            source.put(on_node(&format!("pod-{name}"), "node-8"));
+            if name % 3 == 0 {
+                source.delete(&format!("web/pod-{name}"));
+            }
+        }
+    })
+}
+
+/// Waits until the store has come as far as the server.
+async fn caught_up(pods: &Informer<Pod>, source: &ScriptedSource) {
+    source.put(on_node("last", "node-9"));
+    pods.wait_until(&Key::new("web", "last"), |_| true).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn handlers_come_and_go_from_all_sides_while_changes_arrive() {
+    let source = ScriptedSource::new("v1", "Pod");
+    let pods = informer(&source).start().unwrap();
+    let writers = [write(&source, 0..300), write(&source, 300..600)];
+    let comers = (0..4).map(|_| {
+        let pods = pods.clone();
+        tokio::spawn(async move {
+            for round in 0..40 {
+                let told = Arc::new(Mutex::new(Told::default()));
+                let heard = told.clone();
+                let handle = pods
+                    .add_handler(move |event: Event<Pod>| {
+                        heard.lock().hear(&event);
+                        std::future::ready(())
+                    })
+                    .unwrap();
+                if round % 2 == 0 {
+                    handle.synced().await.unwrap();
+                    assert!(told.lock().synced);
+                }
+                handle.remove();
+                handle.remove();
+                handle.removed().await;
+                let after = told.lock().clone();
+                tokio::task::yield_now().await;
+                assert_eq!(*told.lock(), after, "nothing is heard after the last call");
+            }
+        })
+    });
+    let comers = comers.collect::<Vec<_>>();
+    // Two of the same kind are two listeners.
+    let (first, second) = (Arc::new(Mutex::new(Told::default())), Arc::new(Mutex::new(Told::default())));
+    let done = Arc::new(Notify::new());
+    for told in [&first, &second] {
+        let (told, done) = (told.clone(), done.clone());
+        pods.add_handler(move |event: Event<Pod>| {
+            told.lock().hear(&event);
+            done.notify_one();
+            std::future::ready(())
+        })
+        .unwrap();
+    }
+    for comer in comers {
+        comer.await.unwrap();
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    caught_up(&pods, &source).await;
+    let served = Told::of(&source);
+    while *first.lock() != served || *second.lock() != served {
+        done.notified().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn informers_start_and_stop_while_others_listen_and_read() {
+    let source = ScriptedSource::new("v1", "Pod");
+    let writer = write(&source, 0..200);
+    let by_node = Index::field("node", "spec.nodeName");
+    let lives = (0..8).map(|life| {
+        let (source, by_node) = (source.clone(), by_node.clone());
+        tokio::spawn(async move {
+            for round in 0..20 {
+                let pods = informer(&source).start().unwrap();
+                // Whatever is asked of an informer that has not begun: it holds.
+                let mut events = pods.subscribe();
+                let lister = pods.lister();
+                pods.add_index(&by_node).unwrap();
+                if (life + round) % 3 == 0 {
+                    pods.synced().await.unwrap();
+                    let view = lister.view();
+                    let on_nodes = ["node-7", "node-8", "node-9"]
+                        .map(|node| view.by_index(&by_node, node).unwrap().len());
+                    assert_eq!(on_nodes.iter().sum::<usize>(), view.iter().count(), "one moment");
+                }
+                if (life + round) % 2 == 0 {
+                    pods.shutdown().await;
+                    while events.next().await.is_some() {}
+                    assert!(pods.add_handler(async |_: Event<Pod>| ()).is_err());
+                }
+            }
+        })
+    });
+    for life in lives.collect::<Vec<_>>() {
+        life.await.unwrap();
+    }
+    writer.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nobody_sees_an_object_that_was_not_transformed() {
+    let source = ScriptedSource::new("v1", "Pod");
+    for name in 0..50 {
+        source.put(on_node(&format!("old-{name}"), "node-7"));
+    }
+    let pods = informer(&source)
+        .transform(|pod: &mut Pod| pod.spec.get_or_insert_default().node_name = Some("hidden".to_owned()))
+        .start()
+        .unwrap();
+    let writers = [write(&source, 0..200), write(&source, 200..400)];
+    let is_hidden = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.as_deref() == Some("hidden");
+    let readers = (0..3).map(|_| {
+        let pods = pods.clone();
+        tokio::spawn(async move {
+            let mut events = pods.subscribe();
+            while let Some(event) = events.next().await {
+                let Some(object) = event.object() else { continue };
+                assert!(is_hidden(&object.decode().unwrap()), "{event:?}");
+                let shown = pods.lister().list();
+                assert!(shown.iter().take(5).all(|pod| is_hidden(&pod.decode().unwrap())));
+                if object.name() == "last" {
+                    return;
+                }
+            }
+        })
+    });
+    let readers = readers.collect::<Vec<_>>();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    caught_up(&pods, &source).await;
+    for reader in readers {
+        reader.await.unwrap();
+    }
+}
