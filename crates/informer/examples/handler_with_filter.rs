@@ -1,49 +1,56 @@
 //! A handler that hears only of some objects, as if there were no others; and one that panics, which harms only itself.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
-use std::sync::Arc;
+mod cluster;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::testing::ScriptedSource;
-use kube_informer::{Event, Filtered, Informer, Object};
+use kube_client::Api;
+use kube_client::api::{DeleteParams, Patch, PatchParams};
+use kube_informer::{Event, Filtered, Informer, Key, Object};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = ScriptedSource::new("v1", "Pod");
-    server.put(pod("api", "backend"));
-    server.put(pod("page", "front"));
-    let pods = Informer::<Pod>::from_source(Arc::new(server.clone())).start()?;
+async fn main() -> cluster::Result<()> {
+    let (_server, clients) = cluster::start().await?;
+    for (name, tier) in [("api", "backend"), ("page", "front")] {
+        cluster::create::<Pod>(&clients.client(), "web", cluster::pod(name, tier, "")).await?;
+    }
+    let pods = Informer::<Pod>::builder(clients.clone()).start()?;
 
+    let (heard, mut hears) = mpsc::channel(16);
     let is_backend = |pod: &Object<Pod>| pod.labels().get("tier").as_deref() == Some("backend");
-    let backend =
-        pods.add_handler(Filtered::new(is_backend, async |event: Event<Pod>| println!("{event:?}")))?;
+    let backend = pods.add_handler(Filtered::new(is_backend, move |event: Event<Pod>| {
+        let heard = heard.clone();
+        async move {
+            println!("{event:?}");
+            let _ = heard.send(()).await;
+        }
+    }))?;
     let careless = pods.add_handler(async |event: Event<Pod>| {
-        // No pod here has a status.
         if let Some(pod) = event.object().and_then(|pod| pod.decode().ok()) {
-            assert!(pod.status.is_some(), "I never thought of that");
+            assert!(
+                pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()),
+                "I never thought of that"
+            );
         }
     })?;
     backend.synced().await?;
-    careless.synced().await?;
 
-    server.put(pod("page", "backend")); // now it passes: added
-    server.put(pod("api", "front")); // now it does not: deleted
-    let last = server.delete("web/page"); // deleted
-    let deleted: Pod = serde_json::from_value(
-        json!({"metadata": {"namespace": "web", "name": "page", "resourceVersion": last}}),
-    )?;
-    pods.wait_for(&deleted).await?;
-    while backend.lag() + careless.lag() > 0 {
-        tokio::task::yield_now().await;
+    let api: Api<Pod> = Api::namespaced(clients.client(), "web");
+    let tier = |tier: &str| Patch::Merge(json!({"metadata": {"labels": {"tier": tier}}}));
+    api.patch("page", &PatchParams::default(), &tier("backend")).await?; // now it passes: added
+    api.patch("api", &PatchParams::default(), &tier("front")).await?; // now it does not: deleted
+    api.delete("page", &DeleteParams::default()).await?; // deleted
+    for _event in ["added api", "synced", "added page", "deleted api", "deleted page"] {
+        hears.recv().await;
     }
 
     backend.remove();
     backend.removed().await;
-    println!("the careless one panicked {} times and went on", careless.panics());
+    let gone = Key::new("web", "page");
+    println!("{gone} is {}", if pods.lister().get(&gone).is_some() { "there" } else { "gone" });
+    careless.synced().await?;
+    println!("the careless one has panicked, and goes on: {}", careless.panics() > 0);
     Ok(())
-}
-
-fn pod(name: &str, tier: &str) -> serde_json::Value {
-    json!({"metadata": {"namespace": "web", "name": name, "labels": {"tier": tier}}})
 }

@@ -1,0 +1,35 @@
+//! Only the metadata: who needs names, labels and owners need not have the rest sent, least of all that of secrets.
+#![allow(clippy::print_stdout, reason = "an example talks")]
+
+mod cluster;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube_informer::Informer;
+use serde_json::json;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> cluster::Result<()> {
+    let (_server, clients) = cluster::start().await?;
+    let password = "correct horse battery staple ".repeat(40);
+    for name in ["database", "mail"] {
+        let secret = json!({"metadata": {"name": name, "labels": {"app": name}}, "stringData": {"password": password}});
+        cluster::create::<Secret>(&clients.client(), "web", secret).await?;
+    }
+
+    let whole = Informer::<Secret>::builder(clients.clone()).start()?;
+    let metadata = Informer::<Secret>::builder(clients).metadata_only().start()?;
+    whole.synced().await?;
+    metadata.synced().await?;
+
+    for secret in metadata.lister().labels("app in (database, mail)")?.list() {
+        let age = secret.decode()?.metadata.creation_timestamp.clone();
+        println!("{} was created at {:?}", secret.key(), age.ok_or("it was created")?.0.to_string());
+    }
+    let bytes = |objects: usize, stored: usize| stored / objects.max(1);
+    println!(
+        "bytes kept of one: {} of the whole, {} of its metadata",
+        bytes(whole.lister().count(), whole.lister().view().snapshot().stored_bytes()),
+        bytes(metadata.lister().count(), metadata.lister().view().snapshot().stored_bytes()),
+    );
+    Ok(())
+}

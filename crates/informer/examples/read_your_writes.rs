@@ -1,0 +1,42 @@
+//! Reading one's own writes: a cache lags behind, and here it can be waited for.
+#![allow(clippy::print_stdout, reason = "an example talks")]
+
+mod cluster;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Api;
+use kube_client::api::{DeleteParams, Patch, PatchParams};
+use kube_informer::{Informer, Key};
+use serde_json::json;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> cluster::Result<()> {
+    let (_server, clients) = cluster::start().await?;
+    let maps =
+        Informer::<ConfigMap>::builder(clients.clone()).namespaces(["web"]).labels("tier=backend").start()?;
+    maps.synced().await?;
+
+    let labelled = |name: &str, tier: &str| json!({"metadata": {"name": name, "labels": {"tier": tier}}});
+    let created: ConfigMap =
+        cluster::create(&clients.client(), "web", labelled("settings", "backend")).await?;
+    let seen = maps.wait_for(&created).await?.ok_or("it is there")?;
+    println!("{} is in the store at resourceVersion {}", seen.key(), seen.resource_version());
+
+    let api: Api<ConfigMap> = Api::namespaced(clients.client(), "web");
+    let patch = Patch::Merge(json!({"data": {"colour": "red"}}));
+    let patched = api.patch("settings", &PatchParams::default(), &patch).await?;
+    let seen = maps.wait_for(&patched).await?.ok_or("it is there")?;
+    println!("its colour is {:?}", seen.decode()?.data.as_ref().and_then(|data| data.get("colour")));
+
+    // What this informer will never see is told at once, instead of being waited for.
+    let other: ConfigMap = cluster::create(&clients.client(), "web", labelled("page", "front")).await?;
+    if let Err(error) = maps.wait_for(&other).await {
+        println!("{error}");
+    }
+
+    let key = Key::new("web", "settings");
+    api.delete("settings", &DeleteParams::default()).await?;
+    maps.wait_gone(&key, seen.uid()).await?;
+    println!("{key} is gone from the store, too: {} left", maps.lister().count());
+    Ok(())
+}
