@@ -1,0 +1,243 @@
+//! What an informer costs from the bytes of a change to the handler that is called, how soon a handler hears of a write,
+//! and what reading costs meanwhile.
+//!
+//! Run with `cargo bench -p kube-informer --bench informer`. CPU is the whole process's, both threads; the client of a real
+//! server pays for its socket besides (`cargo xtask bench` measures that, beside the peers).
+#![allow(clippy::print_stdout, reason = "a benchmark shows what it measured")]
+
+mod pods;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use embedded_apiserver::Server;
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informer::source::{FunctionSource, ListPart, ListerWatcher};
+use kube_informer::{Event, Informer, Key};
+use kube_wire::{Encoding, Limits, ListHead, ObjectReader, Projection, WatchDecoder};
+use parking_lot::Mutex;
+use pods::PodReader;
+use serde_json::json;
+use tokio::sync::Notify;
+
+const OBJECTS: usize = 10_000;
+const CHANGES: usize = 200_000;
+/// As a socket gives them.
+const CHUNK: usize = 64 << 10;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let chunks = recording();
+    let bytes = chunks.iter().map(Bytes::len).sum::<usize>() / CHANGES;
+    println!("{CHANGES} changes of {bytes} B (protobuf) to {OBJECTS} pods, from bytes to handlers called\n");
+    println!("{:<40}{:>14}{:>16}", "", "changes/s", "CPU a change");
+    replay(&chunks, 0, false).await;
+    replay(&chunks, 1, false).await;
+    replay(&chunks, 20, false).await;
+    replay(&chunks, 1, true).await;
+    replay(&chunks, 20, true).await;
+    println!();
+    latency().await;
+    println!();
+    reads_under_changes(&chunks).await;
+}
+
+/// The changes in their frames, cut into chunks.
+fn recording() -> Arc<Vec<Bytes>> {
+    let mut all = Vec::new();
+    for change in 0..CHANGES {
+        let version = (OBJECTS + change) as u64 + 1;
+        all.extend(pods::watch_frame("MODIFIED", &pods::whole_pod(change % OBJECTS, version)));
+    }
+    let all = Bytes::from(all);
+    let starts = (0..all.len()).step_by(CHUNK);
+    Arc::new(starts.map(|start| all.slice(start..(start + CHUNK).min(all.len()))).collect())
+}
+
+/// Lists the pods and then plays the changes, once `go` was said; then it is silent.
+fn source(chunks: &Arc<Vec<Bytes>>, go: &Arc<Notify>) -> Arc<dyn ListerWatcher> {
+    let list = |_| async {
+        let mut reader = PodReader::new();
+        let items =
+            (0..OBJECTS).map(move |at| Ok(ListPart::Item(reader.read(&pods::whole_pod(at, at as u64 + 1)))));
+        let head = ListHead { resource_version: OBJECTS.to_string(), ..ListHead::default() };
+        Ok(stream::iter(items.chain([Ok(ListPart::End(head))])).boxed())
+    };
+    let (chunks, go) = (chunks.clone(), go.clone());
+    let watch = move |_| {
+        let (chunks, go) = (chunks.clone(), go.clone());
+        async move {
+            let reader = ObjectReader::new(Projection::default(), Limits::default());
+            let decoder = WatchDecoder::new(Encoding::Protobuf, reader);
+            let begun = stream::once(async move { go.notified().await }).filter_map(async |()| None);
+            let events = stream::unfold((decoder, chunks, 0), |(mut decoder, chunks, mut at)| async move {
+                loop {
+                    if let Some(event) = decoder.next_event() {
+                        return Some((event.map_err(Into::into), (decoder, chunks, at)));
+                    }
+                    match chunks.get(at) {
+                        Some(chunk) => decoder.push(chunk.clone()),
+                        None => return std::future::pending().await,
+                    }
+                    at += 1;
+                }
+            });
+            Ok(begun.chain(events).boxed())
+        }
+    };
+    Arc::new(FunctionSource::new("pods of a recording", list, watch))
+}
+
+fn listing() -> kube_informer::reflector::ReflectorConfig {
+    let mut config = kube_informer::reflector::ReflectorConfig::default();
+    config.watch_list = kube_informer::reflector::WatchList::Off;
+    config
+}
+
+async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
+    let go = Arc::new(Notify::new());
+    let pods =
+        Informer::<Pod>::from_source(source(chunks, &go)).reflector(listing()).start().expect("it starts");
+    let called = Arc::new(AtomicU64::new(0));
+    let mut handles = Vec::new();
+    for _ in 0..handlers {
+        let called = called.clone();
+        let handler = move |event: Event<Pod>| {
+            if let (true, Event::Updated { new, .. }) = (decodes, &event) {
+                drop(std::hint::black_box(new.decode()));
+            }
+            called.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(())
+        };
+        handles.push(pods.add_handler(handler).expect("it runs"));
+    }
+    pods.synced().await.expect("it syncs");
+    for handle in &handles {
+        handle.synced().await.expect("it syncs");
+    }
+    called.store(0, Ordering::Relaxed);
+    let (started, cpu_before) = (Instant::now(), cpu());
+    go.notify_one();
+    let last = format!("{}", OBJECTS + CHANGES);
+    while pods.status()[0].resource_version != last || handles.iter().any(|handle| handle.lag() > 0) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (took, cpu) = (started.elapsed(), cpu() - cpu_before);
+    let folds = handles.iter().map(|handle| handle.folds()).sum::<u64>();
+    let what = match (handlers, decodes) {
+        (0, _) => "no handler".to_owned(),
+        (1, false) => "1 handler that does not look".to_owned(),
+        (1, true) => "1 handler that decodes".to_owned(),
+        (handlers, false) => format!("{handlers} handlers that do not look"),
+        (handlers, true) => format!("{handlers} handlers that decode"),
+    };
+    let behind = if folds > 0 {
+        let heard = called.load(Ordering::Relaxed) as f64 / (CHANGES * handlers) as f64;
+        format!("   (fell behind {folds} times: heard {:.0} %)", heard * 100.0)
+    } else {
+        String::new()
+    };
+    println!(
+        "{what:<40}{:>14.0}{:>13.2} µs{behind}",
+        CHANGES as f64 / took.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / CHANGES as f64
+    );
+    pods.shutdown().await;
+}
+
+/// From a write at the embedded server, over HTTP/2 on a socket, to the call of a handler.
+async fn latency() {
+    let server = Server::start().await.expect("the server starts");
+    let config = server.config().expect("it has a port");
+    let clients = kube_informer::source::Clients::from_config(config).expect("a client");
+    let maps = Informer::<ConfigMap>::builder(clients).start().expect("it starts");
+    let heard = Arc::new((Mutex::new(None), Notify::new()));
+    let hears = heard.clone();
+    let handle = maps.add_handler(move |event: Event<ConfigMap>| {
+        if event.object().is_some() {
+            *hears.0.lock() = Some(Instant::now());
+            hears.1.notify_one();
+        }
+        std::future::ready(())
+    });
+    handle.expect("it runs").synced().await.expect("it syncs");
+    let feed = server.feed("", "v1", "configmaps").expect("it is served");
+    let mut revision = server.revision();
+    let mut took = Vec::new();
+    for round in 0..10_000 {
+        revision += 1;
+        let map = json!({"metadata": {"namespace": "default", "name": format!("map-{}", round % 100), "uid": format!("u{}", round % 100),
+            "resourceVersion": revision.to_string()}, "data": {"padding": "x".repeat(1000)}});
+        let written = Instant::now();
+        feed.put(&map).expect("it is taken");
+        heard.1.notified().await;
+        took.push(heard.0.lock().take().expect("it was heard") - written);
+    }
+    took.sort();
+    let at = |share: usize| took[took.len() * share / 1000];
+    println!(
+        "write at the embedded server → handler: p50 {:?}, p99 {:?}, p99.9 {:?} (10,000 writes, one at a time)",
+        at(500),
+        at(990),
+        at(999)
+    );
+}
+
+/// Reads through the lister while changes come as fast as they can.
+async fn reads_under_changes(chunks: &Arc<Vec<Bytes>>) {
+    let go = Arc::new(Notify::new());
+    let pods =
+        Informer::<Pod>::from_source(source(chunks, &go)).reflector(listing()).start().expect("it starts");
+    pods.synced().await.expect("it syncs");
+    let lister = pods.lister();
+    let keys = (0..OBJECTS).map(|at| Key::new(&pods::namespace(at), &pods::name(at))).collect::<Vec<_>>();
+    let last = format!("{}", OBJECTS + CHANGES);
+    let over = Arc::new(AtomicBool::new(false));
+    let measure = |what: &str, over: &AtomicBool| {
+        let (started, mut reads) = (Instant::now(), 0_u32);
+        let mut decoded = Duration::ZERO;
+        let mut decodes = 0_u32;
+        for key in keys.iter().cycle().take(400_000) {
+            let found = lister.get(key).expect("it is there");
+            reads += 1;
+            if reads % 100 == 0 {
+                let began = Instant::now();
+                drop(std::hint::black_box(found.decode()));
+                decoded += began.elapsed();
+                decodes += 1;
+            }
+            if over.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        let got = started.elapsed() - decoded;
+        println!(
+            "{what:<40} get {:>6.0} ns   get and decode {:>6.1} µs",
+            got.as_nanos() as f64 / f64::from(reads),
+            decoded.as_secs_f64() * 1e6 / f64::from(decodes.max(1))
+        );
+    };
+    tokio::task::block_in_place(|| measure("lister, nothing changes", &AtomicBool::new(false)));
+    go.notify_one();
+    let watcher = tokio::spawn({
+        let (pods, over) = (pods.clone(), over.clone());
+        async move {
+            while pods.status()[0].resource_version != last {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            over.store(true, Ordering::Relaxed);
+        }
+    });
+    tokio::task::block_in_place(|| measure("lister, under changes at full speed", &over));
+    watcher.await.expect("it ends");
+}
+
+/// CPU time of this process.
+fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
