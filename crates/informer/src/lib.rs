@@ -59,7 +59,7 @@ pub use shared::{
     InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, StartError, Stopped, Subscription,
     SyncError, Unsynced, WaitError,
 };
-pub use store::{Index, Origin};
+pub use store::{Index, Memory, Origin};
 pub use version::compare_resource_versions;
 
 /// The README's example compiles.

@@ -19,7 +19,7 @@ use super::{Informer, StartError};
 use crate::InformerMetrics;
 use crate::reflector::{ReflectorConfig, Trouble, WatchList};
 use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
-use crate::store::{Index, Store, StoreConfig};
+use crate::store::{Index, Memory, Store, StoreConfig};
 
 /// Settings of an [`Informer`]; [`start`](Self::start) checks and starts it.
 #[must_use = "an informer does nothing until it is started"]
@@ -58,6 +58,7 @@ pub(super) struct Settings {
     pub(super) indexes: Vec<Index>,
     reflector: ReflectorConfig,
     resync: Option<Duration>,
+    memory: Memory,
     hot_values_max: usize,
     wait_max: Duration,
     #[cfg(feature = "metrics")]
@@ -191,6 +192,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
+    /// How the store holds objects. Default: packed. Those who share an informer by a factory share the first one's choice.
+    pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
+        self.settings.memory = memory.into();
+        self
+    }
+
     /// How many of the values decoded last are held though nobody else does. 0: none; `usize::MAX`: all. Default: 100.
     pub fn hot_values_max(mut self, values: usize) -> Self {
         self.settings.hot_values_max = values;
@@ -316,7 +323,7 @@ impl Settings {
         if sources.is_empty() || sources.len() > usize::from(u16::MAX) {
             return Err(StartError::Contradiction("an informer needs a source, and has room for 65,535"));
         }
-        let mut store = StoreConfig::default().projection(projection);
+        let mut store = StoreConfig::default().projection(projection).memory(self.memory);
         if let Some(type_meta) = sources[0].1.expected_type() {
             store = store.type_meta(type_meta);
         }
@@ -380,6 +387,7 @@ impl Default for Settings {
             indexes: Vec::new(),
             reflector: ReflectorConfig::default(),
             resync: None,
+            memory: Memory::default(),
             hot_values_max: 100,
             wait_max: Duration::from_secs(30),
             #[cfg(feature = "metrics")]
