@@ -64,7 +64,8 @@ fn source(chunks: &Arc<Vec<Bytes>>, go: &Arc<Notify>) -> Arc<dyn ListerWatcher> 
         let mut reader = PodReader::new();
         let items =
             (0..OBJECTS).map(move |at| Ok(ListPart::Item(reader.read(&pods::whole_pod(at, at as u64 + 1)))));
-        let head = ListHead { resource_version: OBJECTS.to_string(), ..ListHead::default() };
+        let mut head = ListHead::default();
+        head.resource_version = OBJECTS.to_string();
         Ok(stream::iter(items.chain([Ok(ListPart::End(head))])).boxed())
     };
     let (chunks, go) = (chunks.clone(), go.clone());

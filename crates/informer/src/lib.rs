@@ -60,7 +60,7 @@ pub use shared::{
     InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
     Subscription, SyncError, Unsynced, WaitError,
 };
-pub use store::{Index, Origin};
+pub use store::{Index, Memory, Origin};
 pub use version::compare_resource_versions;
 
 /// The README's example compiles.

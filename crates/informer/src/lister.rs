@@ -212,8 +212,7 @@ impl Filter<'_> {
         }
         let Some(reader) = &self.readers[at] else { return false };
         let mut found = false;
-        let read =
-            reader.for_each(object.body().head(), |field| found |= field.text().as_deref() == Some(&**value));
+        let read = object.for_each_field(reader, |field| found |= field.text().as_deref() == Some(&**value));
         read.is_ok() && found
     }
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +95,10 @@ proptest! {
 
 async fn run(steps: Vec<Step>, watch_list: bool, page_size: Option<u32>, seed: u64) {
     let source = ScriptedSource::new("v1", "Pod");
-    let store = Arc::new(Store::new(StoreConfig::default().index(Index::label("team", "team"))).unwrap());
+    let store = Arc::new(
+        Store::new(StoreConfig::default().index(Index::label("team", "team")).memory(support::memory()))
+            .unwrap(),
+    );
     let fifo = Arc::new(Fifo::new(store.clone()));
     let mut config = ReflectorConfig::default();
     config.seed = Some(seed);

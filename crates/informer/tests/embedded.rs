@@ -1,6 +1,8 @@
 //! Informers on the embedded API server: real requests in both encodings, and a server that keeps failing.
 #![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,7 @@ async fn start() -> (Server, kube_client::Client) {
 fn seeded(client: &kube_client::Client) -> InformerBuilder<ConfigMap> {
     let mut config = ReflectorConfig::default();
     config.seed = Some(1);
-    Informer::builder(client.clone()).reflector(config)
+    Informer::builder(client.clone()).reflector(config).memory(support::memory())
 }
 
 #[tokio::test(start_paused = true)]

@@ -73,8 +73,14 @@ impl Server {
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_the_same_shares_one_informer_and_its_values() {
     let (server, factory) = Server::new();
-    let ask =
-        || factory.informer::<Pod>().namespaces(["web", "api"]).labels("tier=backend").reflector(listing());
+    let ask = || {
+        factory
+            .informer::<Pod>()
+            .namespaces(["web", "api"])
+            .labels("tier=backend")
+            .reflector(listing())
+            .memory(memory())
+    };
     let pods = ask().start().unwrap();
     let same = factory.informer::<Pod>().namespaces(["api", "web"]).labels("tier=backend").start().unwrap();
     same.synced().await.unwrap();
@@ -94,7 +100,7 @@ async fn whoever_wants_the_same_shares_one_informer_and_its_values() {
 #[tokio::test(start_paused = true)]
 async fn an_informer_stops_with_its_last_handle_and_starts_anew_when_asked_for() {
     let (server, factory) = Server::new();
-    let ask = || factory.informer::<Node>().reflector(listing()).start().unwrap();
+    let ask = || factory.informer::<Node>().reflector(listing()).memory(memory()).start().unwrap();
     let (one, two) = (ask(), ask());
     one.synced().await.unwrap();
     settle().await;
@@ -119,8 +125,8 @@ async fn an_informer_stops_with_its_last_handle_and_starts_anew_when_asked_for()
 async fn waiting_for_sync_says_which_are_missing_and_why() {
     let (server, factory) = Server::new();
     server.gate.send_replace(false);
-    let pods = factory.informer::<Pod>().reflector(listing()).start().unwrap();
-    let secrets = factory.informer::<Secret>().reflector(listing()).start().unwrap();
+    let pods = factory.informer::<Pod>().reflector(listing()).memory(memory()).start().unwrap();
+    let secrets = factory.informer::<Secret>().reflector(listing()).memory(memory()).start().unwrap();
     assert!(factory.wait_for_sync().now_or_never().is_none());
     let missing = factory.unsynced().into_iter().map(|missing| missing.resource).collect::<BTreeSet<_>>();
     assert_eq!(missing, ["pods in all namespaces", "secrets in all namespaces"].map(str::to_owned).into());
@@ -141,7 +147,7 @@ async fn indexes_are_joined_and_one_name_means_one_thing() {
     let (_server, factory) = Server::new();
     let by_node = Index::field("node", "spec.nodeName");
     let by_name = Index::by("name", |object| [object.name().to_owned()]);
-    let ask = || factory.informer::<Pod>().reflector(listing());
+    let ask = || factory.informer::<Pod>().reflector(listing()).memory(memory());
     let pods = ask().index(&by_node).start().unwrap();
     let same = ask().index(&by_node).index(&by_name).start().unwrap();
     same.synced().await.unwrap();
@@ -160,7 +166,8 @@ async fn only_so_many_fetch_their_first_state_at_once() {
     let factory = factory.starts_max(2);
     server.gate.send_replace(false);
     let names = (0..5).map(|n| format!("ns-{n}")).collect::<Vec<_>>();
-    let pods = factory.informer::<Pod>().namespaces(names).reflector(listing()).start().unwrap();
+    let pods =
+        factory.informer::<Pod>().namespaces(names).reflector(listing()).memory(memory()).start().unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(server.lists().len(), 2);
     server.gate.send_replace(true);
@@ -171,7 +178,7 @@ async fn only_so_many_fetch_their_first_state_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_dynamic_and_a_typed_handle_may_share_a_watch() {
     let (server, factory) = Server::new();
-    let typed = factory.informer::<Pod>().reflector(listing()).start().unwrap();
+    let typed = factory.informer::<Pod>().reflector(listing()).memory(memory()).start().unwrap();
     let resource = kube_core::ApiResource::erase::<Pod>(&());
     let dynamic = factory.dynamic(&resource).start().unwrap();
     dynamic.synced().await.unwrap();

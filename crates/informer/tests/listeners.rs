@@ -240,7 +240,7 @@ async fn several_namespaces_are_one_informer_that_is_synced_when_all_are() {
         let source: Arc<dyn kube_informer::source::ListerWatcher> = Arc::new(source.clone());
         (namespace, source)
     });
-    let pods = Informer::<Pod>::from_sources(sources).reflector(listing()).start().unwrap();
+    let pods = Informer::<Pod>::from_sources(sources).reflector(listing()).memory(memory()).start().unwrap();
     let mut events = pods.subscribe();
     hear(&mut events, &["added web/a@101 (Initial)"]).await;
     let mut late = pods.subscribe();

@@ -145,6 +145,7 @@ async fn a_deletion_and_a_condition_can_be_waited_for() {
 async fn what_will_never_be_seen_is_told_at_once() {
     let (client, _) = forbidding();
     let pods = Informer::<Pod>::builder(client)
+        .memory(memory())
         .namespaces(["web"])
         .labels("tier=backend")
         .fields("metadata.name!=x");

@@ -65,6 +65,21 @@ impl RawObject {
     pub fn type_meta(&self) -> &TypeMeta {
         &self.type_meta
     }
+
+    /// An object from its kept bytes, as [`bytes`](Self::bytes) gave them: for who kept them elsewhere meanwhile. Its head
+    /// is found anew.
+    ///
+    /// # Errors
+    /// If the bytes are none that an object has kept.
+    pub fn restore(bytes: Bytes, encoding: Encoding, type_meta: TypeMeta) -> Result<Self> {
+        // What was kept has passed the limits of its reader.
+        let limits = Limits::default().labels_max(usize::MAX);
+        let spans = match encoding {
+            Encoding::Json => head::json::spans(&bytes, &limits)?,
+            Encoding::Protobuf => head::proto::spans(&bytes, &limits)?,
+        };
+        Ok(Self { bytes, encoding, type_meta, spans })
+    }
 }
 
 impl RawObject {

@@ -18,7 +18,7 @@ use super::{Informer, Selectors, StartError};
 use crate::InformerMetrics;
 use crate::reflector::{ReflectorConfig, Trouble, WatchList};
 use crate::source::{EncodingPreference, ListerWatcher, Resource};
-use crate::store::Index;
+use crate::store::{Index, Memory};
 
 /// Settings of an [`Informer`]; [`start`](Self::start) checks and starts it.
 #[must_use = "an informer does nothing until it is started"]
@@ -213,6 +213,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// informer's own: see [`resync`](Self::resync).)
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.settings.reflector = config;
+        self
+    }
+
+    /// How the store holds objects. Default: packed. Those who share an informer by a factory share the first one's choice.
+    pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
+        self.settings.memory = memory.into();
         self
     }
 

@@ -113,7 +113,7 @@ impl<K> Values<K> {
         let entry = self
             .by_address
             .entry(object.address())
-            .or_insert_with(|| Entry { _object: object.clone(), value: Arc::default() });
+            .or_insert_with(|| Entry { _object: object.kept().clone(), value: Arc::default() });
         entry.value.clone()
     }
 }

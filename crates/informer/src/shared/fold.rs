@@ -54,6 +54,8 @@ impl Folded {
     }
 
     pub(super) fn push(&mut self, change: Change) {
+        // It may wait for long.
+        let change = change.kept();
         let key = change.key();
         let (turn, pending) = self.pending.entry(key.clone()).or_insert_with(|| {
             let turn = self.next_turn;

@@ -15,7 +15,7 @@ use crate::InformerMetrics;
 use crate::queue::Transform;
 use crate::reflector::ReflectorConfig;
 use crate::source::{EncodingPreference, JsonSwitch, ListWatch, ListerWatcher, Resource};
-use crate::store::{Index, Store, StoreConfig};
+use crate::store::{Index, Memory, Store, StoreConfig};
 
 /// Where the objects come from.
 pub(super) enum Source {
@@ -61,6 +61,7 @@ pub(super) struct Settings {
     pub(super) indexes: Vec<Index>,
     pub(super) reflector: ReflectorConfig,
     pub(super) resync: Option<Duration>,
+    pub(super) memory: Memory,
     pub(super) hot_values_max: usize,
     pub(super) wait_max: Duration,
     #[cfg(feature = "metrics")]
@@ -162,7 +163,7 @@ impl Settings {
         if sources.is_empty() || sources.len() > usize::from(u16::MAX) {
             return Err(StartError::Contradiction("an informer needs a source, and has room for 65,535"));
         }
-        let mut store = StoreConfig::default().projection(projection.clone());
+        let mut store = StoreConfig::default().projection(projection.clone()).memory(self.memory);
         if let Some(type_meta) = sources[0].source.expected_type() {
             store = store.type_meta(type_meta);
         }
@@ -233,6 +234,7 @@ impl Default for Settings {
             indexes: Vec::new(),
             reflector: ReflectorConfig::default(),
             resync: None,
+            memory: Memory::default(),
             hot_values_max: 100,
             wait_max: Duration::from_secs(30),
             #[cfg(feature = "metrics")]

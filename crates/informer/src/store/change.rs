@@ -94,6 +94,19 @@ impl Change {
         self.object().key()
     }
 
+    /// The same, with the objects as the store keeps them.
+    pub(crate) fn kept(self) -> Self {
+        let kept = |object: StoredObject| object.kept().clone();
+        let kind = match self.kind {
+            ChangeKind::Added { object } => ChangeKind::Added { object: kept(object) },
+            ChangeKind::Updated { old, new } => ChangeKind::Updated { old: kept(old), new: kept(new) },
+            ChangeKind::Deleted { last, final_state_known } => {
+                ChangeKind::Deleted { last: kept(last), final_state_known }
+            }
+        };
+        Self { kind, origin: self.origin }
+    }
+
     pub(crate) fn added(object: StoredObject, origin: Origin) -> Self {
         Self { kind: ChangeKind::Added { object }, origin }
     }
@@ -182,6 +195,15 @@ impl Put {
         match self {
             Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
                 new
+            }
+        }
+    }
+
+    /// Holds what the store will keep, and nothing besides.
+    pub(super) fn keep(&mut self) {
+        match self {
+            Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
+                *new = new.kept().clone();
             }
         }
     }

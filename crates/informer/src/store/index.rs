@@ -256,7 +256,6 @@ impl Compiled {
                 values.map_err(|error| error.to_string())?.iter().for_each(|value| each(value));
             }
             Reader::Field { path, reader, .. } => {
-                let body = object.body();
                 let read = match reader.get() {
                     Some(reader) => reader,
                     None => {
@@ -268,7 +267,7 @@ impl Compiled {
                 let each_text = |value: kube_wire::path::FieldValue<'_>| {
                     value.text().iter().for_each(|text| each(text));
                 };
-                read.for_each(body.head(), each_text).map_err(|error| error.to_string())?;
+                object.for_each_field(read, each_text).map_err(|error| error.to_string())?;
             }
         }
         Ok(())

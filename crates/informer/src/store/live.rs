@@ -9,6 +9,8 @@ use parking_lot::{Mutex, RwLock};
 
 use super::change::ChangeSet;
 use super::index::{Index, IndexError, IndexTrouble};
+use super::memory::Memory;
+use super::packing::Packer;
 use super::root::{Mark, Root};
 use super::waiters::Waiters;
 use super::write::{Edit, Writer};
@@ -26,6 +28,7 @@ pub struct Store {
     pub(super) writer: Mutex<Writer>,
     pub(super) waiters: Waiters,
     config: Config,
+    pub(super) packer: Arc<Packer>,
     pub(super) stale: AtomicU64,
     index_troubles: AtomicU64,
 }
@@ -34,6 +37,7 @@ pub struct Store {
 #[derive(Clone, Debug, Default)]
 pub struct StoreConfig {
     indexes: Vec<Index>,
+    memory: Memory,
     config: Config,
 }
 
@@ -80,6 +84,13 @@ impl StoreConfig {
         self
     }
 
+    /// How objects are held. Default: packed.
+    #[must_use]
+    pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
+        self.memory = memory.into();
+        self
+    }
+
     /// Who hears of objects that an index cannot read. They are logged and counted in any case.
     #[must_use]
     pub fn on_index_trouble(mut self, hear: impl Fn(&IndexTrouble) + Send + Sync + 'static) -> Self {
@@ -96,7 +107,8 @@ impl Store {
     /// # Errors
     /// If an index cannot be: its path is none, what it reads is not kept, or another has its name.
     pub fn new(config: StoreConfig) -> Result<Self, IndexError> {
-        let store = Self { config: config.config, ..Self::default() };
+        let packer = Arc::new(Packer::new(config.memory));
+        let store = Self { config: config.config, packer, ..Self::default() };
         config.indexes.into_iter().try_for_each(|index| store.add_index(&index))?;
         Ok(store)
     }
@@ -173,7 +185,7 @@ impl Store {
 
     /// Begins to work out what a new full state of a scope changes. The scope must not be written to meanwhile.
     pub fn stage_replace(&self, scope: Scope) -> Staging {
-        Staging::new(self.snapshot(), scope)
+        Staging::new(self.snapshot(), scope, self.packer.clone())
     }
 
     /// Applies a new full state, in one step. What it changed is told by [`ChangeSet::changes`].
@@ -189,12 +201,30 @@ impl Store {
             resource_version: &set.resource_version,
             new_epoch: set.new_epoch,
         };
-        self.commit(&mut writer, &edits, &[mark]);
+        self.commit(&mut writer, &mut edits, &[mark]);
+        self.upkeep(&mut writer, edits.len());
     }
 
-    pub(super) fn commit(&self, writer: &mut Writer, edits: &[Edit], marks: &[Mark<'_>]) {
+    pub(super) fn commit(&self, writer: &mut Writer, edits: &mut [Edit], marks: &[Mark<'_>]) {
+        let mut gone = 0;
+        for edit in &mut *edits {
+            match edit {
+                Edit::Put { old, new } => {
+                    gone += usize::from(old.is_some());
+                    self.packer.admit(new);
+                }
+                Edit::Remove { .. } => gone += 1,
+                Edit::Repack { .. } => {}
+            }
+        }
         writer.write(&self.root, edits, marks, &mut |trouble| self.report(&trouble));
+        self.packer.release(gone);
         self.waiters.wake();
+    }
+
+    /// Puts objects in the place of the same ones, packed otherwise. There is nothing to tell.
+    pub(super) fn repack(&self, writer: &mut Writer, edits: &[Edit]) {
+        writer.write(&self.root, edits, &[], &mut |_| {});
     }
 
     pub(super) fn known(&self, object: &StoredObject) -> Option<StoredObject> {

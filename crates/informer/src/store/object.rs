@@ -1,30 +1,47 @@
-//! An object as the store holds it: a handle to its kept bytes.
+//! An object as the store holds it: a handle to its kept bytes, plain or packed.
+//!
+//! On its way in an object is plain. The store packs it, keeps what was packed, and notes that in the plain one; so those
+//! who hear of the change read the bytes as they came, and whoever has both handles knows that they are one object.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use kube_wire::path::{FieldValue, PathReader};
 use kube_wire::{Encoding, Head, Labels, Owners, RawObject, TypeMeta};
 use twox_hash::XxHash3_64;
 
+use super::packing::{Dictionary, Packed};
 use super::table::Hashed;
 use crate::Key;
 use crate::queue::{Scope, SinkError};
 
 /// A handle to an object: its bytes, what its head says, and a hash of the bytes. Cloning shares everything.
 ///
-/// Nothing is decoded and no string is copied: what the methods give is read from the bytes.
+/// Nothing is decoded and no string is copied. What the head says (everything but [`raw`](Self::raw) and
+/// [`for_each_field`](Self::for_each_field)) is read as it is, even if the object is [packed](super::Memory).
 #[derive(Clone)]
 pub struct StoredObject(Arc<Inner>);
 
-/// One allocation an object, beside its bytes.
+/// 88 bytes with its counters, whatever the body: a million of them are meant to be held.
 struct Inner {
-    body: RawObject,
     /// Of the kept bytes: the same object in the same encoding has the same.
     content_hash: u64,
     /// Of namespace and name.
     key_hash: u64,
+    body: Body,
+}
+
+enum Body {
+    Plain(Box<Plain>),
+    Packed(Packed),
+}
+
+struct Plain {
+    raw: RawObject,
     scope: Scope,
+    /// The same object as a store keeps it; `None` in it: it was tried and is kept as it is.
+    packed: OnceLock<Option<StoredObject>>,
 }
 
 /// The object cannot be stored, because it has no proper key.
@@ -62,14 +79,19 @@ impl StoredObject {
         Self::with_hash(scope, object, content_hash)
     }
 
-    pub(super) fn with_hash(scope: Scope, body: RawObject, content_hash: u64) -> Result<Self, UnnamedObject> {
-        let head = body.head();
+    pub(super) fn with_hash(scope: Scope, raw: RawObject, content_hash: u64) -> Result<Self, UnnamedObject> {
+        let head = raw.head();
         let (namespace, name) = (head.namespace(), head.name());
         if name.is_empty() || name.contains('/') || namespace.contains('/') {
             return Err(UnnamedObject { namespace: namespace.to_owned(), name: name.to_owned() });
         }
         let key_hash = key_hash(namespace, name);
-        Ok(Self(Arc::new(Inner { body, content_hash, key_hash, scope })))
+        Ok(Self::plain(scope, raw, content_hash, key_hash))
+    }
+
+    fn plain(scope: Scope, raw: RawObject, content_hash: u64, key_hash: u64) -> Self {
+        let body = Body::Plain(Box::new(Plain { raw, scope, packed: OnceLock::new() }));
+        Self(Arc::new(Inner { content_hash, key_hash, body }))
     }
 
     /// The key. Making it costs an allocation; [`namespace`](Self::namespace) and [`name`](Self::name) cost nothing.
@@ -79,67 +101,129 @@ impl StoredObject {
 
     /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
-        self.head().namespace()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().namespace(),
+            Body::Packed(packed) => packed.namespace(),
+        }
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        self.head().name()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().name(),
+            Body::Packed(packed) => packed.name(),
+        }
     }
 
     /// The uid; empty if the server gave none.
     pub fn uid(&self) -> &str {
-        self.head().uid()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().uid(),
+            Body::Packed(packed) => packed.uid(),
+        }
     }
 
     /// The resourceVersion; empty if the server gave none.
     pub fn resource_version(&self) -> &str {
-        self.head().resource_version()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().resource_version(),
+            Body::Packed(packed) => packed.resource_version(),
+        }
     }
 
     /// The generation; 0 if the kind has none.
     pub fn generation(&self) -> i64 {
-        self.head().generation()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().generation(),
+            Body::Packed(packed) => packed.generation(),
+        }
     }
 
     /// Whether deletionTimestamp is set.
     pub fn is_deleting(&self) -> bool {
-        self.head().is_deleting()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().is_deleting(),
+            Body::Packed(packed) => packed.deleting,
+        }
     }
 
     /// The labels, in the order of the bytes.
     pub fn labels(&self) -> Labels<'_> {
-        self.head().labels()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().labels(),
+            Body::Packed(packed) => Labels::new(packed.label_bytes(), packed.dictionary.encoding()),
+        }
     }
 
     /// The owner references.
     pub fn owners(&self) -> Owners<'_> {
-        self.head().owners()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.head().owners(),
+            Body::Packed(packed) => Owners::new(packed.owner_bytes(), packed.dictionary.encoding()),
+        }
     }
 
     /// apiVersion and kind.
     pub fn type_meta(&self) -> &TypeMeta {
-        self.0.body.type_meta()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.type_meta(),
+            Body::Packed(packed) => packed.dictionary.type_meta(),
+        }
     }
 
     /// The encoding of the bytes.
     pub fn encoding(&self) -> Encoding {
-        self.0.body.encoding()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.encoding(),
+            Body::Packed(packed) => packed.dictionary.encoding(),
+        }
     }
 
     /// The scope that the object was seen in.
     pub fn scope(&self) -> Scope {
-        self.0.scope
+        match &self.0.body {
+            Body::Plain(plain) => plain.scope,
+            Body::Packed(packed) => packed.scope,
+        }
     }
 
-    /// The object with all that was kept of it.
+    /// The object with all that was kept of it. Unpacking it takes about a microsecond and a copy of its bytes.
     pub fn raw(&self) -> RawObject {
         self.body().into_owned()
     }
 
+    /// Hands every value that a path leads to on to `each`. The object is unpacked into a buffer that is used again, and not
+    /// decoded.
+    ///
+    /// # Errors
+    /// As [`PathReader::for_each`].
+    pub fn for_each_field(
+        &self,
+        path: &PathReader,
+        each: impl FnMut(FieldValue<'_>),
+    ) -> Result<(), kube_wire::Error> {
+        match &self.0.body {
+            Body::Plain(plain) => path.for_each(plain.raw.head(), each),
+            Body::Packed(packed) => {
+                packed.unpack(|bytes| path.for_each_in(bytes, self.encoding(), self.type_meta(), each))
+            }
+        }
+    }
+
     /// How many bytes are held for the object's content.
     pub fn stored_bytes(&self) -> usize {
-        self.0.body.bytes().len()
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.bytes().len(),
+            Body::Packed(packed) => packed.len(),
+        }
+    }
+
+    /// How many bytes the content has, unpacked.
+    pub fn plain_bytes(&self) -> usize {
+        match &self.0.body {
+            Body::Plain(plain) => plain.raw.bytes().len(),
+            Body::Packed(packed) => packed.plain_len(),
+        }
     }
 
     /// A hash of the kept bytes, the same in every process and on every machine.
@@ -147,19 +231,71 @@ impl StoredObject {
         self.0.content_hash
     }
 
-    /// Whether both are handles to the same stored object.
+    /// Whether the object is packed here. (Of an object that a change tells of, the store may keep a packed one.)
+    pub fn is_packed(&self) -> bool {
+        self.packed().is_some()
+    }
+
+    /// Whether both are handles to the same stored object: the same state, stored once.
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.address() == other.address()
     }
 
-    /// The object, borrowed as long as it is held as it came.
+    /// The object, borrowed where it is held as it came.
     pub(crate) fn body(&self) -> Cow<'_, RawObject> {
-        Cow::Borrowed(&self.0.body)
+        match &self.0.body {
+            Body::Plain(plain) => Cow::Borrowed(&plain.raw),
+            Body::Packed(packed) => Cow::Owned(packed.restore()),
+        }
     }
 
-    /// Where the object is held: no two that are held at the same time have the same.
+    /// The handle that the store keeps. Who holds an object for long holds this one: it is small.
+    pub(crate) fn kept(&self) -> &Self {
+        match &self.0.body {
+            Body::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
+            Body::Packed(_) => self,
+        }
+    }
+
+    /// Where the object is kept: no two that are held at the same time have the same.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
+        Arc::as_ptr(&self.kept().0).addr()
+    }
+
+    /// The packed object, if this handle is of one.
+    pub(super) fn packed(&self) -> Option<&Packed> {
+        match &self.0.body {
+            Body::Plain(_) => None,
+            Body::Packed(packed) => Some(packed),
+        }
+    }
+
+    /// The dictionary that it is packed with.
+    pub(super) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
+        self.packed().map(|packed| &packed.dictionary)
+    }
+
+    /// What is to be packed: nothing, if that was tried already.
+    pub(super) fn unpacked(&self) -> Option<(&RawObject, Scope)> {
+        match &self.0.body {
+            Body::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
+            _ => None,
+        }
+    }
+
+    /// Notes how the object is kept: packed, or (`None`) as it is.
+    pub(super) fn settle(&self, packed: Option<Packed>) {
+        let Body::Plain(plain) = &self.0.body else { return };
+        let Inner { content_hash, key_hash, .. } = *self.0;
+        let kept =
+            packed.map(|packed| Self(Arc::new(Inner { content_hash, key_hash, body: Body::Packed(packed) })));
+        // Somebody else may have been faster, with the same object.
+        let _ = plain.packed.set(kept);
+    }
+
+    /// The same object, plain, and not yet kept anywhere.
+    pub(super) fn to_plain(&self) -> Self {
+        Self::plain(self.scope(), self.raw(), self.0.content_hash, self.0.key_hash)
     }
 
     pub(crate) fn key_hash(&self) -> u64 {
@@ -176,9 +312,18 @@ impl StoredObject {
 
     /// How an object that came under this one's key relates to it; `hash` is of its bytes.
     pub(crate) fn likeness(&self, head: Head<'_>, encoding: Encoding, hash: u64) -> Likeness {
-        if head.uid() != self.uid() {
+        self.likeness_to(head.uid(), head.resource_version(), encoding, hash)
+    }
+
+    pub(crate) fn likeness_of(&self, other: &Self) -> Likeness {
+        let (uid, version) = (other.uid(), other.resource_version());
+        self.likeness_to(uid, version, other.encoding(), other.content_hash())
+    }
+
+    fn likeness_to(&self, uid: &str, version: &str, encoding: Encoding, hash: u64) -> Likeness {
+        if uid != self.uid() {
             Likeness::Recreated
-        } else if head.resource_version().is_empty() || head.resource_version() != self.resource_version() {
+        } else if version.is_empty() || version != self.resource_version() {
             Likeness::Changed
         } else if encoding != self.encoding() {
             Likeness::Reencoded
@@ -187,14 +332,6 @@ impl StoredObject {
         } else {
             Likeness::Changed
         }
-    }
-
-    pub(crate) fn likeness_of(&self, other: &Self) -> Likeness {
-        self.likeness(other.head(), other.encoding(), other.content_hash())
-    }
-
-    fn head(&self) -> Head<'_> {
-        self.0.body.head()
     }
 }
 

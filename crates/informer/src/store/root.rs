@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::object::{key_hash, text_hash};
+use super::packing::Dictionary;
 use super::table::{Hashed, Table};
 use super::{IndexError, StoredObject};
 use crate::Key;
@@ -21,6 +22,8 @@ pub(super) struct Root {
     scopes: Vec<(Scope, ScopeState)>,
     /// Of all objects together.
     pub(super) bytes: usize,
+    /// The dictionaries that objects are packed with, and how many with each.
+    pub(super) dictionaries: Vec<(Arc<Dictionary>, usize)>,
 }
 
 /// How far a scope has come.
@@ -76,6 +79,12 @@ impl Root {
     pub(super) fn insert(&mut self, object: StoredObject, old: Option<&StoredObject>) {
         self.scope_mut(object.scope()).objects += 1;
         self.bytes += object.stored_bytes();
+        if let Some(dictionary) = object.dictionary() {
+            match self.dictionaries.iter_mut().find(|(known, _)| Arc::ptr_eq(known, dictionary)) {
+                Some((_, objects)) => *objects += 1,
+                None => self.dictionaries.push((dictionary.clone(), 1)),
+            }
+        }
         self.objects.insert(object, |other| is_handle(old, other));
         if let Some(old) = old {
             self.forget(old);
@@ -91,6 +100,14 @@ impl Root {
     fn forget(&mut self, old: &StoredObject) {
         self.scope_mut(old.scope()).objects -= 1;
         self.bytes -= old.stored_bytes();
+        if let Some(dictionary) = old.dictionary()
+            && let Some(at) = self.dictionaries.iter().position(|(known, _)| Arc::ptr_eq(known, dictionary))
+        {
+            self.dictionaries[at].1 -= 1;
+            if self.dictionaries[at].1 == 0 {
+                self.dictionaries.remove(at);
+            }
+        }
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Grouping, IndexError> {

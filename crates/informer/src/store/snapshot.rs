@@ -50,6 +50,11 @@ impl Snapshot {
         self.0.bytes
     }
 
+    /// How many dictionaries its objects are packed with: of one kind at most four.
+    pub fn dictionaries(&self) -> usize {
+        self.0.dictionaries.len()
+    }
+
     /// All objects, in no particular order (but the same for the same history).
     pub fn iter(&self) -> impl Iterator<Item = &StoredObject> + Clone {
         self.0.objects.iter()

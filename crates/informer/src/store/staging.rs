@@ -2,11 +2,17 @@
 //!
 //! Only differences are kept: an object that is the same as the known one leaves a bit behind. So a relist that finds
 //! little new needs little memory, whatever its size, and takes effect as a whole or not at all.
+//!
+//! What is kept is packed as it comes. Where there is no dictionary yet, the first objects are held plain until there are
+//! enough to train one: a million pods are never held plain.
+
+use std::sync::Arc;
 
 use kube_wire::RawObject;
 
 use super::change::{ChangeSet, Put};
 use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
+use super::packing::Packer;
 use super::table::{Hashed, Place, Table};
 use super::{Snapshot, StoredObject};
 use crate::Key;
@@ -25,11 +31,15 @@ pub struct Staging {
     staged: Vec<Option<Put>>,
     /// Where in `staged` a key is.
     places: Table<Staged>,
+    packer: Arc<Packer>,
+    /// Where in `staged` objects wait for a dictionary, and how many bytes they hold.
+    waiting: Vec<usize>,
+    waiting_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Staged {
-    object: StoredObject,
+    key_hash: u64,
     at: usize,
 }
 
@@ -44,9 +54,10 @@ struct Seen {
 }
 
 impl Staging {
-    pub(super) fn new(base: Snapshot, scope: Scope) -> Self {
+    pub(super) fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>) -> Self {
         let seen = Seen::new(&base.0.objects);
-        Self { scope, base, seen, staged: Vec::new(), places: Table::default() }
+        let (staged, places, waiting) = Default::default();
+        Self { scope, base, seen, staged, places, packer, waiting, waiting_bytes: 0 }
     }
 
     /// An object of the new state. Of several with one key the last counts.
@@ -78,8 +89,9 @@ impl Staging {
                 }
             }
         };
-        self.places.insert(Staged { object: put.object().clone(), at: self.staged.len() }, |_| false);
+        self.places.insert(Staged { key_hash, at: self.staged.len() }, |_| false);
         self.staged.push(Some(put));
+        self.pack();
         Ok(())
     }
 
@@ -94,7 +106,10 @@ impl Staging {
     }
 
     /// The state is complete: what it changes.
-    pub fn finish(self, resource_version: &str) -> ChangeSet {
+    pub fn finish(mut self, resource_version: &str) -> ChangeSet {
+        if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
+            self.train();
+        }
         let Self { scope, base, seen, staged, .. } = self;
         let before = base.state(scope);
         let puts = staged.into_iter().flatten().collect::<Vec<_>>();
@@ -114,15 +129,50 @@ impl Staging {
 
     /// Takes back what was put under a key.
     fn unstage(&mut self, hash: u64, namespace: &str, name: &str) {
-        if let Some(staged) = self.places.remove(hash, |staged| staged.object.has_key(namespace, name)) {
-            self.staged[staged.at] = None;
+        let staged = &self.staged;
+        let has_key = |place: &Staged| {
+            staged[place.at].as_ref().is_some_and(|put| put.object().has_key(namespace, name))
+        };
+        if let Some(place) = self.places.remove(hash, has_key) {
+            self.staged[place.at] = None;
         }
+    }
+
+    /// Packs what was put last.
+    fn pack(&mut self) {
+        let (Some(Some(put)), Some(packing)) = (self.staged.last_mut(), self.packer.packing()) else {
+            return;
+        };
+        self.packer.pack(put.object());
+        if put.object().unpacked().is_none() {
+            return put.keep();
+        }
+        // There is no dictionary yet.
+        self.waiting_bytes += put.object().stored_bytes();
+        self.waiting.push(self.staged.len() - 1);
+        if self.waiting_bytes >= packing.sample_bytes {
+            self.train();
+        }
+    }
+
+    /// Trains a dictionary on what waits for one, and packs that.
+    fn train(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let puts = waiting.iter().filter_map(|at| self.staged[*at].as_ref());
+        self.packer.train(&puts.map(|put| put.object().raw()).collect::<Vec<_>>());
+        for at in waiting {
+            if let Some(put) = &mut self.staged[at] {
+                self.packer.pack(put.object());
+                put.keep();
+            }
+        }
+        self.waiting_bytes = 0;
     }
 }
 
 impl Hashed for Staged {
     fn hash(&self) -> u64 {
-        self.object.key_hash()
+        self.key_hash
     }
 }
 

@@ -53,13 +53,14 @@ impl Store {
         step.changes.reserve(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
         for write in writes {
             if !step.is_new(&write) {
-                self.commit(&mut writer, &step.edits, &step.marks);
+                self.commit(&mut writer, &mut step.edits, &step.marks);
                 step.clear();
                 step.is_new(&write);
             }
             self.resolve(write, &mut step);
         }
-        self.commit(&mut writer, &step.edits, &step.marks);
+        self.commit(&mut writer, &mut step.edits, &step.marks);
+        self.upkeep(&mut writer, step.edits.len());
         step.clear();
         writer.give_room(step.edits, step.keys);
         step.changes

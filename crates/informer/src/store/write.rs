@@ -13,6 +13,7 @@ use super::StoredObject;
 use super::index::{Compiled, IndexTrouble};
 use super::root::{Grouping, Mark, Root};
 use super::table::{Hashed, Hashes, Table};
+use super::upkeep::Pass;
 
 /// Up to this many objects, a batch of a watch, are changed in place while readers wait: about a microsecond each, where
 /// a copy aside would cost several.
@@ -23,10 +24,13 @@ const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 /// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
-    /// The object takes the place of what is stored, if anything is.
+    /// The object takes the place of what is stored, if anything is. What is [kept](StoredObject::kept) of it is stored;
+    /// indexes read it as it is here, plain if it has just come.
     Put { old: Option<StoredObject>, new: StoredObject },
     /// The object goes.
     Remove { old: StoredObject },
+    /// The same object takes its own place, packed otherwise: its values in indexes are what they were.
+    Repack { old: StoredObject, new: StoredObject },
 }
 
 /// What only the writer needs.
@@ -37,6 +41,8 @@ pub(super) struct Writer {
     steps: Steps,
     edits: Vec<Edit>,
     keys: Hashes,
+    /// What is being done beside writing.
+    pub(super) pass: Option<Pass>,
 }
 
 /// An index and the values that cannot be read again.
@@ -147,16 +153,18 @@ impl Writer {
 fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for edit in edits {
         match edit {
-            Edit::Put { old, new } => root.insert(new.clone(), old.as_ref()),
+            Edit::Put { old, new } => root.insert(new.kept().clone(), old.as_ref()),
             Edit::Remove { old } => root.remove(old),
+            Edit::Repack { old, new } => root.insert(new.kept().clone(), Some(old)),
         }
     }
     for step in &steps.steps {
         let (index, value) = (&mut root.indexes[step.index], steps.value(step));
         match &edits[step.edit] {
-            Edit::Put { old, new } if step.puts => index.put(value, new.clone(), old.as_ref()),
+            Edit::Put { old, new } if step.puts => index.put(value, new.kept().clone(), old.as_ref()),
             Edit::Put { old: Some(old), .. } | Edit::Remove { old } => index.take(value, old),
             Edit::Put { old: None, .. } => {}
+            Edit::Repack { old, new } => index.put(value, new.kept().clone(), Some(old)),
         }
     }
     for mark in marks {
@@ -179,6 +187,7 @@ impl Indexer {
         let (old, new) = match edit {
             Edit::Put { old, new } => (old.as_ref(), Some(new)),
             Edit::Remove { old } => (Some(old), None),
+            Edit::Repack { old, new } => return self.plan_repack(old, new, steps, place),
         };
         let first = steps.steps.len();
         if let Some(new) = new
@@ -213,6 +222,32 @@ impl Indexer {
     }
 }
 
+impl Indexer {
+    /// The values stay; a function is not asked again, and what cannot be read could not be read before.
+    fn plan_repack(
+        &mut self,
+        old: &StoredObject,
+        new: &StoredObject,
+        steps: &mut Steps,
+        place: (usize, usize),
+    ) {
+        let first = steps.steps.len();
+        match &mut self.remembered {
+            None if self.index.values(new, |value| steps.push(place, value, true)).is_err() => {
+                steps.steps.truncate(first);
+            }
+            None => {}
+            Some(remembered) => {
+                let known = remembered.get_mut(old.key_hash(), |known| known.object.has_key_of(old));
+                if let Some(known) = known {
+                    known.object = new.kept().clone();
+                    known.values.iter().for_each(|value| steps.push(place, value, true));
+                }
+            }
+        }
+    }
+}
+
 /// Remembers the values of `new`; gives those of `old`.
 fn remember(
     remembered: &mut Table<Remembered>,
@@ -222,7 +257,7 @@ fn remember(
 ) -> Box<[Box<str>]> {
     let before = match (old, new) {
         (_, Some(new)) if !values.is_empty() => remembered
-            .insert(Remembered { object: new.clone(), values }, |known| known.object.has_key_of(new)),
+            .insert(Remembered { object: new.kept().clone(), values }, |known| known.object.has_key_of(new)),
         (Some(object), _) | (None, Some(object)) => {
             remembered.remove(object.key_hash(), |known| known.object.has_key_of(object))
         }

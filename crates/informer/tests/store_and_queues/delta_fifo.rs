@@ -9,7 +9,7 @@ use kube_informer::queue::{
 use kube_informer::store::Store;
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 fn unknowing() -> DeltaFifo {
     DeltaFifo::new(DeltaFifoConfig::default())
@@ -17,7 +17,7 @@ fn unknowing() -> DeltaFifo {
 
 /// A queue whose reader has these objects.
 fn knowing(objects: &[(&str, u64)]) -> DeltaFifo {
-    let store = Store::default();
+    let store = new_store();
     for (key, version) in objects {
         put(&store, pod(key, *version));
     }
@@ -244,7 +244,7 @@ fn of_several_with_one_key_in_a_replace_the_last_counts() {
 
 #[test]
 fn a_replace_and_a_resync_touch_their_own_scope_only() {
-    let store = Arc::new(Store::default());
+    let store = Arc::new(new_store());
     let fifo = with_store(store.clone());
     replace(&store, A, vec![pod("a/known", 1)], "5");
     replace(&store, B, vec![pod("b/known", 2)], "5");
@@ -368,7 +368,7 @@ fn a_key_that_is_not_done_is_popped_again_before_what_came_meanwhile() {
 
 #[test]
 fn a_full_queue_makes_writers_wait_but_not_a_replace_or_a_resync() {
-    let store = Arc::new(Store::default());
+    let store = Arc::new(new_store());
     for at in 0..5 {
         put(&store, pod(&format!("known-{at}"), 1));
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, DeltaKind, Popped, Sink};
-use kube_informer::store::{Indexer, Store};
+use kube_informer::store::Indexer;
 use proptest::prelude::*;
 
-use crate::delta_fifo::shown;
-use crate::support::*;
+use super::delta_fifo::shown;
+use super::support::*;
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -218,7 +218,7 @@ proptest! {
         ops in prop::collection::vec(op(), 1..60),
         known in any::<bool>(),
     ) {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(new_store());
         let indexer = Indexer::new(store.clone());
         let mut config = DeltaFifoConfig::default();
         config.known_objects = known.then(|| store.clone());

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::queue::{Applied, Batch, Delta, Fifo, FifoConfig, Replace, Scope, Sink, SinkError};
-use kube_informer::store::{Index, Store, StoreConfig};
+use kube_informer::store::{Index, Store};
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 fn fifo() -> (Fifo, Arc<Store>) {
-    let store = Arc::new(Store::new(StoreConfig::default().index(Index::namespace())).unwrap());
+    let store = Arc::new(Store::new(config().index(Index::namespace())).unwrap());
     (Fifo::new(store.clone()), store)
 }
 

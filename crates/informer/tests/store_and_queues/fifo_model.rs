@@ -9,7 +9,7 @@ use kube_informer::queue::{Batch, Delta, Fifo, FifoConfig, Replace, Scope, Sink}
 use kube_informer::store::Store;
 use proptest::prelude::*;
 
-use crate::support::*;
+use super::support::*;
 
 const KEYS: [&str; 6] = ["a/x", "a/y", "a/z", "b/x", "b/y", "b/z"];
 const DELTAS_MAX: usize = 8;
@@ -196,7 +196,7 @@ proptest! {
     fn order_batches_and_bounds_are_as_the_rules_say_and_the_store_ends_as_the_server(
         ops in prop::collection::vec(op(), 1..80),
     ) {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(new_store());
         let mut config = FifoConfig::default();
         config.deltas_max = DELTAS_MAX;
         let fifo = Fifo::with_config(store.clone(), config);

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kube_informer::store::{Index, IndexError, Store, StoreConfig};
+use kube_informer::store::{Index, IndexError, Store};
 use kube_wire::{Projection, TypeMeta};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 fn store_with(index: Index) -> Store {
-    Store::new(StoreConfig::default().index(index)).unwrap()
+    Store::new(config().index(index)).unwrap()
 }
 
 fn found(store: &Store, index: &str, value: &str) -> Vec<String> {
@@ -32,7 +32,7 @@ fn values(store: &Store, index: &str) -> Vec<String> {
 #[test]
 fn an_index_reads_namespaces_owners_labels_and_fields() {
     let store = Store::new(
-        StoreConfig::default()
+        config()
             .index(Index::namespace())
             .index(Index::owner("owner"))
             .index(Index::label("app", "app.kubernetes.io/name"))
@@ -127,7 +127,7 @@ fn the_newest_state_is_found_also_where_the_value_has_not_changed() {
 
 #[test]
 fn an_index_added_while_running_has_what_is_stored_already() {
-    let store = Store::default();
+    let store = new_store();
     for at in 0..200 {
         put(&store, pod(&format!("ns-{}/{at}", at % 3), at + 1));
     }
@@ -147,16 +147,14 @@ fn a_second_index_of_the_same_name_is_an_error() {
     let store = store_with(Index::namespace());
     let error = store.add_index(&Index::label("namespace", "x")).unwrap_err();
     assert_eq!(error.to_string(), "there is an index `namespace` already: give the new one another name");
-    let twice = StoreConfig::default().index(Index::namespace()).index(Index::namespace());
+    let twice = config().index(Index::namespace()).index(Index::namespace());
     assert!(Store::new(twice).is_err());
 }
 
 #[test]
 fn indexing_what_is_dropped_or_does_not_exist_is_an_error_at_the_start() {
     let config = || {
-        StoreConfig::default()
-            .projection(Projection::dropping(["status"]).unwrap())
-            .type_meta(TypeMeta::new("v1", "Pod"))
+        config().projection(Projection::dropping(["status"]).unwrap()).type_meta(TypeMeta::new("v1", "Pod"))
     };
     let error = |path: &str| Store::new(config().index(Index::field("x", path))).unwrap_err().to_string();
     assert_eq!(
@@ -179,9 +177,8 @@ fn an_index_function_that_fails_is_reported_with_the_key_and_the_object_is_store
         "panic" => panic!("at the disco"),
         name => Ok(vec![name.to_owned()]),
     });
-    let config = StoreConfig::default()
-        .on_index_trouble(move |trouble| heard.lock().push(trouble.to_string()))
-        .index(fails);
+    let config =
+        config().on_index_trouble(move |trouble| heard.lock().push(trouble.to_string())).index(fails);
     let store = Store::new(config).unwrap();
     for name in ["error", "panic", "fine"] {
         put(&store, pod(name, 1));

@@ -1,10 +1,12 @@
 //! client-go's Indexer surface.
 
+use std::sync::Arc;
+
 use kube_informer::store::{Index, Indexer, StoredObject};
 use kube_wire::RawObject;
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 fn valued(name: &str, version: u64, value: &str) -> StoredObject {
     stored(object_valued(name, version, value))
@@ -20,7 +22,7 @@ fn value_of(object: &StoredObject) -> String {
 
 #[test]
 fn add_update_delete_get_list_and_replace() {
-    let indexer = Indexer::default();
+    let indexer = Indexer::new(Arc::new(new_store()));
     indexer.add(&valued("foo", 1, "bar"));
     assert_eq!(value_of(&indexer.get(&valued("foo", 9, "")).unwrap()), "bar");
     indexer.update(&valued("foo", 2, "baz"));
@@ -49,7 +51,7 @@ fn add_update_delete_get_list_and_replace() {
 
 #[test]
 fn index_finds_what_shares_a_value_with_an_object() {
-    let indexer = Indexer::default();
+    let indexer = Indexer::new(Arc::new(new_store()));
     indexer.add_indexers([Index::label("by_val", "value")]).unwrap();
     for (name, value) in [("a", "b"), ("c", "b"), ("e", "f"), ("g", "h")] {
         indexer.add(&valued(name, 1, value));
@@ -69,7 +71,7 @@ fn index_finds_what_shares_a_value_with_an_object() {
 
 #[test]
 fn an_object_is_found_once_however_many_values_it_shares() {
-    let indexer = Indexer::default();
+    let indexer = Indexer::new(Arc::new(new_store()));
     let letters = Index::by("letters", |object| object.name().chars().map(String::from).collect::<Vec<_>>());
     indexer.add_indexers([letters]).unwrap();
     indexer.add(&valued("abc", 1, ""));
@@ -78,7 +80,7 @@ fn an_object_is_found_once_however_many_values_it_shares() {
 
 #[test]
 fn by_index_follows_additions_changes_and_deletions() {
-    let indexer = Indexer::default();
+    let indexer = Indexer::new(Arc::new(new_store()));
     let users = Index::by("byUser", |object| {
         let users = value_of(object);
         users.split('.').map(str::to_owned).collect::<Vec<_>>()

@@ -5,17 +5,17 @@ use kube_informer::store::{Store, Write};
 use kube_wire::Encoding;
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 fn store_of(objects: &[(&str, u64)]) -> Store {
-    let store = Store::default();
+    let store = new_store();
     replace(&store, A, objects.iter().map(|(key, version)| pod(key, *version)).collect(), "10");
     store
 }
 
 #[test]
 fn the_first_full_state_is_initial_and_later_ones_are_relists() {
-    let store = Store::default();
+    let store = new_store();
     assert!(!store.snapshot().is_complete(A));
     let first = replace(&store, A, vec![pod("b", 2), pod("a", 1)], "10");
     assert_eq!(first, ["initial: added b 2", "initial: added a 1"]);
@@ -47,7 +47,7 @@ fn promise_3_an_object_replaced_meanwhile_is_told_as_vanished_and_added() {
 
 #[test]
 fn unchanged_is_the_same_uid_a_version_and_the_same_bytes() {
-    let store = Store::default();
+    let store = new_store();
     let unversioned = || raw(&json!({"metadata": {"name": "metrics"}, "usage": 1}));
     let versioned = || pod_with("a", 5, &json!({"spec": {"x": 1}}));
     replace(&store, A, vec![unversioned(), versioned()], "10");
@@ -107,7 +107,7 @@ fn a_state_that_breaks_half_way_leaves_the_store_untouched() {
 
 #[test]
 fn a_replace_touches_its_own_scope_only() {
-    let store = Store::default();
+    let store = new_store();
     replace(&store, A, vec![pod("a/x", 1)], "10");
     assert_eq!(replace(&store, B, vec![pod("b/x", 2)], "20"), ["initial: added b/x 2"]);
     assert_eq!(replace(&store, A, vec![], "30"), ["relist: vanished a/x 1"]);
@@ -155,7 +155,7 @@ fn an_unknown_item_that_must_have_been_seen_begins_a_new_epoch() {
 
 #[test]
 fn a_large_replace_is_applied_in_one_step_while_a_snapshot_is_held() {
-    let store = Store::default();
+    let store = new_store();
     let many = |version: u64| (0..3000).map(|at| pod(&format!("ns/{at}"), version + at)).collect::<Vec<_>>();
     replace(&store, A, many(1), "5000");
     let snapshot = store.snapshot();

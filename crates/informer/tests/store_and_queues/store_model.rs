@@ -4,14 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube_informer::queue::Scope;
-use kube_informer::store::{
-    Change, ChangeKind, Index, Origin, Snapshot, Store, StoreConfig, StoredObject, Write,
-};
+use kube_informer::store::{Change, ChangeKind, Index, Origin, Snapshot, Store, StoredObject, Write};
 use kube_wire::{Encoding, RawObject};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 const KEYS: [&str; 6] = ["a/x", "a/y", "a/z", "b/x", "b/y", "b/z"];
 
@@ -272,7 +270,7 @@ fn check_never_back(before: &Model, after: &Model) {
 proptest! {
     #[test]
     fn promises_2_3_and_8_hold_for_any_history(ops in prop::collection::vec(op(), 1..40)) {
-        let config = StoreConfig::default().index(Index::namespace()).index(Index::label("label", "label"));
+        let config = config().index(Index::namespace()).index(Index::label("label", "label"));
         let store = Store::new(config).unwrap();
         let (mut model, mut listener) = (Model::default(), Listener::default());
         let mut snapshots = Vec::<(Snapshot, Model)>::new();

@@ -4,13 +4,31 @@ use std::future::Future;
 
 use futures::FutureExt;
 use kube_informer::queue::{Committed, Replace, Scope, Sink, SinkError};
-use kube_informer::store::{Change, ChangeKind, Origin, Snapshot, Store, StoredObject, Write};
+use kube_informer::store::{
+    Change, ChangeKind, Memory, Origin, Packing, Snapshot, Store, StoreConfig, StoredObject, Write,
+};
 use kube_wire::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
 
 pub(crate) const A: Scope = Scope(0);
 pub(crate) const B: Scope = Scope(1);
+
+/// How stores hold their objects: plain here, packed where the tests run once more, in `packed.rs`.
+pub(crate) fn memory() -> Memory {
+    match env!("CARGO_CRATE_NAME") {
+        "packed" => Packing::eager().into(),
+        _ => Memory::Plain,
+    }
+}
+
+pub(crate) fn config() -> StoreConfig {
+    StoreConfig::default().memory(memory())
+}
+
+pub(crate) fn new_store() -> Store {
+    Store::new(config()).unwrap()
+}
 
 /// An object as a source would read it.
 pub(crate) fn raw(object: &Value) -> RawObject {

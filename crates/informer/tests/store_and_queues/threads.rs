@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kube_informer::store::{Index, Store, StoreConfig, StoredObject, Write};
+use kube_informer::store::{Index, Store, StoredObject, Write};
 use serde_json::json;
 
-use crate::support::*;
+use super::support::*;
 
 #[test]
 fn promise_8_no_reader_ever_sees_half_a_batch() {
     const OBJECTS: usize = 40;
-    let store = Store::new(StoreConfig::default().index(Index::label("round", "round"))).unwrap();
+    let store = Store::new(config().index(Index::label("round", "round"))).unwrap();
     let round = |number: u64| {
         let object = move |at: usize| {
             let label = json!({"metadata": {"labels": {"round": number.to_string()}}});

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::Key;
-use kube_informer::store::{Store, StoredObject, WaitError, Write};
+use kube_informer::store::{StoredObject, WaitError, Write};
 use tokio::task::yield_now;
 
-use crate::support::*;
+use super::support::*;
 
 fn key() -> Key {
     "web/api".parse().unwrap()
@@ -15,7 +15,7 @@ fn key() -> Key {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_in_when_its_object_has_reached_the_version() {
-    let store = Arc::new(Store::default());
+    let store = Arc::new(new_store());
     put(&store, pod("web/api", 5));
     assert!(store.wait_for(A, &key(), "5").now_or_never().is_some(), "no wait for what is there");
     let waiting = tokio::spawn({
@@ -33,7 +33,7 @@ async fn a_write_is_in_when_its_object_has_reached_the_version() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_in_when_the_scope_has_reached_the_version() {
-    let store = Arc::new(Store::default());
+    let store = Arc::new(new_store());
     let waiting = tokio::spawn({
         let store = store.clone();
         async move { store.wait_for(A, &key(), "8").await }
@@ -52,7 +52,7 @@ async fn a_write_is_in_when_the_scope_has_reached_the_version() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_when_the_server_goes_back_in_time() {
-    let store = Arc::new(Store::default());
+    let store = Arc::new(new_store());
     replace(&store, A, vec![pod("web/api", 5)], "10");
     let waiting = tokio::spawn({
         let store = store.clone();
@@ -67,7 +67,7 @@ async fn waiting_ends_when_the_server_goes_back_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn one_may_wait_until_an_object_is_as_wanted_or_gone() {
-    let store = Arc::new(Store::default());
+    let store = Arc::new(new_store());
     let gone = tokio::spawn({
         let store = store.clone();
         async move {

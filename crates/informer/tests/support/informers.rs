@@ -10,7 +10,7 @@ use kube_informer::{Event, Informer, InformerBuilder, Subscription};
 use serde_json::{Value, json};
 
 pub fn informer(source: &ScriptedSource) -> InformerBuilder<Pod> {
-    Informer::from_source(Arc::new(source.clone())).reflector(super::listing())
+    Informer::from_source(Arc::new(source.clone())).reflector(super::listing()).memory(super::memory())
 }
 
 pub fn on_node(name: &str, node: &str) -> Value {

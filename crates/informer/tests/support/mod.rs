@@ -11,12 +11,21 @@ use kube_informer::Key;
 use kube_informer::queue::{Committed, Replace, Scope, Sink, SinkError};
 use kube_informer::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorStatus, WatchList};
 use kube_informer::source::{ListOptions, WatchOptions};
+use kube_informer::store::{Memory, Packing};
 use kube_informer::testing::{Request, ScriptedSource};
 use kube_wire::{RawObject, Status};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// How stores hold their objects: plain here, packed where the tests run once more, in `packed.rs`.
+pub fn memory() -> Memory {
+    match env!("CARGO_CRATE_NAME") {
+        "packed" => Packing::eager().into(),
+        _ => Memory::Plain,
+    }
+}
 
 /// Writes down every call, one line each.
 #[derive(Debug, Default)]

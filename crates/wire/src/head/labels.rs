@@ -20,7 +20,8 @@ enum Inner<'a> {
 pub(super) const LABELS: u32 = 11;
 
 impl<'a> Labels<'a> {
-    pub(super) fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
+    /// Reads what [`Head::label_bytes`](super::Head::label_bytes) gave, which may have been kept apart from its object.
+    pub fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self(match encoding {
             Encoding::Json => Inner::Json(json::Members::new(bytes)),
             Encoding::Protobuf => Inner::Protobuf(Reader::new(bytes)),

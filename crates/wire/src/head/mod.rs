@@ -108,12 +108,22 @@ impl<'a> Head<'a> {
 
     /// The labels, in the order of the bytes.
     pub fn labels(&self) -> Labels<'a> {
-        Labels::new(self.spans.labels.of(self.bytes), self.encoding)
+        Labels::new(self.label_bytes(), self.encoding)
     }
 
     /// The owner references.
     pub fn owners(&self) -> Owners<'a> {
-        Owners::new(self.spans.owners.of(self.bytes), self.encoding)
+        Owners::new(self.owner_bytes(), self.encoding)
+    }
+
+    /// The part of the kept bytes that holds the labels, for [`Labels::new`]; empty if there are none.
+    pub fn label_bytes(&self) -> &'a [u8] {
+        self.spans.labels.of(self.bytes)
+    }
+
+    /// The part of the kept bytes that holds the owner references, for [`Owners::new`]; empty if there are none.
+    pub fn owner_bytes(&self) -> &'a [u8] {
+        self.spans.owners.of(self.bytes)
     }
 
     fn text(&self, span: Span) -> &'a str {

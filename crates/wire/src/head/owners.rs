@@ -38,7 +38,8 @@ enum Inner<'a> {
 pub(super) const OWNERS: u32 = 13;
 
 impl<'a> Owners<'a> {
-    pub(super) fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
+    /// Reads what [`Head::owner_bytes`](super::Head::owner_bytes) gave, which may have been kept apart from its object.
+    pub fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self(match encoding {
             Encoding::Json => Inner::Json(json::Elements::new(bytes)),
             Encoding::Protobuf => Inner::Protobuf(Reader::new(bytes)),

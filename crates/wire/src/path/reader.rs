@@ -176,9 +176,9 @@ impl PathReader {
     /// If the bytes are malformed on the way; if they are protobuf and the schema table does not know the kind
     /// ([`Error::UnknownKind`]) or the field.
     pub fn first<'a>(&self, head: Head<'a>) -> Result<Option<FieldValue<'a>>> {
-        match self.type_member(head) {
+        match self.type_member(head.type_meta) {
             Some(value) => Ok(Some(value)),
-            None => self.with(head, |path| path.first(head.bytes, head.encoding)),
+            None => self.with(head.encoding, head.type_meta, |path| path.first(head.bytes, head.encoding)),
         }
     }
 
@@ -186,13 +186,27 @@ impl PathReader {
     ///
     /// # Errors
     /// As [`first`](Self::first); some values may have been handed on before.
-    pub fn for_each<'a>(&self, head: Head<'a>, mut each: impl FnMut(FieldValue<'a>)) -> Result<()> {
-        match self.type_member(head) {
+    pub fn for_each<'a>(&self, head: Head<'a>, each: impl FnMut(FieldValue<'a>)) -> Result<()> {
+        self.for_each_in(head.bytes, head.encoding, head.type_meta, each)
+    }
+
+    /// The same, from an object's kept bytes alone: its head need not be found first.
+    ///
+    /// # Errors
+    /// As [`for_each`](Self::for_each).
+    pub fn for_each_in<'a>(
+        &self,
+        bytes: &'a [u8],
+        encoding: Encoding,
+        type_meta: &'a TypeMeta,
+        mut each: impl FnMut(FieldValue<'a>),
+    ) -> Result<()> {
+        match self.type_member(type_meta) {
             Some(value) => {
                 each(value);
                 Ok(())
             }
-            None => self.with(head, |path| path.for_each(head.bytes, head.encoding, each)),
+            None => self.with(encoding, type_meta, |path| path.for_each(bytes, encoding, each)),
         }
     }
 
@@ -206,17 +220,21 @@ impl PathReader {
         Ok(values)
     }
 
-    fn type_member<'a>(&self, head: Head<'a>) -> Option<FieldValue<'a>> {
-        self.path().type_member(head.type_meta().api_version(), head.type_meta().kind())
+    fn type_member<'a>(&self, type_meta: &'a TypeMeta) -> Option<FieldValue<'a>> {
+        self.path().type_member(type_meta.api_version(), type_meta.kind())
     }
 
     /// Reads with the path compiled for the object's type.
-    fn with<T>(&self, head: Head<'_>, read: impl FnOnce(&CompiledPath) -> Result<T>) -> Result<T> {
-        let type_meta = head.type_meta();
-        if head.encoding == Encoding::Protobuf && *type_meta != self.type_meta {
-            return Self::new(self.path(), type_meta)?.with(head, read);
+    fn with<T>(
+        &self,
+        encoding: Encoding,
+        type_meta: &TypeMeta,
+        read: impl FnOnce(&CompiledPath) -> Result<T>,
+    ) -> Result<T> {
+        if encoding == Encoding::Protobuf && *type_meta != self.type_meta {
+            return Self::new(self.path(), type_meta)?.with(encoding, type_meta, read);
         }
-        if head.encoding == Encoding::Protobuf && self.compiled.steps.is_none() {
+        if encoding == Encoding::Protobuf && self.compiled.steps.is_none() {
             let (api_version, kind) = (type_meta.api_version().to_owned(), type_meta.kind().to_owned());
             return Err(Error::UnknownKind { api_version, kind });
         }

@@ -1,0 +1,90 @@
+//! What is done beside writing, a little with each write: training another dictionary when objects have drifted away from
+//! the one there is, and packing anew what is packed with an old one, or plain.
+//!
+//! It goes through the same door as every other write, so indexes and snapshots need not know of it; and nothing is told,
+//! because nothing has changed.
+
+use std::sync::Arc;
+
+use kube_wire::{Encoding, RawObject, TypeMeta};
+
+use super::packing::Duty;
+use super::root::Root;
+use super::write::{Edit, Writer};
+use super::{Store, StoredObject};
+
+/// How many objects are packed anew with a write, beside as many as it writes: about a quarter of a millisecond.
+const SLICE: usize = 32;
+/// Never more than these at once: they are plain meanwhile.
+const SLICE_MAX: usize = 512;
+/// How many objects a dictionary is trained on at most, and how many bytes they hold.
+const SAMPLES_MAX: usize = 1000;
+const SAMPLES_BYTES_MAX: usize = 4 << 20;
+
+/// A walk through all objects.
+pub(super) struct Pass {
+    duty: Duty,
+    /// The leaf that is next. Leaves that are merged meanwhile may be missed: then there is a second walk.
+    leaf: usize,
+}
+
+impl Store {
+    /// Does a little of what is to be done, after so many objects were written.
+    pub(super) fn upkeep(&self, writer: &mut Writer, written: usize) {
+        let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass()) else { return };
+        let snapshot = self.snapshot();
+        let mut edits = Vec::new();
+        let mut at_end = false;
+        while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end {
+            match snapshot.0.objects.leaf_entries(pass.leaf) {
+                Some(objects) => {
+                    edits.extend(objects.into_iter().filter_map(|old| self.packed_anew(old, &pass.duty)))
+                }
+                None => at_end = true,
+            }
+            pass.leaf += 1;
+        }
+        // Or everything that is written would be copied for its sake.
+        drop(snapshot);
+        self.repack(writer, &edits);
+        if !at_end {
+            writer.pass = Some(pass);
+        } else if let Duty::Retire(dictionary) = pass.duty {
+            let is_used =
+                |root: &Root| root.dictionaries.iter().any(|(known, _)| Arc::ptr_eq(known, &dictionary));
+            match self.read(is_used) {
+                true => writer.pass = Some(Pass { duty: Duty::Retire(dictionary), leaf: 0 }),
+                false => self.packer.retire(&dictionary),
+            }
+        }
+    }
+
+    fn next_pass(&self) -> Option<Pass> {
+        let duty = self.packer.next_duty(|type_meta, encoding| self.sample(type_meta, encoding))?;
+        Some(Pass { duty, leaf: 0 })
+    }
+
+    /// An edit that puts the object in its own place, if the duty is about it.
+    fn packed_anew(&self, old: StoredObject, duty: &Duty) -> Option<Edit> {
+        match (duty, old.dictionary()) {
+            (Duty::PackPlain, None) => {}
+            (Duty::Retire(oldest), Some(dictionary)) if Arc::ptr_eq(oldest, dictionary) => {}
+            _ => return None,
+        }
+        let new = old.to_plain();
+        self.packer.pack(&new);
+        let is_worth_it = old.is_packed() || new.kept().is_packed();
+        is_worth_it.then_some(Edit::Repack { old, new })
+    }
+
+    /// Objects of a kind from all over the store, and how many bytes there are of it in all, about.
+    fn sample(&self, type_meta: &TypeMeta, encoding: Encoding) -> (Vec<RawObject>, usize) {
+        let snapshot = self.snapshot();
+        let step = snapshot.len().div_ceil(SAMPLES_MAX).max(1);
+        let is_of = |object: &&StoredObject| object.encoding() == encoding && object.type_meta() == type_meta;
+        let found = snapshot.iter().step_by(step).filter(is_of).collect::<Vec<_>>();
+        let bytes = found.iter().map(|object| object.plain_bytes()).sum::<usize>();
+        let spread = found.into_iter().step_by(bytes.div_ceil(SAMPLES_BYTES_MAX).max(1));
+        (spread.map(StoredObject::raw).collect(), bytes * step)
+    }
+}

@@ -1,0 +1,18 @@
+//! Every test of the store, the queues and the informers once more, with every object packed from the first on and another
+//! dictionary trained every few objects: nobody may notice.
+#![allow(clippy::duplicate_mod, reason = "each brings its own support")]
+
+#[path = "core_promises.rs"]
+mod core_promises;
+#[path = "embedded.rs"]
+mod embedded;
+#[path = "factory.rs"]
+mod factory;
+#[path = "listeners.rs"]
+mod listeners;
+#[path = "promises.rs"]
+mod promises;
+#[path = "reading.rs"]
+mod reading;
+#[path = "store_and_queues/main.rs"]
+mod store_and_queues;
