@@ -12,7 +12,7 @@ use kube_wire::path::PathReader;
 use crate::queue::Scope;
 use crate::shared::{Decoder, Object, Owner};
 use crate::store::{IndexError, Snapshot, StoredObject};
-use crate::{InvalidSelector, Key, LabelSelector};
+use crate::{DecodeError, InvalidSelector, Key, LabelSelector};
 
 /// Reads from an informer's store. Cheap to clone and to narrow; holding it keeps the informer running.
 ///
@@ -164,6 +164,31 @@ impl<K> View<K> {
     /// The moment without types.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The typed values of all objects, decoded by several threads at once; in the order of [`iter`](Self::iter). The
+    /// calling thread waits for them. To decode only what is looked at, go through [`iter`](Self::iter).
+    pub fn decode_parallel(&self, threads: usize) -> Vec<Result<Arc<K>, DecodeError>>
+    where
+        K: Send + Sync,
+    {
+        let objects = self.iter().collect::<Vec<_>>();
+        let part = objects.len().div_ceil(threads.max(1)).max(1);
+        let decode = |part: &[Object<K>]| part.iter().map(Object::decode).collect::<Vec<_>>();
+        std::thread::scope(|scope| {
+            let mut parts = objects.chunks(part);
+            let mine = parts.next();
+            let others = parts.map(|part| scope.spawn(move || decode(part))).collect::<Vec<_>>();
+            let mut values = mine.map(decode).unwrap_or_default();
+            for other in others {
+                match other.join() {
+                    Ok(decoded) => values.extend(decoded),
+                    // A type's own code has panicked: as if it had been decoded here.
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            values
+        })
     }
 
     fn stored(&self) -> impl Iterator<Item = &StoredObject> {

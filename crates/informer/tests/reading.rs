@@ -49,6 +49,26 @@ fn forbidding() -> (Client, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn decoding_in_parallel_gives_what_decoding_one_by_one_gives() {
+    let source = pods();
+    for number in 0..20 {
+        source.put(on_node(&format!("pod-{number}"), "n1"));
+    }
+    source.put(json!({"metadata": {"namespace": "web", "name": "odd"}, "spec": {"nodeName": 7}}));
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let view = pods.lister().view();
+    let one_by_one = view.iter().map(|object| object.decode().map_err(|error| error.to_string()));
+    let one_by_one = one_by_one.collect::<Vec<_>>();
+    for threads in [0, 1, 3, 100] {
+        let parallel =
+            view.decode_parallel(threads).into_iter().map(|value| value.map_err(|error| error.to_string()));
+        assert_eq!(parallel.collect::<Vec<_>>(), one_by_one, "{threads} threads");
+    }
+    assert_eq!(one_by_one.iter().filter(|value| value.is_err()).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lister_is_narrowed_by_namespace_labels_and_fields() {
     let source = pods();
     for (namespace, name, tier, node) in

@@ -3,6 +3,7 @@
 use crate::Key;
 use crate::queue::Scope;
 use crate::store::StoredObject;
+use crate::store::values::ReadValues;
 use crate::version::is_older;
 
 /// One change of one object, after the store shows it.
@@ -62,6 +63,8 @@ pub struct ChangeSet {
     pub(super) deleted: Vec<StoredObject>,
     /// What is new or different, in the order of the list.
     pub(super) puts: Vec<Put>,
+    /// Of each of them, what it has in indexes, as far as that was read when it came.
+    pub(super) values: Vec<Option<ReadValues>>,
 }
 
 /// An object of a full state that is not as it is known.

@@ -224,11 +224,22 @@ impl fmt::Debug for Index {
 
 // === impl Compiled ===
 
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Compiled").field(&self.name).finish()
+    }
+}
+
 impl Compiled {
     /// Whether the values of an object must be remembered, to be taken out again: a function may give others when asked
     /// a second time. What is read from the bytes is the same for ever.
     pub(super) fn is_function(&self) -> bool {
         matches!(self.reader, Reader::Function(_))
+    }
+
+    /// Whether it reads more than the head, which is readable even of a packed object.
+    pub(super) fn reads_body(&self) -> bool {
+        matches!(self.reader, Reader::Field { .. } | Reader::Function(_))
     }
 
     /// Whether an object has one value at most.

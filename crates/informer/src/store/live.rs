@@ -185,7 +185,7 @@ impl Store {
 
     /// Begins to work out what a new full state of a scope changes. The scope must not be written to meanwhile.
     pub fn stage_replace(&self, scope: Scope) -> Staging {
-        Staging::new(self.snapshot(), scope, self.packer.clone())
+        Staging::new(self.snapshot(), scope, self.packer.clone(), self.writer.lock().indexes())
     }
 
     /// Applies a new full state, in one step. What it changed is told by [`ChangeSet::changes`].
@@ -193,9 +193,10 @@ impl Store {
         let mut writer = self.writer.lock();
         let mut edits = Vec::with_capacity(set.deleted.len() + set.puts.len());
         edits.extend(set.deleted.iter().filter_map(|old| Some(Edit::Remove { old: self.known(old)? })));
-        edits.extend(
-            set.puts.iter().map(|put| Edit::Put { old: self.known(put.object()), new: put.object().clone() }),
-        );
+        edits.extend(set.puts.iter().zip(&set.values).map(|(put, values)| {
+            let (old, new) = (self.known(put.object()), put.object().clone());
+            Edit::Put { old, new, values: values.clone() }
+        }));
         let mark = Mark::Replaced {
             scope: set.scope,
             resource_version: &set.resource_version,
@@ -209,7 +210,7 @@ impl Store {
         let mut gone = 0;
         for edit in &mut *edits {
             match edit {
-                Edit::Put { old, new } => {
+                Edit::Put { old, new, .. } => {
                     gone += usize::from(old.is_some());
                     self.packer.admit(new);
                 }

@@ -39,6 +39,7 @@ mod staging;
 mod table;
 mod told;
 mod upkeep;
+mod values;
 mod wait;
 mod waiters;
 mod write;

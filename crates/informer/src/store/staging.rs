@@ -11,9 +11,11 @@ use std::sync::Arc;
 use kube_wire::RawObject;
 
 use super::change::{ChangeSet, Put};
+use super::index::Compiled;
 use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
 use super::packing::Packer;
 use super::table::{Hashed, Place, Table};
+use super::values::ReadValues;
 use super::{Snapshot, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -31,6 +33,10 @@ pub struct Staging {
     staged: Vec<Option<Put>>,
     /// Where in `staged` a key is.
     places: Table<Staged>,
+    /// Beside each of `staged`, what it has in indexes, read before it was packed.
+    values: Vec<Option<ReadValues>>,
+    indexes: Vec<Arc<Compiled>>,
+    room: Vec<u8>,
     packer: Arc<Packer>,
     /// Where in `staged` objects wait for a dictionary, and how many bytes they hold.
     waiting: Vec<usize>,
@@ -54,10 +60,15 @@ struct Seen {
 }
 
 impl Staging {
-    pub(super) fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>) -> Self {
+    pub(super) fn new(
+        base: Snapshot,
+        scope: Scope,
+        packer: Arc<Packer>,
+        indexes: Vec<Arc<Compiled>>,
+    ) -> Self {
         let seen = Seen::new(&base.0.objects);
-        let (staged, places, waiting) = Default::default();
-        Self { scope, base, seen, staged, places, packer, waiting, waiting_bytes: 0 }
+        let (staged, places, values, room, waiting) = Default::default();
+        Self { scope, base, seen, staged, places, values, indexes, room, packer, waiting, waiting_bytes: 0 }
     }
 
     /// An object of the new state. Of several with one key the last counts.
@@ -91,6 +102,7 @@ impl Staging {
         };
         self.places.insert(Staged { key_hash, at: self.staged.len() }, |_| false);
         self.staged.push(Some(put));
+        self.values.push(None);
         self.pack();
         Ok(())
     }
@@ -110,9 +122,10 @@ impl Staging {
         if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
             self.train();
         }
-        let Self { scope, base, seen, staged, .. } = self;
+        let Self { scope, base, seen, staged, values, .. } = self;
         let before = base.state(scope);
-        let puts = staged.into_iter().flatten().collect::<Vec<_>>();
+        let kept = staged.into_iter().zip(values).filter_map(|(put, values)| Some((put?, values)));
+        let (puts, values): (Vec<_>, Vec<_>) = kept.unzip();
         // Only after a full state is everything up to there known.
         let complete = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
         let new_epoch = before.is_some_and(|before| is_older(resource_version, &before.resource_version))
@@ -124,6 +137,7 @@ impl Staging {
             new_epoch,
             deleted: seen.missing(&base, scope),
             puts,
+            values,
         }
     }
 
@@ -140,12 +154,13 @@ impl Staging {
 
     /// Packs what was put last.
     fn pack(&mut self) {
-        let (Some(Some(put)), Some(packing)) = (self.staged.last_mut(), self.packer.packing()) else {
+        let (Some(Some(put)), Some(packing)) = (self.staged.last(), self.packer.packing()) else {
             return;
         };
         self.packer.pack(put.object());
         if put.object().unpacked().is_none() {
-            return put.keep();
+            let at = self.staged.len() - 1;
+            return self.keep(at);
         }
         // There is no dictionary yet.
         self.waiting_bytes += put.object().stored_bytes();
@@ -155,15 +170,24 @@ impl Staging {
         }
     }
 
+    /// Lets go of an object as it came: what is packed of it is held, and what indexes read from it.
+    fn keep(&mut self, at: usize) {
+        let Some(put) = &mut self.staged[at] else { return };
+        if put.object().kept().is_packed() {
+            self.values[at] = ReadValues::read(&self.indexes, put.object(), &mut self.room);
+            put.keep();
+        }
+    }
+
     /// Trains a dictionary on what waits for one, and packs that.
     fn train(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let puts = waiting.iter().filter_map(|at| self.staged[*at].as_ref());
         self.packer.train(&puts.map(|put| put.object().raw()).collect::<Vec<_>>());
         for at in waiting {
-            if let Some(put) = &mut self.staged[at] {
+            if let Some(put) = &self.staged[at] {
                 self.packer.pack(put.object());
-                put.keep();
+                self.keep(at);
             }
         }
         self.waiting_bytes = 0;

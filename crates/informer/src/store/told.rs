@@ -96,7 +96,7 @@ impl Store {
     fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
         let Some(old) = self.known(new) else {
             step.changes.push(Change::added(new.clone(), origin));
-            step.edits.push(Edit::Put { old: None, new: new.clone() });
+            step.edits.push(Edit::Put { old: None, new: new.clone(), values: None });
             return;
         };
         let older = || is_older(new.resource_version(), old.resource_version());
@@ -110,7 +110,7 @@ impl Store {
                 step.changes.push(Change::added(new.clone(), origin));
             }
         }
-        step.edits.push(Edit::Put { old: Some(old), new: new.clone() });
+        step.edits.push(Edit::Put { old: Some(old), new: new.clone(), values: None });
     }
 
     fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {

@@ -36,12 +36,10 @@ impl Store {
         let mut edits = Vec::new();
         let mut at_end = false;
         while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end {
-            match snapshot.0.objects.leaf_entries(pass.leaf) {
-                Some(objects) => {
-                    edits.extend(objects.into_iter().filter_map(|old| self.packed_anew(old, &pass.duty)))
-                }
-                None => at_end = true,
-            }
+            let objects = snapshot.0.objects.leaf_entries(pass.leaf);
+            at_end = objects.is_none();
+            let objects = objects.into_iter().flatten();
+            edits.extend(objects.filter_map(|old| self.packed_anew(old, &pass.duty)));
             pass.leaf += 1;
         }
         // Or everything that is written would be copied for its sake.

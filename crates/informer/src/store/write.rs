@@ -14,6 +14,7 @@ use super::index::{Compiled, IndexTrouble};
 use super::root::{Grouping, Mark, Root};
 use super::table::{Hashed, Hashes, Table};
 use super::upkeep::Pass;
+use super::values::ReadValues;
 
 /// Up to this many objects, a batch of a watch, are changed in place while readers wait: about a microsecond each, where
 /// a copy aside would cost several.
@@ -25,8 +26,8 @@ const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
     /// The object takes the place of what is stored, if anything is. What is [kept](StoredObject::kept) of it is stored;
-    /// indexes read it as it is here, plain if it has just come.
-    Put { old: Option<StoredObject>, new: StoredObject },
+    /// indexes read it as it is here, plain if it has just come, unless they have read it before.
+    Put { old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues> },
     /// The object goes.
     Remove { old: StoredObject },
     /// The same object takes its own place, packed otherwise: its values in indexes are what they were.
@@ -79,6 +80,11 @@ struct Step {
 impl Writer {
     pub(super) fn index(&self, name: &str) -> Option<Arc<Compiled>> {
         self.indexes.iter().find(|indexer| &*indexer.index.name == name).map(|indexer| indexer.index.clone())
+    }
+
+    /// All indexes, in their order.
+    pub(super) fn indexes(&self) -> Vec<Arc<Compiled>> {
+        self.indexes.iter().map(|indexer| indexer.index.clone()).collect()
     }
 
     /// Room for the next write.
@@ -137,7 +143,7 @@ impl Writer {
         let mut steps = Steps::default();
         let present = root.read().clone();
         for object in present.objects.iter() {
-            let edit = Edit::Put { old: None, new: object.clone() };
+            let edit = Edit::Put { old: None, new: object.clone(), values: None };
             indexer.plan(&edit, &mut steps, (0, 0), |_, _| false, trouble);
             for step in &steps.steps {
                 grouping.put(steps.value(step), object.clone(), None);
@@ -153,7 +159,7 @@ impl Writer {
 fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for edit in edits {
         match edit {
-            Edit::Put { old, new } => root.insert(new.kept().clone(), old.as_ref()),
+            Edit::Put { old, new, .. } => root.insert(new.kept().clone(), old.as_ref()),
             Edit::Remove { old } => root.remove(old),
             Edit::Repack { old, new } => root.insert(new.kept().clone(), Some(old)),
         }
@@ -161,7 +167,7 @@ fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for step in &steps.steps {
         let (index, value) = (&mut root.indexes[step.index], steps.value(step));
         match &edits[step.edit] {
-            Edit::Put { old, new } if step.puts => index.put(value, new.kept().clone(), old.as_ref()),
+            Edit::Put { old, new, .. } if step.puts => index.put(value, new.kept().clone(), old.as_ref()),
             Edit::Put { old: Some(old), .. } | Edit::Remove { old } => index.take(value, old),
             Edit::Put { old: None, .. } => {}
             Edit::Repack { old, new } => index.put(value, new.kept().clone(), Some(old)),
@@ -184,13 +190,16 @@ impl Indexer {
         has: impl Fn(&str, &StoredObject) -> bool,
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let (old, new) = match edit {
-            Edit::Put { old, new } => (old.as_ref(), Some(new)),
-            Edit::Remove { old } => (Some(old), None),
+        let (old, new, read) = match edit {
+            Edit::Put { old, new, values } => (old.as_ref(), Some(new), values.as_ref()),
+            Edit::Remove { old } => (Some(old), None, None),
             Edit::Repack { old, new } => return self.plan_repack(old, new, steps, place),
         };
         let first = steps.steps.len();
-        if let Some(new) = new
+        let read = read.filter(|_| self.index.reads_body());
+        if let Some(values) = read.and_then(|read| read.of(place.1)) {
+            values.for_each(|value| steps.push(place, value, true));
+        } else if let Some(new) = new
             && let Err(why) = self.index.values(new, |value| steps.push(place, value, true))
         {
             steps.steps.truncate(first);

@@ -7,6 +7,7 @@ mod fifo;
 mod fifo_model;
 mod index;
 mod indexer;
+mod packing;
 mod replace;
 mod store;
 mod store_model;

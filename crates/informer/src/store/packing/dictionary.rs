@@ -19,6 +19,8 @@ const LEVEL: i32 = 1;
 const TRAINING_BYTES_MAX: usize = 1 << 20;
 /// The beginning of a large object says as much as the whole.
 const SAMPLE_BYTES_MAX: usize = 32 << 10;
+/// How many samples a dictionary is tried on.
+const TRIED_MAX: usize = 256;
 /// What a trained dictionary begins with; four bytes of a number that nobody needs follow.
 const MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
@@ -52,21 +54,18 @@ impl Dictionary {
             content = chosen.iter().copied().flatten().copied().take(bytes_max).collect();
             content.insert(0, 0);
         }
-        let dictionary = Self {
+        let mut dictionary = Self {
             type_meta: first.type_meta().clone(),
             encoding: first.encoding(),
             pack: CDict::try_create(&content, LEVEL)?,
             unpack: DDict::try_create(&content)?,
             contexts: contexts.clone(),
-            expected: AtomicU64::new(u64::MAX),
+            expected: AtomicU64::default(),
             objects: AtomicU64::default(),
             plain_bytes: AtomicU64::default(),
             packed_bytes: AtomicU64::default(),
         };
-        samples.iter().step_by(samples.len().div_ceil(256)).for_each(|sample| {
-            dictionary.pack(sample.bytes(), |_| ());
-        });
-        dictionary.settle();
+        dictionary.expected = AtomicU64::new(dictionary.rate_of(samples));
         Some(dictionary)
     }
 
@@ -80,13 +79,29 @@ impl Dictionary {
 
     /// Packs bytes, and hands on what they became.
     pub(super) fn pack<T>(&self, plain: &[u8], take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        self.compress(plain, |packed| {
+            self.objects.fetch_add(1, Ordering::Relaxed);
+            self.plain_bytes.fetch_add(plain.len() as u64, Ordering::Relaxed);
+            self.packed_bytes.fetch_add(packed.len() as u64, Ordering::Relaxed);
+            take(packed)
+        })
+    }
+
+    /// How many bytes a thousand of these would become.
+    pub(super) fn rate_of(&self, samples: &[RawObject]) -> u64 {
+        let (mut plain_bytes, mut packed_bytes) = (0, 0);
+        for sample in samples.iter().step_by(samples.len().div_ceil(TRIED_MAX).max(1)) {
+            plain_bytes += sample.bytes().len() as u64;
+            packed_bytes += self.compress(sample.bytes(), |packed| packed.len() as u64).unwrap_or_default();
+        }
+        packed_bytes * 1000 / plain_bytes.max(1)
+    }
+
+    fn compress<T>(&self, plain: &[u8], take: impl FnOnce(&[u8]) -> T) -> Option<T> {
         self.contexts.pack(|room| {
             room.buffer.reserve(zstd_safe::compress_bound(plain.len()));
             // Cannot fail with a buffer of this size; if it did, the object would stay plain.
             room.context.compress_using_cdict(&mut room.buffer, plain, &self.pack).ok()?;
-            self.objects.fetch_add(1, Ordering::Relaxed);
-            self.plain_bytes.fetch_add(plain.len() as u64, Ordering::Relaxed);
-            self.packed_bytes.fetch_add(room.buffer.len() as u64, Ordering::Relaxed);
             Some(take(&room.buffer))
         })
     }
@@ -110,12 +125,6 @@ impl Dictionary {
         RawObject::restore(Bytes::from(plain), self.encoding, self.type_meta.clone()).expect(UNPACKS)
     }
 
-    /// How many bytes a thousand have become since it was trained or settled.
-    pub(super) fn rate(&self) -> u64 {
-        let (plain, packed) = (&self.plain_bytes, &self.packed_bytes);
-        packed.load(Ordering::Relaxed) * 1000 / plain.load(Ordering::Relaxed).max(1)
-    }
-
     /// How many objects were packed since it was trained or settled.
     pub(super) fn objects(&self) -> u64 {
         self.objects.load(Ordering::Relaxed)
@@ -127,16 +136,21 @@ impl Dictionary {
         (self.rate() * 100 / expected).saturating_sub(100)
     }
 
-    /// What was packed so far is what is to be expected.
+    /// How objects have packed of late is what is to be expected.
     pub(super) fn settle(&self) {
+        if self.objects() == 0 {
+            return;
+        }
         self.expected.store(self.rate(), Ordering::Relaxed);
         for counted in [&self.objects, &self.plain_bytes, &self.packed_bytes] {
             counted.store(0, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn expected_rate(&self) -> u64 {
-        self.expected.load(Ordering::Relaxed)
+    /// How many bytes a thousand have become since it was trained or settled.
+    fn rate(&self) -> u64 {
+        let (plain, packed) = (&self.plain_bytes, &self.packed_bytes);
+        packed.load(Ordering::Relaxed) * 1000 / plain.load(Ordering::Relaxed).max(1)
     }
 }
 

@@ -147,11 +147,12 @@ impl Packer {
             true => Dictionary::train(&samples, packing.dictionary_bytes, &self.contexts),
             false => None,
         };
+        // Both are tried on the same objects: what came of late may be what no dictionary is good for.
         let is_gain = |trained: &Dictionary| {
-            current.is_none_or(|current| {
-                packing.is_eager()
-                    || trained.expected_rate() * (100 + GAIN_PERCENT_MIN) <= current.rate() * 100
-            })
+            packing.is_eager()
+                || current.is_none_or(|current| {
+                    trained.rate_of(&samples) * (100 + GAIN_PERCENT_MIN) <= current.rate_of(&samples) * 100
+                })
         };
         let trained = trained.filter(is_gain).map(Arc::new);
         let mut kinds = self.kinds.write();
@@ -163,7 +164,11 @@ impl Packer {
                 kind.dictionaries.push(trained);
             }
             // What there is is as good as it gets.
-            (_, Some(last)) => last.settle(),
+            (_, Some(last)) if current.is_some() => {
+                last.settle();
+                return None;
+            }
+            (_, Some(_)) => {}
             (_, None) => return None,
         }
         Some(Duty::PackPlain)
