@@ -1,6 +1,8 @@
 //! What the tests share: a server with a few config maps, and looking at answers.
 #![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
 
+pub(crate) mod informers;
+
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer_conformance::{Programs, RealServer, raw};
