@@ -162,7 +162,8 @@ async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_w
     let widgets = "/apis/example.com/v1/widgets";
     define(&server, json!({"size": {"type": "integer", "default": 1}})).await;
     for name in ["a", "b"] {
-        let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {}});
+        let widget =
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {}});
         server.kubectl_with(&["create", "-f", "-"], &widget.to_string()).await.unwrap();
     }
     let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
@@ -177,7 +178,8 @@ async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_w
     assert_eq!(spec("a"), json!({"size": 1}));
 
     // Nobody writes the widgets; the server reads them differently from now on.
-    let changed = json!({"size": {"type": "integer", "default": 1}, "colour": {"type": "string", "default": "red"}});
+    let changed =
+        json!({"size": {"type": "integer", "default": 1}, "colour": {"type": "string", "default": "red"}});
     define(&server, changed).await;
     while listed(&client, widgets).await["default/a"]["spec"].get("colour").is_none() {}
     converges(&mirror, &client, widgets).await;

@@ -84,9 +84,11 @@ impl Clients {
             None => build(&config, pings, http)?,
             Some(url) => match url.scheme_str() {
                 #[cfg(feature = "socks5")]
-                Some("socks5") => {
-                    build(&config, pings, hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http))?
-                }
+                Some("socks5") => build(
+                    &config,
+                    pings,
+                    hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http),
+                )?,
                 #[cfg(feature = "http-proxy")]
                 Some("http") => build(&config, pings, super::proxy::tunnel(&url, http))?,
                 #[cfg(all(feature = "http-proxy", feature = "rustls-tls"))]
