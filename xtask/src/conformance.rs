@@ -9,6 +9,8 @@ use std::{
     time::Instant,
 };
 
+use crate::go::root;
+
 /// What a step gives; a message for the user if it fails.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -34,15 +36,25 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     test(args).map_err(|error| format!("cargo xtask conformance: {error}"))
 }
 
-fn test(args: &[&str]) -> Outcome<String> {
-    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
+/// The directory of the programs of the module's own version, which are built if they are not there.
+pub(crate) fn programs() -> Outcome<PathBuf> {
+    Ok(built(&root(), None)?.1)
+}
+
+/// The programs of a version, or of the module's own, and the version's full name.
+fn built(root: &Path, version: Option<&str>) -> Outcome<(String, PathBuf)> {
     let module = root.join("conformance");
     let own = required_version(&fs::read_to_string(module.join("go.mod"))?, "k8s.io/kubernetes")?;
-    let version = asked.version.as_deref().map_or(Ok(own.clone()), release)?;
-
-    let programs = std::path::absolute(cache(&root))?.join(&version);
+    let version = version.map_or(Ok(own.clone()), release)?;
+    let programs = std::path::absolute(cache(root))?.join(&version);
     build(&module, &version, version == own, &programs)?;
+    Ok((version, programs))
+}
+
+fn test(args: &[&str]) -> Outcome<String> {
+    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
+    let root = root();
+    let (version, programs) = built(&root, asked.version.as_deref())?;
     if asked.build_only {
         return Ok(format!("Kubernetes {version} is in {}", programs.display()));
     }
