@@ -11,18 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::MAPS;
 use common::informers::{converges, listed, long, quick};
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use common::writes::{Change, churn, create, write};
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::Client;
 use kube_informer::source::Clients;
 use kube_informer::{
     Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin, compare_resource_versions,
 };
 use kube_informer_conformance::Proxy;
-use serde_json::json;
-
-/// Changes that are under way at the same time.
-const AT_ONCE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
@@ -54,7 +50,7 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
     let Some((mut server, client)) = common::server().await else { return };
     let proxy = Proxy::start(server.address()).await.unwrap();
     let clients = Clients::from_config(proxy.before(server.config().await.unwrap())).unwrap();
-    write(&client, (0..objects).map(|n| Change::Create(n, n % 10))).await;
+    write(&client, create(objects)).await;
 
     let by_group = Index::label("group", "group");
     let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).index(&by_group);
@@ -114,61 +110,6 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
     assert_eq!(heard, truth.iter().map(|(key, object)| (key.clone(), version(object))).collect());
     assert!(panicking.panics() > 0);
     assert!(!watched.broken.load(Ordering::Relaxed), "see above");
-}
-
-/// A change to the map of that number.
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Create(usize, usize),
-    Update(usize, usize),
-    Delete(usize),
-}
-
-/// Every tenth goes, every tenth comes back, three tenths change; which, depends on the round.
-fn churn(round: usize, present: &mut Vec<usize>, objects: usize) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for n in 0..objects {
-        let there = present.binary_search(&n);
-        match ((n * 7 + round * 13) % 10, there) {
-            (0, Ok(at)) => {
-                present.remove(at);
-                changes.push(Change::Delete(n));
-            }
-            (0 | 1, Err(at)) => {
-                present.insert(at, n);
-                changes.push(Change::Create(n, round % 10));
-            }
-            (2..5, Ok(_)) => changes.push(Change::Update(n, round)),
-            _ => {}
-        }
-    }
-    changes
-}
-
-/// Makes changes, several at a time; a change to one map is done before the next to the same begins.
-async fn write(client: &Client, changes: impl IntoIterator<Item = Change>) {
-    let sent = stream::iter(changes.into_iter().map(Ok::<_, ()>));
-    sent.try_for_each_concurrent(AT_ONCE, async |change| {
-        let body = |value: &serde_json::Value| value.to_string().into_bytes().into();
-        let name = |n: usize| format!("map-{n}");
-        let request = match change {
-            Change::Create(n, group) => {
-                let labels = json!({"group": format!("g{group}")});
-                let data = json!({"number": n.to_string(), "text": "x".repeat(300)});
-                let map = json!({"metadata": {"name": name(n), "labels": labels}, "data": data});
-                http::Request::post(MAPS).header("content-type", "application/json").body(body(&map))
-            }
-            Change::Update(n, value) => http::Request::patch(format!("{MAPS}/{}", name(n)))
-                .header("content-type", "application/merge-patch+json")
-                .body(body(&json!({"data": {"changed": value.to_string()}}))),
-            Change::Delete(n) => http::Request::delete(format!("{MAPS}/{}", name(n))).body(Vec::new().into()),
-        };
-        let answer = client.send(request.unwrap()).await.unwrap();
-        assert!(answer.status().is_success(), "{change:?}: {}", answer.status());
-        Ok(())
-    })
-    .await
-    .unwrap();
 }
 
 /// What a handler found.

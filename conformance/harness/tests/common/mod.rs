@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
 
 pub(crate) mod informers;
+pub(crate) mod writes;
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube_client::{Api, Client, api::PostParams};
