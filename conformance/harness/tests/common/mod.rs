@@ -1,6 +1,8 @@
 //! What the tests share: a server with a few config maps, and looking at answers.
 #![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
 
+#[macro_use]
+pub(crate) mod both;
 pub(crate) mod informers;
 pub(crate) mod writes;
 
