@@ -5,6 +5,7 @@
 mod common;
 
 use common::informers::{converges, converges_to, listed, quick};
+use common::webhook::Webhook;
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -187,17 +188,59 @@ async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_w
     assert_eq!(spec("b"), json!({"size": 1, "colour": "red"}));
 }
 
-/// Defines widgets whose spec has these properties, and waits until they are served.
+#[tokio::test]
+async fn the_store_follows_a_custom_resource_whose_conversion_changes_while_it_is_watched() {
+    let Some((server, client)) = common::server().await else { return };
+    let webhook = Webhook::start().await;
+    let widgets = "/apis/example.com/v2/widgets";
+    define_converted(&server, json!({"strategy": "None"})).await;
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 3}});
+    server.kubectl_with(&["create", "-f", "-"], &widget.to_string()).await.unwrap();
+    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v2", "Widget"));
+    let mirror = Informer::<DynamicObject>::dynamic(&clients, &resource).reflector(quick()).start().unwrap();
+    mirror.synced().await.unwrap();
+    converges(&mirror, &client, widgets).await;
+    let key = "default/a".parse().unwrap();
+    let spec = || mirror.lister().get(&key).unwrap().decode().unwrap().data["spec"].clone();
+    assert_eq!(spec(), json!({"size": 3}));
+
+    // Nobody writes the widget; from now on it is read in another version's words.
+    define_converted(&server, webhook.conversion()).await;
+    while listed(&client, widgets).await["default/a"]["spec"].get("replicas").is_none() {}
+    converges(&mirror, &client, widgets).await;
+    assert_eq!(spec(), json!({"replicas": 3}));
+    let patch = ["patch", "widgets.v1.example.com", "a", "--type=merge", "-p", r#"{"spec":{"size":4}}"#];
+    server.kubectl(&patch).await.unwrap();
+    converges(&mirror, &client, widgets).await;
+    assert_eq!(spec(), json!({"replicas": 4}));
+}
+
+/// Defines widgets in two versions, the first of which is stored.
+async fn define_converted(server: &RealServer, conversion: serde_json::Value) {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version =
+        |name: &str| json!({"name": name, "served": true, "storage": name == "v1", "schema": schema});
+    apply_definition(server, json!([version("v1"), version("v2")]), conversion).await;
+}
+
+/// Defines widgets whose spec has these properties.
 async fn define(server: &RealServer, properties: serde_json::Value) {
     let spec = json!({"type": "object", "properties": properties});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    apply_definition(server, json!([version]), json!({"strategy": "None"})).await;
+}
+
+/// Defines widgets, and waits until they are served.
+async fn apply_definition(server: &RealServer, versions: serde_json::Value, conversion: serde_json::Value) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            "versions": versions, "conversion": conversion,
         },
     });
     server.kubectl_with(&["apply", "-f", "-"], &definition.to_string()).await.unwrap();

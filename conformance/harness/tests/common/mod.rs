@@ -4,6 +4,7 @@
 #[macro_use]
 pub(crate) mod both;
 pub(crate) mod informers;
+pub(crate) mod webhook;
 pub(crate) mod writes;
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
