@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use crate::cargo::cargo;
 use crate::go::root;
 
 /// What a step gives; a message for the user if it fails.
@@ -53,8 +54,7 @@ fn built(root: &Path, version: Option<&str>) -> Outcome<(String, PathBuf)> {
 
 fn test(args: &[&str]) -> Outcome<String> {
     let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
-    let root = root();
-    let (version, programs) = built(&root, asked.version.as_deref())?;
+    let (version, programs) = built(&root(), asked.version.as_deref())?;
     if asked.build_only {
         return Ok(format!("Kubernetes {version} is in {}", programs.display()));
     }
@@ -64,8 +64,8 @@ fn test(args: &[&str]) -> Outcome<String> {
         runs.push(embedded.to_vec());
     }
     for run in runs {
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&root).arg("test").args(&run);
+        let mut cargo = cargo();
+        cargo.arg("test").args(&run);
         cargo.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs);
         cargo.env("KUBE_INFORMER_CONFORMANCE", "required");
         if asked.long {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_queue;
+mod cargo;
 mod conformance;
 mod go;
 mod schema;

@@ -13,7 +13,8 @@ use crate::arguments::Arguments;
 use crate::measure::{micros, report};
 use crate::{Outcome, pods};
 
-/// Serves until the standard input ends. `relist`: a pod changes, all watches break, and their past is forgotten.
+/// Serves until the standard input ends. `relist`: all connections break, a pod changes meanwhile,
+/// and the past is forgotten.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
     let server = Server::builder().tls().start().await?;
@@ -28,8 +29,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     while let Some(command) = commands.recv().await {
         match command.as_str() {
             "relist" => {
+                // Nobody may hear of the change but by listing.
+                server.refuse_connections().await;
                 crowd.change(0)?;
                 server.restart(&Restart::HistoryLost);
+                server.accept_connections().await;
             }
             other => return Err(format!("no command {other:?}").into()),
         }

@@ -1,10 +1,11 @@
 //! The programs that are run, built in release, each by its own tools.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::{Outcome, tell};
+use crate::cargo::cargo;
 use crate::conformance;
 use crate::go::root;
 
@@ -24,14 +25,14 @@ impl Programs {
         let theirs = target.join("peers");
         std::fs::create_dir_all(&theirs)?;
         tell("building …");
-        let mut ours = cargo(&root);
+        let mut ours = cargo();
         ours.args(["build", "--release", "--quiet", "-p", "kube-informer-peer"]);
         if real {
             ours.args(["-p", "kube-informer-conformance", "--bins"]);
         }
         succeed(&mut ours)?;
         let manifest = root.join("peers/kube-rs/Cargo.toml");
-        let mut kube_rs = cargo(&root);
+        let mut kube_rs = cargo();
         kube_rs.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest);
         succeed(kube_rs.env("CARGO_TARGET_DIR", &theirs))?;
         let client_go = theirs.join("client-go-peer");
@@ -55,12 +56,6 @@ impl fmt::Display for Programs {
         let Self { ours, client_go, kube_rs, .. } = self;
         write!(f, "{}\n{}\n{}", ours.display(), client_go.display(), kube_rs.display())
     }
-}
-
-fn cargo(root: &Path) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root);
-    cargo
 }
 
 fn succeed(command: &mut Command) -> Outcome {
