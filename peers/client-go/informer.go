@@ -2,118 +2,125 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The first synchronisation of a pods informer over all namespaces with an empty handler: what it costs, as one
-// line of JSON. The peers' programs print the same names.
+// A pods informer over all namespaces with an empty handler: its first state, and what may follow. The same as
+// peers/ours/src/informer.rs, figure by figure.
 
 func init() {
 	subcommands["informer"] = benchInformer
 }
 
-type syncCost struct {
-	Client    string  `json:"client"`
-	Encoding  string  `json:"encoding"`
-	Streaming bool    `json:"streaming"`
-	Objects   int     `json:"objects"`
-	Wall      float64 `json:"wall_seconds"`
-	CPU       float64 `json:"cpu_seconds"`
-	Resident  int64   `json:"resident_bytes"`
-	Peak      int64   `json:"resident_peak_bytes"`
-	// What is resident once the garbage of the synchronisation is collected and given back.
-	AfterGC int64 `json:"resident_after_gc_bytes"`
+// How long memory may settle.
+const settle = time.Second
+
+// The replay's last change.
+const lastVersion = "9000000000000000"
+
+type options struct {
+	kubeconfig string
+	json       bool
+	streaming  bool
 }
 
-func benchInformer() {
-	flags := flag.NewFlagSet("informer", flag.ExitOnError)
-	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
-	asJSON := flags.Bool("json", false, "ask for JSON instead of protobuf")
-	streaming := flags.Bool("watch-list", true, "ask for the initial state as a watch, instead of a list")
-	flags.Parse(os.Args[2:])
+func (options *options) add(flags *flag.FlagSet) {
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "the kubeconfig `file`")
+	flags.BoolVar(&options.json, "json", false, "ask for JSON instead of protobuf")
+	flags.BoolVar(&options.streaming, "watch-list", true, "ask for the initial state as a watch, instead of a list")
+}
 
+func (options *options) client() kubernetes.Interface {
 	// client-go reads its feature gates from the environment when they are first asked for.
-	check(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(*streaming)))
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	check(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(options.streaming)))
+	config, err := clientcmd.BuildConfigFromFlags("", options.kubeconfig)
 	check(err)
 	config.QPS = -1
-	cost := syncCost{Client: "client-go " + moduleVersion("k8s.io/client-go"), Encoding: "protobuf", Streaming: *streaming}
 	// Both are said: when nothing is, a typed client asks for protobuf.
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf"
-	if *asJSON {
-		cost.Encoding = "json"
+	if options.json {
 		config.AcceptContentTypes = "application/json"
 	}
 	client, err := kubernetes.NewForConfig(config)
 	check(err)
+	return client
+}
+
+func benchInformer() {
+	flags := flag.NewFlagSet("informer", flag.ExitOnError)
+	var options options
+	options.add(flags)
+	reads := flags.Bool("reads", false, "measure reads, too")
+	idle := flags.Int("idle", 0, "measure so many `seconds` of nothing, too")
+	relist := flags.Bool("relist", false, "measure a relist, too, which somebody else causes")
+	flags.Parse(os.Args[2:])
+	client := options.client()
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	wall, cpu := time.Now(), cpuSeconds()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+	if *reads {
+		check(informer.AddIndexers(cache.Indexers{"node": func(pod any) ([]string, error) {
+			return []string{pod.(*corev1.Pod).Spec.NodeName}, nil
+		}}))
+	}
+	updated := make(chan struct{}, 1)
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(any, any) {
+			select {
+			case updated <- struct{}{}:
+			default:
+			}
+		},
+	})
 	check(err)
 	factory.Start(ctx.Done())
-	for !registration.HasSynced() { // cache.WaitForCacheSync looks ten times a second: too coarse for a clock.
-		time.Sleep(time.Millisecond)
-	}
-	cost.Wall, cost.CPU = time.Since(wall).Seconds(), cpuSeconds()-cpu
-	cost.Resident, cost.Peak = processStatus("VmRSS"), processStatus("VmHWM")
+	waitFor(registration.HasSynced)
+	reportSeconds("wall", time.Since(wall).Seconds())
+	reportSeconds("cpu", cpuSeconds()-cpu)
+	reportBytes("peak", processStatus("VmHWM"))
+	time.Sleep(settle)
+	reportBytes("steady as it is", processStatus("VmRSS"))
+	// What is resident once the garbage is collected and given back.
 	debug.FreeOSMemory()
-	cost.AfterGC = processStatus("VmRSS")
-	cost.Objects = len(informer.GetStore().ListKeys())
-	check(json.NewEncoder(os.Stdout).Encode(cost))
-}
-
-func cpuSeconds() float64 {
-	var usage syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
-}
-
-// processStatus reads a figure in kB of /proc/self/status, in bytes.
-func processStatus(name string) int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	check(err)
-	for line := range strings.Lines(string(status)) {
-		if value, found := strings.CutPrefix(line, name+":"); found {
-			kilobytes, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-			check(err)
-			return kilobytes << 10
-		}
+	reportBytes("steady", processStatus("VmRSS"))
+	reportStore(informer.GetStore())
+	if *reads {
+		benchReads(informer.GetIndexer())
 	}
-	check(fmt.Errorf("no %s in /proc/self/status", name))
-	return 0
-}
-
-// moduleVersion is the version of a module that this program was built with.
-func moduleVersion(path string) string {
-	info, _ := debug.ReadBuildInfo()
-	for _, module := range info.Deps {
-		if module.Path == path {
-			return module.Version
-		}
+	if *idle > 0 {
+		cpu := cpuSeconds()
+		time.Sleep(time.Duration(*idle) * time.Second)
+		report("idle cpu", (cpuSeconds()-cpu)*60_000/float64(*idle), "ms/min")
 	}
-	return "(unknown)"
+	if *relist {
+		forgetPeak()
+		cpu := cpuSeconds()
+		report("waiting", 1, "relist")
+		<-updated
+		reportSeconds("relist cpu", cpuSeconds()-cpu)
+		reportBytes("relist peak", processStatus("VmHWM"))
+		time.Sleep(settle)
+		debug.FreeOSMemory()
+		reportBytes("relist steady", processStatus("VmRSS"))
+	}
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "client-go:", err)
-		os.Exit(1)
+// waitFor looks often: cache.WaitForCacheSync looks ten times a second, which is too coarse for a clock.
+func waitFor(done func() bool) {
+	for !done() {
+		time.Sleep(time.Millisecond)
 	}
 }

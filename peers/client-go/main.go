@@ -24,8 +24,3 @@ func main() {
 	}
 	os.Exit(2)
 }
-
-// report prints one figure as "figure <tab> value <tab> unit".
-func report(figure string, value float64, unit string) {
-	fmt.Printf("%s\t%.2f\t%s\n", figure, value, unit)
-}

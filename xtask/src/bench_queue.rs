@@ -7,6 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::cargo::cargo;
 use crate::go::root;
 
 struct Figure {
@@ -20,7 +21,7 @@ struct Figure {
 pub(crate) fn run(word: Option<&str>) -> Result<String, String> {
     let mut ours = Vec::new();
     for bench in ["queue", "memory"] {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = cargo();
         cargo.args(["bench", "--quiet", "--package", "kube-workqueue", "--bench", bench, "--"]).args(word);
         ours.extend(figures(&mut cargo)?.ok_or("cargo has gone")?);
     }

@@ -9,11 +9,17 @@ use std::{
     time::Instant,
 };
 
+use crate::cargo::cargo;
+use crate::go::root;
+
 /// What a step gives; a message for the user if it fails.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str =
-    "usage: cargo xtask conformance [--kubernetes 1.NN[.P]] [--build-only] [-- ARGUMENTS OF CARGO TEST]
+    "usage: cargo xtask conformance [--kubernetes 1.NN[.P]] [--long] [--build-only] [-- ARGUMENTS OF CARGO TEST]
+
+Runs the tests of conformance/harness, and kubectl against the embedded server. With arguments of `cargo test`: only
+what they select of conformance/harness. --long: more objects and longer waits, as a release deserves.
 
 The programs are kept below $KUBE_INFORMER_CACHE, or below conformance/ in the target directory, and are built
 again only when conformance/ has changed.";
@@ -31,27 +37,43 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     test(args).map_err(|error| format!("cargo xtask conformance: {error}"))
 }
 
-fn test(args: &[&str]) -> Outcome<String> {
-    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
+/// The directory of the programs of the module's own version, which are built if they are not there.
+pub(crate) fn programs() -> Outcome<PathBuf> {
+    Ok(built(&root(), None)?.1)
+}
+
+/// The programs of a version, or of the module's own, and the version's full name.
+fn built(root: &Path, version: Option<&str>) -> Outcome<(String, PathBuf)> {
     let module = root.join("conformance");
     let own = required_version(&fs::read_to_string(module.join("go.mod"))?, "k8s.io/kubernetes")?;
-    let version = asked.version.as_deref().map_or(Ok(own.clone()), release)?;
-
-    let programs = std::path::absolute(cache(&root))?.join(&version);
+    let version = version.map_or(Ok(own.clone()), release)?;
+    let programs = std::path::absolute(cache(root))?.join(&version);
     build(&module, &version, version == own, &programs)?;
+    Ok((version, programs))
+}
+
+fn test(args: &[&str]) -> Outcome<String> {
+    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
+    let (version, programs) = built(&root(), asked.version.as_deref())?;
     if asked.build_only {
         return Ok(format!("Kubernetes {version} is in {}", programs.display()));
     }
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(&root)
-        .args(["test", "-p", "kube-informer-conformance"])
-        .args(asked.test_args)
-        .env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs)
-        .env("KUBE_INFORMER_CONFORMANCE", "required")
-        .status()?;
-    if !status.success() {
-        return Err(format!("the tests failed on Kubernetes {version}").into());
+    let embedded: &[&str] = &["-p", "embedded-apiserver", "--test", "kubectl"];
+    let mut runs = vec![["-p", "kube-informer-conformance"].iter().chain(asked.test_args).copied().collect()];
+    if asked.test_args.is_empty() {
+        runs.push(embedded.to_vec());
+    }
+    for run in runs {
+        let mut cargo = cargo();
+        cargo.arg("test").args(&run);
+        cargo.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs);
+        cargo.env("KUBE_INFORMER_CONFORMANCE", "required");
+        if asked.long {
+            cargo.env("KUBE_INFORMER_CONFORMANCE_LONG", "1");
+        }
+        if !cargo.status()?.success() {
+            return Err(format!("`cargo test {}` failed on Kubernetes {version}", run.join(" ")).into());
+        }
     }
     Ok(format!("the tests passed on Kubernetes {version}"))
 }
@@ -61,6 +83,7 @@ fn test(args: &[&str]) -> Outcome<String> {
 struct Asked<'a> {
     version: Option<String>,
     build_only: bool,
+    long: bool,
     test_args: &'a [&'a str],
 }
 
@@ -74,6 +97,7 @@ impl<'a> Asked<'a> {
             match *first {
                 "--help" | "-h" => return Ok(None),
                 "--build-only" => asked.build_only = true,
+                "--long" => asked.long = true,
                 "--kubernetes" => {
                     let [version, tail @ ..] = rest else {
                         return Err(format!("--kubernetes needs a version\n{USAGE}"));
@@ -275,9 +299,11 @@ mod tests {
 
     #[test]
     fn the_command_line_is_read_in_any_order_up_to_the_arguments_of_the_tests() {
-        let args = words("--build-only --kubernetes 1.34 -- --test boot");
+        let args = words("--build-only --kubernetes 1.34 --long -- --test boot");
         let asked = Asked::parse(&args).unwrap().unwrap();
-        assert_eq!(asked, Asked { version: Some("1.34".into()), build_only: true, test_args: &args[4..] });
+        let expected =
+            Asked { version: Some("1.34".into()), build_only: true, long: true, test_args: &args[5..] };
+        assert_eq!(asked, expected);
         assert_eq!(Asked::parse(&words("--help")).unwrap(), None);
         assert!(Asked::parse(&words("--kubernetes")).unwrap_err().contains("needs a version"));
         assert!(Asked::parse(&words("--fast")).unwrap_err().contains("--fast"));

@@ -1,6 +1,8 @@
 //! The repository's chores: `cargo xtask <chore>`. One module a chore; plain standard library, so that it starts at once.
 
+mod bench;
 mod bench_queue;
+mod cargo;
 mod conformance;
 mod go;
 mod schema;
@@ -16,6 +18,7 @@ chores:
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
   conformance       test against a real kube-apiserver, built here; --help says more (needs Go)
+  bench             ours, client-go and kube-rs side by side; --help says more (needs Go)
   bench-queue [WORD]
                     the work queue's figures beside client-go's, all or those whose names contain the word (theirs need Go)";
 
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
         ["vectors"] => vectors::write(None),
         ["vectors", dir] => vectors::write(Some(dir)),
         ["conformance", ref rest @ ..] => conformance::run(rest),
+        ["bench", ref rest @ ..] => bench::run(rest),
         ["bench-queue"] => bench_queue::run(None),
         ["bench-queue", word] => bench_queue::run(Some(word)),
         _ => Err(USAGE.to_owned()),

@@ -27,6 +27,7 @@ mod error;
 mod etcd;
 mod process;
 mod programs;
+mod proxy;
 pub mod raw;
 mod server;
 
@@ -34,4 +35,5 @@ pub use builder::Builder;
 pub use error::Error;
 pub use etcd::Backup;
 pub use programs::Programs;
+pub use proxy::Proxy;
 pub use server::RealServer;

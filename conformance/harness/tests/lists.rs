@@ -2,16 +2,29 @@
 //! looked at on the real server; where one changes in a new release, this is where it shows.
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
+#[macro_use]
 mod common;
 
+use common::both::{AnyServer, WatchLists};
 use common::{MAPS, create, get, names, version_of};
 use http::StatusCode;
+use kube_client::Client;
 use kube_informer_conformance::raw;
 use serde_json::Value;
 
-#[tokio::test]
-async fn resource_version_match_and_limit_choose_the_state_that_is_listed() {
-    let Some((_server, client)) = common::server().await else { return };
+on_both! {
+    resource_version_match_and_limit_choose_the_state_that_is_listed: WatchLists::Default,
+    pages_follow_each_other_at_the_first_ones_version: WatchLists::Default,
+    a_list_that_contradicts_itself_is_refused_with_its_reason: WatchLists::Default,
+    a_version_from_the_future_times_out_and_says_when_to_ask_again: WatchLists::Default,
+    what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_token: WatchLists::Default,
+    an_empty_list_has_items_and_built_in_items_do_not_repeat_their_kind: WatchLists::Default,
+}
+
+async fn resource_version_match_and_limit_choose_the_state_that_is_listed(
+    _server: AnyServer,
+    client: Client,
+) {
     let [first, .., last] = create(&client, &["a", "b", "c", "d", "e"]).await[..] else { unreachable!() };
     let all = ["a", "b", "c", "d", "e"].as_slice();
     // (what is asked, whom the answer names, whether it goes on, what remains)
@@ -41,9 +54,7 @@ async fn resource_version_match_and_limit_choose_the_state_that_is_listed() {
     }
 }
 
-#[tokio::test]
-async fn pages_follow_each_other_at_the_first_ones_version() {
-    let Some((_server, client)) = common::server().await else { return };
+async fn pages_follow_each_other_at_the_first_ones_version(_server: AnyServer, client: Client) {
     create(&client, &["a", "b", "c"]).await;
     let first = get(&client, &format!("{MAPS}?limit=2")).await.json();
     create(&client, &["d"]).await;
@@ -54,9 +65,7 @@ async fn pages_follow_each_other_at_the_first_ones_version() {
     assert!(second["metadata"]["continue"].is_null());
 }
 
-#[tokio::test]
-async fn a_list_that_contradicts_itself_is_refused_with_its_reason() {
-    let Some((_server, client)) = common::server().await else { return };
+async fn a_list_that_contradicts_itself_is_refused_with_its_reason(_server: AnyServer, client: Client) {
     create(&client, &["a", "b"]).await;
     let page = get(&client, &format!("{MAPS}?limit=1")).await.json();
     let token = next_page(&page);
@@ -97,9 +106,7 @@ async fn a_list_that_contradicts_itself_is_refused_with_its_reason() {
     }
 }
 
-#[tokio::test]
-async fn a_version_from_the_future_times_out_and_says_when_to_ask_again() {
-    let Some((_server, client)) = common::server().await else { return };
+async fn a_version_from_the_future_times_out_and_says_when_to_ask_again(_server: AnyServer, client: Client) {
     let future = version_of(&get(&client, MAPS).await.json()) + 1_000_000;
     let at_least = get(&client, &format!("{MAPS}?resourceVersion={future}")).await;
     assert_too_large(&at_least);
@@ -114,16 +121,15 @@ async fn a_version_from_the_future_times_out_and_says_when_to_ask_again() {
     }
 }
 
-#[tokio::test]
-async fn what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_token() {
-    let Some((mut server, client)) = common::server().await else { return };
+async fn what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_token(
+    mut server: AnyServer,
+    client: Client,
+) {
     let first = create(&client, &["a"]).await[0];
     create(&client, &["b", "c"]).await;
     let token = next_page(&get(&client, &format!("{MAPS}?limit=1")).await.json());
     create(&client, &["d"]).await;
-    let forgotten = server.etcd_compact(None).await.unwrap();
-    assert!(forgotten > first);
-    server.restart().await.unwrap();
+    server.forget_the_past().await;
 
     let exact = get(&client, &format!("{MAPS}?resourceVersion={first}&resourceVersionMatch=Exact")).await;
     assert_expired(&exact);
@@ -134,9 +140,10 @@ async fn what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_t
     assert_eq!(names(&rest), ["b", "c", "d"], "the fresh token goes on at the same key, in today's state");
 }
 
-#[tokio::test]
-async fn an_empty_list_has_items_and_built_in_items_do_not_repeat_their_kind() {
-    let Some((_server, client)) = common::server().await else { return };
+async fn an_empty_list_has_items_and_built_in_items_do_not_repeat_their_kind(
+    _server: AnyServer,
+    client: Client,
+) {
     let empty = get(&client, MAPS).await.json();
     assert_eq!((&empty["kind"], &empty["items"]), (&"ConfigMapList".into(), &Value::Array(vec![])));
     create(&client, &["a"]).await;

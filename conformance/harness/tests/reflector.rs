@@ -62,12 +62,15 @@ async fn a_restart_is_resumed_and_a_compaction_meanwhile_is_relisted() {
     common::create(&client, &["d"]).await;
     mirror.equals(&client).await;
 
-    // What happens while the mirror cannot see it, and is then compacted away, must be found by listing.
+    // What happens while the mirror cannot see it, and is then compacted away, must be found by listing. (In order, as
+    // above, the server waits a minute for watches to end; once is enough.)
+    server.kill();
     server.restart().await.unwrap();
     let client = server.client().await.unwrap();
     delete(&client, "a").await;
     common::create(&client, &["e"]).await;
     server.etcd_compact(None).await.unwrap();
+    server.kill();
     server.restart().await.unwrap();
     mirror.equals(&server.client().await.unwrap()).await;
 }
@@ -86,6 +89,7 @@ async fn an_etcd_restored_from_an_older_backup_begins_a_new_epoch_and_the_store_
     let mut mirror = Mirror::start(&server, WatchList::Off, EncodingPreference::Auto).await;
     mirror.equals(&client).await;
 
+    server.kill();
     server.restore(&backup).await.unwrap();
     mirror.status.wait_for(|status| status.epoch == 1).await.unwrap();
     mirror.equals(&server.client().await.unwrap()).await;

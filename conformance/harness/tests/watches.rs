@@ -1,12 +1,14 @@
 //! How a watch answers: the streamed initial state, live events, and the ways in which it ends.
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
+#[macro_use]
 mod common;
 
+use common::both::{AnyServer, WatchLists};
 use common::{MAPS, create, get, version_of};
 use http::StatusCode;
 use kube_client::Client;
-use kube_informer_conformance::{Programs, RealServer, raw};
+use kube_informer_conformance::raw;
 use prost::Message;
 use serde_json::Value;
 
@@ -14,9 +16,22 @@ use serde_json::Value;
 const WATCH_LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60";
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-#[tokio::test]
-async fn a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live_events() {
-    let Some((_server, client)) = watch_list_server(true).await else { return };
+on_both! {
+    a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live_events: WatchLists::On,
+    the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects: WatchLists::On,
+    a_watch_without_a_version_begins_like_a_watch_list: WatchLists::On,
+    a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at_its_time: WatchLists::Default,
+    an_object_enters_and_leaves_a_selector_as_added_and_deleted: WatchLists::Default,
+    a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends: WatchLists::Default,
+    a_watch_list_from_the_future_says_so_in_the_stream: WatchLists::On,
+    a_watch_that_contradicts_itself_is_refused_with_its_reason: WatchLists::On,
+    a_server_without_watch_lists_refuses_them_and_still_watches: WatchLists::Off,
+}
+
+async fn a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live_events(
+    _server: AnyServer,
+    client: Client,
+) {
     create(&client, &["b", "a", "c"]).await;
     let mut watch = raw::watch(&client, &format!("{MAPS}?{WATCH_LIST}"), raw::JSON).await.unwrap();
     assert_eq!(watch.status, StatusCode::OK);
@@ -41,9 +56,10 @@ async fn a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live
     assert_eq!(version_of(&event["object"]), live);
 }
 
-#[tokio::test]
-async fn the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects() {
-    let Some((_server, client)) = watch_list_server(true).await else { return };
+async fn the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects(
+    _server: AnyServer,
+    client: Client,
+) {
     let versions = create(&client, &["a", "b"]).await;
     let list = raw::get(&client, MAPS, raw::PROTOBUF).await.unwrap();
     assert_eq!(list.header("content-type"), raw::PROTOBUF);
@@ -66,9 +82,7 @@ async fn the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects() 
     }
 }
 
-#[tokio::test]
-async fn a_watch_without_a_version_begins_like_a_watch_list() {
-    let Some((_server, client)) = watch_list_server(true).await else { return };
+async fn a_watch_without_a_version_begins_like_a_watch_list(_server: AnyServer, client: Client) {
     create(&client, &["a"]).await;
     for version in ["", "&resourceVersion=0"] {
         let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=60{version}");
@@ -79,9 +93,10 @@ async fn a_watch_without_a_version_begins_like_a_watch_list() {
     }
 }
 
-#[tokio::test]
-async fn a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at_its_time() {
-    let Some((_server, client)) = common::server().await else { return };
+async fn a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at_its_time(
+    _server: AnyServer,
+    client: Client,
+) {
     let [first, second, third] = create(&client, &["a", "b", "c"]).await[..] else { unreachable!() };
     let path = format!("{MAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1");
     let events = to_the_end(&client, &path).await;
@@ -89,13 +104,11 @@ async fn a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at
     assert_eq!(heard, [second, third]);
 }
 
-#[tokio::test]
-async fn an_object_enters_and_leaves_a_selector_as_added_and_deleted() {
-    let Some((server, client)) = common::server().await else { return };
+async fn an_object_enters_and_leaves_a_selector_as_added_and_deleted(_server: AnyServer, client: Client) {
     create(&client, &["a"]).await;
     let start = version_of(&get(&client, MAPS).await.json());
-    for label in ["sale=yes", "sale=no"] {
-        server.kubectl(&["label", "--overwrite", "configmap", "a", label]).await.unwrap();
+    for label in ["yes", "no"] {
+        label_map(&client, "a", label).await;
     }
     let left = version_of(&get(&client, &format!("{MAPS}/a")).await.json());
     let path = format!("{MAPS}?watch=1&resourceVersion={start}&labelSelector=sale%3Dyes&timeoutSeconds=1");
@@ -106,12 +119,12 @@ async fn an_object_enters_and_leaves_a_selector_as_added_and_deleted() {
     assert_eq!(events[1]["object"]["metadata"]["labels"]["sale"], "yes", "and the old content");
 }
 
-#[tokio::test]
-async fn a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends() {
-    let Some((mut server, client)) = common::server().await else { return };
+async fn a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends(
+    mut server: AnyServer,
+    client: Client,
+) {
     let old = create(&client, &["a", "b"]).await[0];
-    server.etcd_compact(None).await.unwrap();
-    server.restart().await.unwrap();
+    server.forget_the_past().await;
     let events = to_the_end(&client, &format!("{MAPS}?watch=1&resourceVersion={old}")).await;
     let [error] = &events[..] else { panic!("one event, not {events:?}") };
     assert_eq!((&error["type"], &error["object"]["code"]), (&"ERROR".into(), &410.into()));
@@ -120,9 +133,7 @@ async fn a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends() {
     assert!(message.starts_with(&format!("too old resource version: {old} (")), "{message}");
 }
 
-#[tokio::test]
-async fn a_watch_list_from_the_future_says_so_in_the_stream() {
-    let Some((_server, client)) = watch_list_server(true).await else { return };
+async fn a_watch_list_from_the_future_says_so_in_the_stream(_server: AnyServer, client: Client) {
     let future = version_of(&get(&client, MAPS).await.json()) + 1_000_000;
     let events = to_the_end(&client, &format!("{MAPS}?{WATCH_LIST}&resourceVersion={future}")).await;
     let error = &events[0];
@@ -130,9 +141,7 @@ async fn a_watch_list_from_the_future_says_so_in_the_stream() {
     assert_eq!(error["object"]["details"]["causes"][0]["reason"], "ResourceVersionTooLarge", "{error}");
 }
 
-#[tokio::test]
-async fn a_watch_that_contradicts_itself_is_refused_with_its_reason() {
-    let Some((_server, client)) = watch_list_server(true).await else { return };
+async fn a_watch_that_contradicts_itself_is_refused_with_its_reason(_server: AnyServer, client: Client) {
     // (what is asked, status, a part of the message)
     let table = [
         (
@@ -156,9 +165,7 @@ async fn a_watch_that_contradicts_itself_is_refused_with_its_reason() {
     }
 }
 
-#[tokio::test]
-async fn a_server_without_watch_lists_refuses_them_and_still_watches() {
-    let Some((_server, client)) = watch_list_server(false).await else { return };
+async fn a_server_without_watch_lists_refuses_them_and_still_watches(_server: AnyServer, client: Client) {
     let answer = get(&client, &format!("{MAPS}?{WATCH_LIST}")).await;
     assert_eq!(answer.status.as_u16(), 422);
     let message = answer.json()["message"].as_str().unwrap().to_owned();
@@ -170,10 +177,14 @@ async fn a_server_without_watch_lists_refuses_them_and_still_watches() {
     assert_eq!(events[0]["object"]["metadata"]["name"], "a");
 }
 
-async fn watch_list_server(on: bool) -> Option<(RealServer, Client)> {
-    let server = RealServer::builder(Programs::or_skip()?).watch_list(on).start().await.unwrap();
-    let client = server.client().await.unwrap();
-    Some((server, client))
+/// Sets the label `sale`.
+async fn label_map(client: &Client, name: &str, sale: &str) {
+    let patch = serde_json::json!({"metadata": {"labels": {"sale": sale}}}).to_string();
+    let request = http::Request::patch(format!("{MAPS}/{name}"))
+        .header("content-type", "application/merge-patch+json")
+        .body(patch.into_bytes().into())
+        .unwrap();
+    assert!(client.send(request).await.unwrap().status().is_success());
 }
 
 async fn to_the_end(client: &Client, path: &str) -> Vec<Value> {

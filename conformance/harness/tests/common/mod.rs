@@ -1,6 +1,12 @@
 //! What the tests share: a server with a few config maps, and looking at answers.
 #![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
 
+#[macro_use]
+pub(crate) mod both;
+pub(crate) mod informers;
+pub(crate) mod webhook;
+pub(crate) mod writes;
+
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube_client::{Api, Client, api::PostParams};
 use kube_informer_conformance::{Programs, RealServer, raw};

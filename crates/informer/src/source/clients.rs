@@ -32,9 +32,20 @@ pub const WATCHES_PER_CONNECTION: usize = 80;
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 100;
 
-/// Silence after which the server is asked whether it is still there, and how long it may take to answer.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How a connection whose other end has died without a word is noticed, where the server speaks HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pings {
+    /// Silence after which the server is asked whether it is still there. Default: 30 s.
+    pub after: Duration,
+    /// How long it may take to answer. Default: 15 s.
+    pub timeout: Duration,
+}
+
+impl Default for Pings {
+    fn default() -> Self {
+        Self { after: Duration::from_secs(30), timeout: Duration::from_secs(15) }
+    }
+}
 
 /// The way to one API server, made for many watches: HTTP/2 where the server speaks it, pings, and room for lists and
 /// writes however many watches are open. kube's own retries are off: a reflector does that, and shows it.
@@ -56,23 +67,33 @@ impl Clients {
     /// # Errors
     /// If the credentials or certificates cannot be read, or the configuration asks for a feature (TLS, a proxy) that
     /// was not compiled in.
-    #[expect(clippy::needless_pass_by_value, reason = "as kube's own constructors")]
     pub fn from_config(config: Config) -> Result<Self, Error> {
+        Self::with_pings(config, Pings::default())
+    }
+
+    /// From a configuration, with other times for noticing dead connections.
+    ///
+    /// # Errors
+    /// As [`from_config`](Self::from_config).
+    #[expect(clippy::needless_pass_by_value, reason = "as kube's own constructors")]
+    pub fn with_pings(config: Config, pings: Pings) -> Result<Self, Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
         let client = match config.proxy_url.clone() {
-            None => build(&config, http)?,
+            None => build(&config, pings, http)?,
             Some(url) => match url.scheme_str() {
                 #[cfg(feature = "socks5")]
-                Some("socks5") => {
-                    build(&config, hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http))?
-                }
+                Some("socks5") => build(
+                    &config,
+                    pings,
+                    hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http),
+                )?,
                 #[cfg(feature = "http-proxy")]
-                Some("http") => build(&config, super::proxy::tunnel(&url, http))?,
+                Some("http") => build(&config, pings, super::proxy::tunnel(&url, http))?,
                 #[cfg(all(feature = "http-proxy", feature = "rustls-tls"))]
                 Some("https") => {
-                    build(&config, super::proxy::tunnel(&url, super::tls::connector(&config, http)?))?
+                    build(&config, pings, super::proxy::tunnel(&url, super::tls::connector(&config, http)?))?
                 }
                 #[cfg(not(feature = "socks5"))]
                 Some("socks5") => return Err(disabled(url, "kube-informer/socks5")),
@@ -122,7 +143,7 @@ fn disabled(url: http::Uri, protocol_feature: &'static str) -> Error {
 }
 
 /// The client's layers, the same that kube puts on top of each other, less the retries.
-fn build<H>(config: &Config, connector: H) -> Result<Client, Error>
+fn build<H>(config: &Config, pings: Pings, connector: H) -> Result<Client, Error>
 where
     H: Service<http::Uri> + Clone + Send + Sync + 'static,
     H::Response: hyper_util::client::legacy::connect::Connection
@@ -152,7 +173,7 @@ where
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(tower::BoxError::from)
-        .service(Spread::new(connector));
+        .service(Spread::new(connector, pings));
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -160,6 +181,7 @@ where
 #[derive(Clone)]
 struct Spread<C> {
     connector: C,
+    pings: Pings,
     lists: HyperClient<C, Body>,
     others: HyperClient<C, Body>,
     watches: Arc<Mutex<Vec<WatchConnection<C>>>>,
@@ -174,12 +196,13 @@ struct WatchConnection<C> {
 // === impl Spread ===
 
 impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
-    fn new(connector: C) -> Self {
+    fn new(connector: C, pings: Pings) -> Self {
         Self {
-            lists: connection(connector.clone()),
-            others: connection(connector.clone()),
+            lists: connection(connector.clone(), pings),
+            others: connection(connector.clone(), pings),
             watches: Arc::default(),
             connector,
+            pings,
         }
     }
 
@@ -196,7 +219,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
         let room =
             |connection: &&WatchConnection<C>| Arc::strong_count(&connection.token) <= WATCHES_PER_CONNECTION;
         if watches.iter().find(room).is_none() {
-            let client = connection(self.connector.clone());
+            let client = connection(self.connector.clone(), self.pings);
             watches.push(WatchConnection { client, token: Arc::default() });
         }
         // There is one with room now, and only this lock hands it out.
@@ -205,14 +228,14 @@ impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
     }
 }
 
-fn connection<C: Connect + Clone>(connector: C) -> HyperClient<C, Body> {
+fn connection<C: Connect + Clone>(connector: C, pings: Pings) -> HyperClient<C, Body> {
     HyperClient::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(PING_AFTER)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_interval(pings.after)
+        .http2_keep_alive_timeout(pings.timeout)
         .build(connector)
 }
 

@@ -19,7 +19,7 @@ mod response;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 
-pub use clients::{Clients, WATCHES_PER_CONNECTION};
+pub use clients::{Clients, Pings, WATCHES_PER_CONNECTION};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;

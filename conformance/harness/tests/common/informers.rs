@@ -1,0 +1,112 @@
+//! Informers beside the server they mirror: whether they show the same, object by object.
+#![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{FutureExt, StreamExt};
+use kube_client::Client;
+use kube_informer::reflector::{BackoffConfig, ReflectorConfig};
+use kube_informer::{Informer, Subscription};
+use kube_informer_conformance::raw;
+use serde_json::Value;
+
+/// Objects by key, without what an informer drops on arrival.
+pub(crate) type Objects = BTreeMap<String, Value>;
+
+/// Settings of a reflector that waits milliseconds where clients that share a server should wait seconds.
+pub(crate) fn quick() -> ReflectorConfig {
+    let mut config = ReflectorConfig::default();
+    let (first, longest) = (Duration::from_millis(20), Duration::from_millis(500));
+    config.backoff = BackoffConfig { first, longest, ..Default::default() };
+    config.resume_check_after = Duration::from_secs(2);
+    config.seed = Some(7);
+    config
+}
+
+/// Whether the long form was asked for.
+pub(crate) fn long() -> bool {
+    std::env::var_os("KUBE_INFORMER_CONFORMANCE_LONG").is_some()
+}
+
+/// Everything that the server has at this path, read from etcd; asked again for as long as the server is not there.
+pub(crate) async fn listed(client: &Client, path: &str) -> Objects {
+    let list = loop {
+        match raw::get(client, path, raw::JSON).await {
+            Ok(answer) if answer.status == 200 => break answer.json(),
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    list["items"].as_array().unwrap().iter().cloned().map(comparable).collect()
+}
+
+/// Everything that an informer shows.
+pub(crate) fn shown<K: Send + Sync + 'static>(informer: &Informer<K>) -> Objects {
+    let view = informer.lister().view();
+    view.iter().map(|object| comparable(object.stored().raw().decode_dynamic().unwrap())).collect()
+}
+
+/// Waits until an informer shows what the server has; nothing may be written meanwhile. There is no limit: what is
+/// missing is said every now and then.
+pub(crate) async fn converges<K: Send + Sync + 'static>(informer: &Informer<K>, client: &Client, path: &str) {
+    converges_to(informer, async || listed(client, path).await).await;
+}
+
+/// Waits until an informer shows what is expected.
+pub(crate) async fn converges_to<K: Send + Sync + 'static>(
+    informer: &Informer<K>,
+    expected: impl AsyncFn() -> Objects,
+) {
+    let mut events = informer.subscribe();
+    let mut right = expected().await;
+    loop {
+        let heads = || right.iter().map(|(key, object)| (key.clone(), version_of(object).to_owned()));
+        // Decoding everything only when it can be equal.
+        if versions(informer) == heads().collect() && shown(informer) == right {
+            return;
+        }
+        if tokio::time::timeout(Duration::from_secs(20), something(&mut events)).await.is_err() {
+            right = expected().await;
+            complain(informer, &right);
+        }
+    }
+}
+
+fn versions<K: Send + Sync + 'static>(informer: &Informer<K>) -> BTreeMap<String, String> {
+    let view = informer.lister().view();
+    view.iter().map(|object| (object.key().to_string(), object.resource_version().to_owned())).collect()
+}
+
+/// The next event, and what is there besides.
+async fn something<K: Send + Sync + 'static>(events: &mut Subscription<K>) {
+    events.next().await.expect("the informer runs");
+    while events.next().now_or_never().flatten().is_some() {}
+}
+
+fn comparable(mut object: Value) -> (String, Value) {
+    let fields = object.as_object_mut().unwrap();
+    fields.remove("apiVersion");
+    fields.remove("kind");
+    let metadata = fields["metadata"].as_object_mut().unwrap();
+    metadata.remove("managedFields");
+    let name = metadata["name"].as_str().unwrap();
+    let key = match metadata.get("namespace") {
+        Some(namespace) => format!("{}/{name}", namespace.as_str().unwrap()),
+        None => name.to_owned(),
+    };
+    (key, object)
+}
+
+fn version_of(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+#[allow(clippy::print_stderr)] // Seen only when a test fails or hangs.
+fn complain<K: Send + Sync + 'static>(informer: &Informer<K>, expected: &Objects) {
+    let shown = shown(informer);
+    let state = informer.state();
+    eprintln!("{state}: {} objects shown, {} expected", shown.len(), expected.len());
+    let differs = |key: &&String| shown.get(*key) != expected.get(*key);
+    for key in shown.keys().chain(expected.keys()).filter(differs).take(3) {
+        eprintln!("{key}\n  shown    {:?}\n  expected {:?}", shown.get(key), expected.get(key));
+    }
+}

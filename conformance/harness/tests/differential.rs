@@ -1,0 +1,231 @@
+//! Three clients on one real kube-apiserver through the same bad network: client-go's informer, kube-rs' reflector and our
+//! informer. In the end their stores are equal to the server's state, and whatever each of them saw of an object on the way
+//! are states that it had, in the order in which it had them.
+#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+#![allow(clippy::print_stderr)] // To say what is not tested.
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use common::MAPS;
+use common::informers::{converges, listed, quick};
+use common::writes::{churn, create, write};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{Api, Client, Config};
+use kube_core::ResourceExt;
+use kube_informer::source::Clients;
+use kube_informer::{Event, Informer};
+use kube_informer_conformance::{Proxy, raw};
+use kube_runtime::{WatchStreamExt, reflector, watcher};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinSet;
+
+/// uid and resourceVersion by name.
+type Held = BTreeMap<String, (String, String)>;
+/// The states of each object, by uid, in the order of their being seen.
+type Seen = HashMap<String, Vec<u64>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_clients_behind_one_bad_network_end_up_with_the_same_and_saw_nothing_that_never_was() {
+    const OBJECTS: usize = 300;
+    let Some((server, client)) = common::server().await else { return };
+    let proxy = Proxy::start(server.address()).await.unwrap();
+    let config = proxy.before(server.config().await.unwrap());
+    let truth = Truth::record(client.clone()).await;
+    write(&client, create(OBJECTS)).await;
+
+    let ours = Ours::start(config.clone());
+    let theirs = KubeRs::start(config);
+    let kubeconfig = std::fs::read_to_string(server.kubeconfig()).unwrap();
+    let behind = server.directory().join("kubeconfig-behind-proxy");
+    let moved = kubeconfig.replace(&server.address().to_string(), &proxy.address().to_string());
+    std::fs::write(&behind, moved).unwrap();
+    let mut client_go = ClientGo::start(&behind).await;
+
+    let mut present: Vec<usize> = (0..OBJECTS).collect();
+    for round in 0..6 {
+        proxy.cut_after((round % 2 == 0).then_some(20_000));
+        proxy.cut();
+        write(&client, churn(round, &mut present, OBJECTS)).await;
+    }
+    proxy.cut_after(None);
+    proxy.cut();
+
+    let expected: Held = listed(&client, MAPS).await.values().map(held).collect();
+    assert_eq!(expected.len(), present.len());
+    converges(&ours.informer, &client, MAPS).await;
+    while theirs.held() != expected {
+        tokio::task::yield_now().await;
+    }
+    if let Some(client_go) = &mut client_go {
+        while client_go.held().await != expected {}
+    }
+    let truth = truth.until(&expected).await;
+    is_part_of("ours", &ours.seen.lock().unwrap(), &truth);
+    is_part_of("kube-rs", &theirs.seen.lock().unwrap(), &truth);
+    if let Some(client_go) = client_go {
+        is_part_of("client-go", &client_go.seen, &truth);
+    }
+}
+
+/// Whatever was seen of an object is a subsequence of what it was.
+fn is_part_of(client: &str, seen: &Seen, truth: &Seen) {
+    assert!(!seen.is_empty(), "{client} saw nothing");
+    for (uid, versions) in seen {
+        let mut real = truth.get(uid).unwrap_or_else(|| panic!("{client}: {uid} never was")).iter();
+        assert!(
+            versions.iter().all(|version| real.any(|real| real == version)),
+            "{client}: {versions:?} of {:?}",
+            truth[uid]
+        );
+    }
+}
+
+fn held(object: &Value) -> (String, (String, String)) {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap().to_owned();
+    (text("name"), (text("uid"), text("resourceVersion")))
+}
+
+/// What really happened, from a watch that nothing disturbs.
+struct Truth(raw::Stream);
+
+impl Truth {
+    async fn record(client: Client) -> Self {
+        let version = common::version_of(&common::get(&client, MAPS).await.json());
+        let path = format!("{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=3600");
+        Self(raw::watch(&client, &path, raw::JSON).await.unwrap())
+    }
+
+    /// Everything up to a state.
+    async fn until(mut self, state: &Held) -> Seen {
+        let (mut seen, mut now) = (Seen::new(), Held::new());
+        while now != *state {
+            let event = self.0.line().await.unwrap().unwrap();
+            let (name, (uid, version)) = held(&event["object"]);
+            if event["type"] == "DELETED" {
+                now.remove(&name);
+            } else {
+                seen.entry(uid.clone()).or_default().push(version.parse().unwrap());
+                now.insert(name, (uid, version));
+            }
+        }
+        seen
+    }
+}
+
+struct Ours {
+    informer: Informer<ConfigMap>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Ours {
+    fn start(config: Config) -> Self {
+        let clients = Clients::from_config(config).unwrap();
+        let informer = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(quick());
+        let informer = informer.start().unwrap();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let heard = seen.clone();
+        let handler = move |event: Event<ConfigMap>| {
+            if let Event::Added { object, .. } | Event::Updated { new: object, .. } = &event {
+                let version = object.resource_version().parse().unwrap();
+                heard.lock().unwrap().entry(object.uid().to_owned()).or_default().push(version);
+            }
+            std::future::ready(())
+        };
+        informer.add_handler(handler).unwrap();
+        Self { informer, seen }
+    }
+}
+
+struct KubeRs {
+    store: reflector::Store<ConfigMap>,
+    seen: Arc<Mutex<Seen>>,
+    _task: JoinSet<()>,
+}
+
+impl KubeRs {
+    fn start(config: Config) -> Self {
+        let api = Api::<ConfigMap>::namespaced(Client::try_from(config).unwrap(), "default");
+        let (store, writer) = reflector::store();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let heard = seen.clone();
+        let events = reflector(writer, watcher(api, watcher::Config::default()).default_backoff());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.next().await {
+                if let Ok(watcher::Event::Apply(map) | watcher::Event::InitApply(map)) = event {
+                    let version = map.resource_version().unwrap().parse().unwrap();
+                    let mut heard = heard.lock().unwrap();
+                    let versions = heard.entry(map.uid().unwrap()).or_default();
+                    // A relist tells everything again.
+                    if versions.last() != Some(&version) {
+                        versions.push(version);
+                    }
+                }
+            }
+        });
+        Self { store, seen, _task: task }
+    }
+
+    fn held(&self) -> Held {
+        let text = |text: Option<String>| text.unwrap_or_default();
+        let maps = self.store.state();
+        maps.iter().map(|map| (map.name_any(), (text(map.uid()), text(map.resource_version())))).collect()
+    }
+}
+
+/// The program in `peers/client-go`, where Go is there to build it.
+struct ClientGo {
+    asked: ChildStdin,
+    said: Lines<BufReader<ChildStdout>>,
+    seen: Seen,
+    _process: Child,
+}
+
+impl ClientGo {
+    async fn start(kubeconfig: &Path) -> Option<Self> {
+        let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("client-go-peer");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/client-go");
+        let mut go = Command::new("go");
+        go.args(["build", "-buildvcs=false", "-o"]).arg(&program).arg(".").current_dir(source);
+        let Ok(built) = go.env("GOWORK", "off").output().await else {
+            eprintln!("there is no Go here: client-go is not compared");
+            return None;
+        };
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let mut command = Command::new(program);
+        command.args(["mirror", "--kubeconfig"]).arg(kubeconfig).kill_on_drop(true);
+        // It complains of every broken connection.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let (asked, said) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let said = BufReader::new(said).lines();
+        Some(Self { asked, said, seen: Seen::new(), _process: process })
+    }
+
+    async fn held(&mut self) -> Held {
+        self.asked.write_all(b"\n").await.unwrap();
+        let mut held = Held::new();
+        loop {
+            let line = self.said.next_line().await.unwrap().unwrap();
+            match line.split('\t').collect::<Vec<_>>()[..] {
+                ["seen", _, uid, version] => {
+                    self.seen.entry(uid.to_owned()).or_default().push(version.parse().unwrap());
+                }
+                ["held", name, uid, version] => {
+                    held.insert(name.to_owned(), (uid.to_owned(), version.to_owned()));
+                }
+                ["end"] => return held,
+                _ => panic!("{line}"),
+            }
+        }
+    }
+}

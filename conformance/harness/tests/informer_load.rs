@@ -1,0 +1,198 @@
+//! Many informers, many objects and many changes on a real kube-apiserver, over connections that keep breaking: the stores
+//! end up as etcd has it, and every promise that can be watched from outside is, all the time.
+#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::MAPS;
+use common::informers::{converges, listed, long, quick};
+use common::writes::{Change, churn, create, write};
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_informer::source::Clients;
+use kube_informer::{
+    Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin, compare_resource_versions,
+};
+use kube_informer_conformance::Proxy;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
+    const INFORMERS: usize = 250;
+    let Some((server, client)) = common::server().await else { return };
+    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    write(&client, (0..INFORMERS).map(|n| Change::Create(n, n))).await;
+    let informers: Vec<_> = (0..INFORMERS)
+        .map(|n| {
+            let builder = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]);
+            builder.labels(format!("group=g{n}")).reflector(quick()).start().unwrap()
+        })
+        .collect();
+    for informer in &informers {
+        informer.synced().await.unwrap();
+    }
+    // All watches are open, on a few connections; each hears of its own change, and others can still be sent.
+    write(&client, (0..INFORMERS).map(|n| Change::Update(n, 1))).await;
+    for (n, informer) in informers.iter().enumerate() {
+        let path = format!("{MAPS}?labelSelector=group%3Dg{n}");
+        converges(informer, &client, &path).await;
+        assert_eq!(informer.lister().count(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_promise_was_kept_all_along() {
+    let (objects, rounds) = if long() { (20_000, 10) } else { (1_000, 4) };
+    let Some((mut server, client)) = common::server().await else { return };
+    let proxy = Proxy::start(server.address()).await.unwrap();
+    let clients = Clients::from_config(proxy.before(server.config().await.unwrap())).unwrap();
+    write(&client, create(objects)).await;
+
+    let by_group = Index::label("group", "group");
+    let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).index(&by_group);
+    let maps = maps.reflector(quick()).start().unwrap();
+    maps.synced().await.unwrap();
+    let watched = Arc::new(Watched::default());
+    let mut many = ListenerConfig::default();
+    many.changes_max = usize::MAX; // Gathered events are not in the server's order.
+    maps.add_handler_with(many, Promises::new(maps.lister(), by_group.clone(), watched.clone())).unwrap();
+    // One that never comes to an end, one that panics every time (without the noise): their own affair.
+    maps.add_handler(async |_: Event<ConfigMap>| futures::future::pending().await).unwrap();
+    let panicking = maps.add_handler(async |_: Event<ConfigMap>| resume_unwind(Box::new("as told"))).unwrap();
+    // And one that does not read until the end, with little room.
+    let mut few = ListenerConfig::default();
+    few.changes_max = 100;
+    let mut slow = maps.subscribe_with(few);
+
+    let mut present: Vec<usize> = (0..objects).collect();
+    for round in 0..rounds {
+        // Broken in the middle of whatever is being sent: earlier each time.
+        proxy.cut_after(Some(60_000 / (round + 1)));
+        proxy.cut();
+        let changes = churn(round as usize, &mut present, objects);
+        write(&client, changes).await;
+        if round % 4 == 1 {
+            // Away while things are changed and forgotten.
+            proxy.close();
+            let changes = churn(100 + round as usize, &mut present, objects);
+            write(&client, changes).await;
+            server.etcd_compact(None).await.unwrap();
+            server.kill();
+            server.restart().await.unwrap();
+            proxy.open();
+        }
+        // So that each round is got through, the network is good for a while.
+        proxy.cut_after(None);
+        proxy.cut();
+        converges(&maps, &client, MAPS).await;
+    }
+
+    let truth = listed(&client, MAPS).await;
+    assert_eq!(truth.len(), present.len());
+    // The one that waited hears the last state of everything, gathered per key, and of nothing that is gone.
+    assert!(slow.folds() > 0);
+    let mut heard: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(Some(event)) = slow.next().now_or_never() {
+        match &event {
+            Event::Deleted { last, .. } => drop(heard.remove(&last.key().to_string())),
+            Event::Synced => {}
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                heard.insert(object.key().to_string(), object.resource_version().to_owned());
+            }
+        }
+    }
+    let version =
+        |object: &serde_json::Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    assert_eq!(heard, truth.iter().map(|(key, object)| (key.clone(), version(object))).collect());
+    assert!(panicking.panics() > 0);
+    assert!(!watched.broken.load(Ordering::Relaxed), "see above");
+}
+
+/// What a handler found.
+#[derive(Debug, Default)]
+struct Watched {
+    broken: AtomicBool,
+}
+
+/// A handler that checks, at every event, what was promised.
+struct Promises {
+    lister: Lister<ConfigMap>,
+    by_group: Index,
+    watched: Arc<Watched>,
+    /// The last version heard, by key and uid.
+    heard: HashMap<Key, (String, String)>,
+    last_live: String,
+    events: usize,
+}
+
+impl Promises {
+    fn new(lister: Lister<ConfigMap>, by_group: Index, watched: Arc<Watched>) -> Self {
+        Self { lister, by_group, watched, heard: HashMap::new(), last_live: "1".to_owned(), events: 0 }
+    }
+
+    #[allow(clippy::print_stderr)] // Seen only when a promise is broken.
+    fn check(&self, kept: bool, promise: &str, event: &Event<ConfigMap>) {
+        if !kept {
+            eprintln!("broken: {promise}: {event:?}");
+            self.watched.broken.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl EventHandler<ConfigMap> for Promises {
+    async fn handle(&mut self, event: Event<ConfigMap>) {
+        let Some(object) = event.object() else { return };
+        let (key, uid, version) = (object.key(), object.uid(), object.resource_version());
+        let newer = |version: &str, than: &str| {
+            compare_resource_versions(version, than).is_some_and(|order| order.is_gt())
+        };
+        // Never goes back; a key's changes come in order; an object that is replaced is deleted first.
+        let known = self.heard.get(&key);
+        match &event {
+            Event::Added { .. } => self.check(known.is_none(), "added once", &event),
+            Event::Updated { old, .. } => {
+                let follows = known.is_some_and(|(last_uid, last)| {
+                    (last_uid.as_str(), last.as_str()) == (uid, old.resource_version())
+                        && newer(version, last)
+                });
+                self.check(follows, "in order, never back", &event);
+            }
+            Event::Deleted { .. } => {
+                let told = known.is_some_and(|(last_uid, _)| last_uid == uid);
+                self.check(told, "only what was told of disappears", &event);
+            }
+            Event::Synced => {}
+        }
+        // Store first: it shows this or something newer.
+        let stored = self.lister.get(&key);
+        let shows = match (&event, &stored) {
+            (Event::Deleted { .. }, None) => true,
+            (Event::Deleted { .. }, Some(now)) => now.uid() != uid,
+            (_, Some(now)) => now.uid() != uid || !newer(version, now.resource_version()),
+            // Deleted since: its event comes.
+            (_, None) => true,
+        };
+        self.check(shows, "store first", &event);
+        match &event {
+            Event::Deleted { .. } => drop(self.heard.remove(&key)),
+            _ => drop(self.heard.insert(key, (uid.to_owned(), version.to_owned()))),
+        }
+        // Snapshots are one moment: each object is in the index exactly once.
+        self.events += 1;
+        if self.events % 500 == 0 {
+            let view = self.lister.view();
+            let groups =
+                (0..10).map(|group| view.by_index(&self.by_group, &format!("g{group}")).unwrap().len());
+            self.check(groups.sum::<usize>() == view.iter().count(), "one moment", &event);
+        }
+        // What was watched is heard in the server's order, also over several watches.
+        if event.origin() == Some(Origin::Live) {
+            self.check(newer(version, &self.last_live), "in the server's order", &event);
+            version.clone_into(&mut self.last_live);
+        }
+    }
+}

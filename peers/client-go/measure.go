@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// What a process has used so far, what a store holds, and how that is said: as peers/ours/src/measure.rs.
+
+// report prints one figure as "figure <tab> value <tab> unit".
+func report(figure string, value float64, unit string) {
+	fmt.Printf("%s\t%.2f\t%s\n", figure, value, unit)
+}
+
+func reportSeconds(figure string, seconds float64) {
+	fmt.Printf("%s\t%.6f\ts\n", figure, seconds)
+}
+
+func reportBytes(figure string, bytes int64) {
+	fmt.Printf("%s\t%d\tB\n", figure, bytes)
+}
+
+// reportStore prints how many pods a store holds, and a sum over them that any order gives the same.
+func reportStore(store cache.Store) {
+	pods := store.List()
+	sum := uint64(0)
+	for _, object := range pods {
+		pod := object.(*corev1.Pod)
+		hash := fnv.New64a()
+		fmt.Fprintf(hash, "%s/%s %s %s", pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion)
+		sum += hash.Sum64()
+	}
+	fmt.Printf("objects\t%d\tobjects\nchecksum\t%016x\ttext\n", len(pods), sum)
+}
+
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+}
+
+// processStatus reads a figure in kB of /proc/self/status, in bytes.
+func processStatus(name string) int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	check(err)
+	for line := range strings.Lines(string(status)) {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			kilobytes, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+			check(err)
+			return kilobytes << 10
+		}
+	}
+	check(fmt.Errorf("no %s in /proc/self/status", name))
+	return 0
+}
+
+// forgetPeak begins the peak of resident memory anew.
+func forgetPeak() {
+	check(os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "client-go:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// As peers/ours/src/reads.rs. client-go's objects are values from the beginning: a value costs what a get costs.
+
+const nodes = 500
+
+func benchReads(indexer cache.Indexer) {
+	keys := indexer.ListKeys()
+	slices.Sort(keys)
+	spread := make([]string, len(keys))
+	for number := range keys {
+		spread[number] = keys[number*7_919%len(keys)]
+	}
+	found := 0
+	get := nanoseconds(5, len(spread), func() {
+		for _, key := range spread {
+			if object, exists, _ := indexer.GetByKey(key); exists && object != nil {
+				found++
+			}
+		}
+	})
+	for _, figure := range []string{"get", "get, value, cold", "get, value, hot"} {
+		report(figure, get, "ns")
+	}
+	values := make([]string, nodes)
+	for number := range values {
+		values[number] = fmt.Sprintf("node-%d", number)
+	}
+	found = 0
+	byIndex := nanoseconds(5, nodes, func() {
+		for _, value := range values {
+			objects, err := indexer.ByIndex("node", value)
+			check(err)
+			found += len(objects)
+		}
+	})
+	report("objects a node", float64(found)/5/nodes, "objects")
+	report("by index", byIndex, "ns")
+	list := nanoseconds(5, len(keys), func() { found += len(indexer.List()) })
+	report("list, an object", list, "ns")
+	report("list, value, an object", list, "ns")
+}
+
+// nanoseconds that one of many operations takes: the best of several rounds.
+func nanoseconds(rounds, operations int, round func()) float64 {
+	best := math.Inf(1)
+	for range rounds {
+		began := time.Now()
+		round()
+		best = min(best, float64(time.Since(began).Nanoseconds())/float64(operations))
+	}
+	return best
+}

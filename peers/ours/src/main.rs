@@ -1,0 +1,42 @@
+//! Our side of the benchmarks. `cargo xtask bench` runs it beside the peers' programs: each is a process of its own, does
+//! the same work on the same server, and prints lines of `figure <tab> value <tab> unit`.
+//!
+//! ```text
+//! ours serve DIRECTORY COUNT [--namespaces N]      a server full of pods: writes DIRECTORY/kubeconfig
+//! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as they are taken
+//! ours informer FILE [--json] [--reads] [--idle SECONDS] [--relist]
+//! ours watch FILE [--json]                         the changes of a replay
+//! ours start FILE [--namespaces N]                 an informer for each namespace, all at once
+//! ours floor FILE [--watch]                        receives the same bytes and throws them away
+//! ```
+#![allow(clippy::print_stdout, reason = "a program of its own")]
+
+mod arguments;
+mod floor;
+mod informer;
+mod measure;
+mod pods;
+mod reads;
+mod replay;
+mod serve;
+mod start;
+mod watch;
+
+use arguments::Arguments;
+
+/// What a subcommand gives.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let arguments = Arguments::of_the_process();
+    match arguments.word(0)? {
+        "serve" => serve::run(&arguments).await,
+        "replay" => replay::run(&arguments).await,
+        "informer" => informer::run(&arguments).await,
+        "watch" => watch::run(&arguments).await,
+        "start" => start::run(&arguments).await,
+        "floor" => floor::run(&arguments).await,
+        other => Err(format!("no subcommand {other:?}: see the head of peers/ours/src/main.rs").into()),
+    }
+}

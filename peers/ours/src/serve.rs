@@ -1,0 +1,108 @@
+//! The embedded server, full of pods. Each line on its standard input is a command; it ends when the input does.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+
+use embedded_apiserver::{Feed, Restart, Server};
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube_client::Client;
+use serde_json::{Value, json};
+
+use crate::arguments::Arguments;
+use crate::measure::{micros, report};
+use crate::{Outcome, pods};
+
+/// Serves until the standard input ends. `relist`: all connections break, a pod changes meanwhile,
+/// and the past is forgotten.
+pub(crate) async fn run(arguments: &Arguments) -> Outcome {
+    let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
+    let server = Server::builder().tls().start().await?;
+    let mut crowd = Crowd::fill(&server, count, arguments.option("--namespaces")?.unwrap_or(50)).await?;
+    std::fs::write(directory.join("kubeconfig"), server.kubeconfig().ok_or("no kubeconfig")?)?;
+    report("ready", count, "objects");
+    std::io::stdout().flush()?;
+    let (told, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    let reading = tokio::task::spawn_blocking(move || {
+        std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| told.send(line))
+    });
+    while let Some(command) = commands.recv().await {
+        match command.as_str() {
+            "relist" => {
+                // Nobody may hear of the change but by listing.
+                server.refuse_connections().await;
+                crowd.change(0)?;
+                server.restart(&Restart::HistoryLost);
+                server.accept_connections().await;
+            }
+            other => return Err(format!("no command {other:?}").into()),
+        }
+    }
+    // The other end is gone.
+    let _ = reading.await?;
+    server.shutdown().await;
+    Ok(())
+}
+
+/// Pods in a server, each with the managed fields of its two writers.
+pub(crate) struct Crowd {
+    feed: Feed,
+    namespaces: u64,
+    /// Of a pod that was written as clusters do it, by two managers.
+    managed: String,
+    owner: String,
+    version: u64,
+}
+
+impl Crowd {
+    pub(crate) async fn fill(server: &Server, count: u64, namespaces: u64) -> Outcome<Self> {
+        let client = server.client()?;
+        for number in 0..namespaces {
+            let namespace = json!({"metadata": {"name": format!("team-{number}")}});
+            send(&client, "POST", "/api/v1/namespaces", &namespace).await?;
+        }
+        let model = pods::pod(0, namespaces);
+        let all = format!("/api/v1/namespaces/{}/pods", text(&model, "/metadata/namespace"));
+        let one = format!("{all}/{}", text(&model, "/metadata/name"));
+        send(&client, "POST", &format!("{all}?fieldManager=kube-controller-manager"), &model).await?;
+        let status = json!({"metadata": {"name": text(&model, "/metadata/name")}, "status": model["status"]});
+        let written = send(&client, "PUT", &format!("{one}/status?fieldManager=kubelet"), &status).await?;
+        send(&client, "DELETE", &format!("{one}?gracePeriodSeconds=0"), &Value::Null).await?;
+        let mut crowd = Self {
+            feed: server.feed("", "v1", "pods").ok_or("pods are not served")?,
+            namespaces,
+            managed: written["metadata"]["managedFields"].to_string(),
+            owner: text(&model, "/metadata/ownerReferences/0/uid").to_owned(),
+            version: micros(),
+        };
+        for number in 0..count {
+            crowd.change(number)?;
+        }
+        Ok(crowd)
+    }
+
+    /// Puts a pod, for the first time or again.
+    fn change(&mut self, number: u64) -> Outcome {
+        let mut pod = pods::pod(number, self.namespaces);
+        let managed = self.managed.replace(&self.owner, text(&pod, "/metadata/ownerReferences/0/uid"));
+        pod["metadata"]["managedFields"] = serde_json::from_str(&managed)?;
+        self.version = micros().max(self.version + 1);
+        pod["metadata"]["resourceVersion"] = self.version.to_string().into();
+        Ok(self.feed.put(&pod)?)
+    }
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Outcome<Value> {
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let answer = client.send(request.body(body.into())?).await?;
+    let (status, body) = (answer.status(), answer.into_body().collect().await?.to_bytes());
+    if !status.is_success() {
+        return Err(format!("{method} {path}: {status} {}", String::from_utf8_lossy(&body)).into());
+    }
+    Ok(serde_json::from_slice(&body)?)
+}

@@ -1,0 +1,202 @@
+//! Tables, and the document they are written into: each scenario's section stands between two comments that name it, and
+//! running the scenario again replaces that section only.
+
+use std::path::Path;
+
+use super::figures::Repeated;
+use super::subject::Subject;
+use super::{Outcome, Section, machine};
+
+const DOCUMENT: &str = "benchmarks.md";
+
+/// One figure that is shown of everybody.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Column {
+    pub(super) figure: &'static str,
+    pub(super) title: &'static str,
+    pub(super) form: Form,
+    better: Better,
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Form {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+    Nanoseconds,
+    Bytes,
+    Rate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Better {
+    Less,
+    More,
+}
+
+impl Column {
+    pub(super) const fn new(figure: &'static str, title: &'static str, form: Form, better: Better) -> Self {
+        Self { figure, title, form, better }
+    }
+
+    /// How many times worse than the reference a value is.
+    fn ratio(self, value: f64, reference: f64) -> f64 {
+        if self.better == Better::Less { value / reference } else { reference / value }
+    }
+}
+
+impl Form {
+    pub(super) fn write(self, value: f64) -> String {
+        let (value, unit) = match self {
+            Self::Seconds if value < 0.1 => (value * 1e3, " ms"),
+            Self::Seconds => (value, " s"),
+            Self::Milliseconds => (value, " ms"),
+            Self::Microseconds => (value, " µs"),
+            Self::Nanoseconds if value >= 1e6 => (value / 1e6, " ms"),
+            Self::Nanoseconds if value >= 1e3 => (value / 1e3, " µs"),
+            Self::Nanoseconds => (value, " ns"),
+            Self::Bytes => (value / 1e6, " MB"),
+            Self::Rate if value >= 1e3 => (value / 1e3, " k"),
+            Self::Rate => (value, ""),
+        };
+        format!("{}{unit}", digits(value))
+    }
+}
+
+/// A few digits that count.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// The figures of everybody in one scenario.
+pub(super) struct Table<'a> {
+    pub(super) columns: &'a [Column],
+    pub(super) results: &'a [(Subject, Repeated)],
+}
+
+impl Table<'_> {
+    /// As Markdown: medians, spreads, ratios; then in what somebody is better than we are.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("| |{}\n|---|", self.line(|column| column.title.to_owned()));
+        text += &format!("{}\n", self.line(|_| "---".to_owned()));
+        for (subject, figures) in self.results {
+            text += &format!(
+                "| {} |{}\n",
+                subject.label(),
+                self.line(|column| self.cell(column, *subject, figures))
+            );
+        }
+        let better = self.better();
+        if !better.is_empty() {
+            text += &format!("\nBetter than ours: {}.\n", better.join("; "));
+        }
+        text
+    }
+
+    fn line(&self, cell: impl Fn(Column) -> String) -> String {
+        self.columns.iter().map(|column| format!(" {} |", cell(*column))).collect()
+    }
+
+    fn cell(&self, column: Column, subject: Subject, figures: &Repeated) -> String {
+        let Some(median) = figures.median(column.figure) else { return "–".to_owned() };
+        let mut cell = column.form.write(median);
+        if let Some((least, most)) = figures.spread(column.figure) {
+            cell += &format!(" ({} – {})", column.form.write(least), column.form.write(most));
+        }
+        match self.reference(column) {
+            Some(reference) if subject != Subject::REFERENCE && reference > 0.0 && median > 0.0 => {
+                format!("{cell}, **{}×**", digits(column.ratio(median, reference)))
+            }
+            _ => cell,
+        }
+    }
+
+    fn reference(&self, column: Column) -> Option<f64> {
+        let ours = self.results.iter().find(|(subject, _)| *subject == Subject::REFERENCE);
+        ours.and_then(|(_, figures)| figures.median(column.figure))
+    }
+
+    /// Where a peer's median is better than ours.
+    fn better(&self) -> Vec<String> {
+        let peers =
+            self.results.iter().filter(|(subject, _)| !subject.is_ours() && *subject != Subject::Floor);
+        let found = peers.flat_map(|(subject, figures)| {
+            self.columns.iter().filter_map(|column| {
+                let (theirs, ours) = (figures.median(column.figure)?, self.reference(*column)?);
+                let ratio = column.ratio(theirs, ours);
+                (ratio < 1.0)
+                    .then(|| format!("{} in “{}” ({:.1}×)", subject.label(), column.title, 1.0 / ratio))
+            })
+        });
+        found.collect()
+    }
+}
+
+/// Writes a section into the document, in the place of its predecessor or at the end of all, and its plot beside it.
+pub(super) fn write(root: &Path, section: &Section) -> Outcome {
+    let docs = root.join("docs");
+    section.write_plot(&docs)?;
+    let mut text = format!("{}\n*{}*\n", section.text, machine::describe());
+    if section.plot.is_some() {
+        text += &format!("\n![{}]({})\n", section.name, section.plot_file());
+    }
+    let path = docs.join(DOCUMENT);
+    let document = std::fs::read_to_string(&path)?;
+    Ok(std::fs::write(path, placed(&document, &section.name, &text)?)?)
+}
+
+/// The document with a section in its place.
+fn placed(document: &str, name: &str, text: &str) -> Outcome<String> {
+    const END: &str = "<!-- end of cargo xtask bench -->\n";
+    let (open, close) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
+    let section = format!("{open}{text}{close}");
+    if let Some((before, rest)) = document.split_once(&open) {
+        let (_, after) = rest.split_once(&close).ok_or_else(|| format!("docs/{DOCUMENT}: no {close}"))?;
+        return Ok(format!("{before}{section}{after}"));
+    }
+    let (before, after) = document.split_once(END).ok_or_else(|| format!("docs/{DOCUMENT}: no {END}"))?;
+    Ok(format!("{before}{section}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::parse;
+
+    const COLUMNS: &[Column] = &[
+        Column::new("cpu", "client CPU", Form::Seconds, Better::Less),
+        Column::new("rate", "a second", Form::Rate, Better::More),
+    ];
+
+    fn figures(cpu: f64, rate: f64) -> Repeated {
+        let mut repeated = Repeated::default();
+        repeated.add(&parse(&format!("cpu\t{cpu}\ts\nrate\t{rate}\t1/s")).unwrap());
+        repeated
+    }
+
+    #[test]
+    fn a_table_says_how_many_times_worse_the_others_are_and_where_one_is_better() {
+        let results = [(Subject::Ours, figures(2.0, 500.0)), (Subject::ClientGo, figures(7.0, 2_000.0))];
+        let text = Table { columns: COLUMNS, results: &results }.text();
+        assert!(text.contains("| ours, protobuf | 2.00 s | 500 |"), "{text}");
+        assert!(text.contains("| client-go, protobuf | 7.00 s, **3.50×** | 2.00 k, **0.25×** |"), "{text}");
+        assert!(text.contains("Better than ours: client-go, protobuf in “a second” (4.0×)."), "{text}");
+    }
+
+    #[test]
+    fn a_section_replaces_its_predecessor_and_a_new_one_comes_last() {
+        let empty = "# B\n<!-- end of cargo xtask bench -->\nmore\n";
+        let one = placed(empty, "sync", "1\n").unwrap();
+        let two = placed(&one, "watch", "2\n").unwrap();
+        let again = placed(&two, "sync", "3\n").unwrap();
+        let expected = "# B\n<!-- bench sync -->\n3\n<!-- /bench sync -->\n\n<!-- bench watch -->\n2\n<!-- /bench watch -->\n\n\
+                        <!-- end of cargo xtask bench -->\nmore\n";
+        assert_eq!(again, expected);
+        assert!(placed("nothing", "sync", "").is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! The programs that are run, built in release, each by its own tools.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Outcome, tell};
+use crate::cargo::cargo;
+use crate::conformance;
+use crate::go::root;
+
+pub(super) struct Programs {
+    pub(super) ours: PathBuf,
+    pub(super) client_go: PathBuf,
+    pub(super) kube_rs: PathBuf,
+    /// The real server's starter, and the directory of what it starts.
+    pub(super) real: Option<(PathBuf, PathBuf)>,
+}
+
+impl Programs {
+    pub(super) fn build(real: bool) -> Outcome<Self> {
+        let root = root();
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let target = std::path::absolute(target)?;
+        let theirs = target.join("peers");
+        std::fs::create_dir_all(&theirs)?;
+        tell("building …");
+        let mut ours = cargo();
+        ours.args(["build", "--release", "--quiet", "-p", "kube-informer-peer"]);
+        if real {
+            ours.args(["-p", "kube-informer-conformance", "--bins"]);
+        }
+        succeed(&mut ours)?;
+        let manifest = root.join("peers/kube-rs/Cargo.toml");
+        let mut kube_rs = cargo();
+        kube_rs.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest);
+        succeed(kube_rs.env("CARGO_TARGET_DIR", &theirs))?;
+        let client_go = theirs.join("client-go-peer");
+        let mut go = Command::new("go");
+        go.args(["build", "-buildvcs=false", "-o"]).arg(&client_go).arg(".");
+        succeed(go.current_dir(root.join("peers/client-go")).env("GOWORK", "off"))?;
+        let release = target.join("release");
+        Ok(Self {
+            ours: release.join("kube-informer-peer"),
+            client_go,
+            kube_rs: theirs.join("release/kube-rs-peer"),
+            real: real
+                .then(|| Outcome::Ok((release.join("real-server"), conformance::programs()?)))
+                .transpose()?,
+        })
+    }
+}
+
+impl fmt::Display for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ours, client_go, kube_rs, .. } = self;
+        write!(f, "{}\n{}\n{}", ours.display(), client_go.display(), kube_rs.display())
+    }
+}
+
+fn succeed(command: &mut Command) -> Outcome {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?} failed ({status})").into()),
+        Err(error) => Err(format!("{command:?} could not be started: {error} (Go is needed, too)").into()),
+    }
+}

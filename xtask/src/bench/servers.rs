@@ -1,0 +1,110 @@
+//! The servers that programs are run against: processes of their own, so that what a client uses is its own.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use super::Outcome;
+use super::figures::{self, Printed};
+use super::programs::Programs;
+
+/// A running server; it ends with this value.
+pub(super) struct Server {
+    process: Child,
+    directory: PathBuf,
+    kubeconfig: PathBuf,
+    /// What it said of itself.
+    pub(super) said: Printed,
+    /// Held open: a program that cannot print may end.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// A server with so many pods.
+    pub(super) fn of_pods(programs: &Programs, count: u64) -> Outcome<Self> {
+        if let Some((starter, built)) = &programs.real {
+            let mut command = Command::new(starter);
+            command.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", built);
+            let server = Self::start(&mut command, |line, _| {
+                let path = line.split("\"kubeconfig\":\"").nth(1)?.split('"').next()?;
+                Some(PathBuf::from(path))
+            })?;
+            let mut fill = Command::new(&programs.client_go);
+            fill.args(["pods", "--count", &count.to_string(), "--kubeconfig"]).arg(&server.kubeconfig);
+            figures::of(&mut fill)?;
+            return Ok(server);
+        }
+        let mut command = Command::new(&programs.ours);
+        Self::start(command.arg("serve").arg(directory()?).arg(count.to_string()), ready)
+    }
+
+    /// A server that sends so many pods, and then so many changes to everybody who watches.
+    pub(super) fn of_changes(
+        programs: &Programs,
+        count: u64,
+        changes: u64,
+        rate: Option<u64>,
+    ) -> Outcome<Self> {
+        let mut command = Command::new(&programs.ours);
+        command.arg("replay").arg(directory()?).args([count.to_string(), changes.to_string()]);
+        if let Some(rate) = rate {
+            command.args(["--rate".to_owned(), rate.to_string()]);
+        }
+        Self::start(&mut command, ready)
+    }
+
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Makes every client list anew.
+    pub(super) fn relist(&mut self) -> Outcome {
+        let input = self.process.stdin.as_mut().ok_or("the server does not listen")?;
+        Ok(writeln!(input, "relist")?)
+    }
+
+    /// Starts it, and waits for the line that says where the kubeconfig is.
+    fn start(command: &mut Command, ready: impl Fn(&str, &Path) -> Option<PathBuf>) -> Outcome<Self> {
+        let directory = command.get_args().nth(1).map(PathBuf::from).unwrap_or_default();
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut output = BufReader::new(process.stdout.take().ok_or("no output")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        let Some(kubeconfig) = ready(&line, &directory) else {
+            return Err(format!("{command:?} did not start: {line:?}").into());
+        };
+        Ok(Self {
+            process,
+            directory,
+            kubeconfig,
+            said: figures::parse(&line).unwrap_or_default(),
+            _output: output,
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both end with their input; the replay only when it is killed.
+        drop(self.process.stdin.take());
+        if self.directory.ends_with("replay") || self.said.contains_key("ready") {
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+        if !self.directory.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn ready(line: &str, directory: &Path) -> Option<PathBuf> {
+    line.starts_with("ready\t").then(|| directory.join("kubeconfig"))
+}
+
+/// A directory for one server.
+fn directory() -> Outcome<PathBuf> {
+    let name = format!("kube-informer-bench-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&directory)?;
+    Ok(directory)
+}
