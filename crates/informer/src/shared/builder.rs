@@ -240,7 +240,6 @@ fn unlimited() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(Semaphore::MAX_PERMITS))
 }
 
-#[cfg(feature = "metrics")]
 impl Source {
     /// The resource, as far as it is known.
     fn resource(&self) -> Resource {
@@ -288,6 +287,7 @@ impl Settings {
             fields: self.fields.parse()?,
         };
         let projection = self.projection()?;
+        let resource = source.resource();
         let mut reflector = self.reflector.clone();
         // Each listener has its own.
         reflector.resync_period = None;
@@ -325,7 +325,7 @@ impl Settings {
             indexes.push(Index::namespace());
         }
         let store = Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?;
-        Ok(Parts { sources, store, selection, reflector, indexes, wait_max: self.wait_max, starts })
+        Ok(Parts { sources, resource, store, selection, reflector, indexes, wait_max: self.wait_max, starts })
     }
 
     fn over_namespaces(&self, list_watch: &ListWatch) -> Vec<(Option<String>, Arc<dyn ListerWatcher>)> {

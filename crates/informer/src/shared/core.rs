@@ -18,7 +18,7 @@ use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
 use crate::queue::{Batch, Delta, Fifo, Scope};
 use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
-use crate::source::ListerWatcher;
+use crate::source::{ListerWatcher, Resource};
 use crate::store::{Index, IndexError, Store, StoredObject};
 use crate::{FieldSelector, Key, LabelSelector};
 
@@ -29,6 +29,7 @@ pub(crate) struct Core {
     pub(crate) fifo: Fifo,
     pub(crate) hub: Hub,
     scopes: Vec<Watched>,
+    pub(super) resource: Resource,
     selection: Selection,
     /// As they were added.
     indexes: Mutex<Vec<Index>>,
@@ -67,6 +68,7 @@ pub(super) struct Selection {
 /// What an informer is started with.
 pub(super) struct Parts {
     pub(super) sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>,
+    pub(super) resource: Resource,
     pub(super) store: Store,
     pub(super) selection: Selection,
     pub(super) reflector: ReflectorConfig,
@@ -148,6 +150,7 @@ impl Core {
             store,
             fifo,
             scopes,
+            resource: parts.resource,
             selection: parts.selection,
             indexes: Mutex::new(parts.indexes),
             wait_max: parts.wait_max,
@@ -322,6 +325,11 @@ impl Core {
         }
         let why = format!("the label selector `{}` excludes it", self.selection.label_text);
         Err(WaitError::NotInScope { key: key.clone(), why })
+    }
+
+    /// Whether a write is in the store, which a key outside the scope never is.
+    pub(super) fn has_seen(&self, key: &Key, version: &str) -> bool {
+        self.scope_of(key).is_ok_and(|scope| self.store.has_seen(scope, key, version))
     }
 
     pub(super) async fn wait_for(&self, key: &Key, version: &str) -> Result<Option<StoredObject>, WaitError> {

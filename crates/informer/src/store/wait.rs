@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
+use super::root::Root;
 use super::{Store, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -53,16 +54,12 @@ impl Store {
         key: &Key,
         resource_version: &str,
     ) -> Result<Option<StoredObject>, WaitError> {
-        let epoch = |root: &super::root::Root| root.scope(scope).map_or(0, |state| state.epoch);
+        let epoch = |root: &Root| root.scope(scope).map_or(0, |state| state.epoch);
         let began = self.read(epoch);
         self.wait_until_some(|| {
             self.read(|root| {
-                let reached = root.scope(scope).map_or("", |state| &state.resource_version);
-                let object = root.get(key);
-                let is_in =
-                    |version: &str| version == resource_version || is_older(resource_version, version);
-                if is_in(reached) || object.is_some_and(|object| is_in(object.resource_version())) {
-                    return Some(Ok(object.cloned()));
+                if root.has_seen(scope, key, resource_version) {
+                    return Some(Ok(root.get(key).cloned()));
                 }
                 (epoch(root) != began).then(|| {
                     let resource_version = resource_version.to_owned();
@@ -71,6 +68,11 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// Whether a write is in: what [`wait_for`](Self::wait_for) waits for, without waiting.
+    pub fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
+        self.read(|root| root.has_seen(scope, key, resource_version))
     }
 
     /// Waits until the object with this key (`None`: there is none) is such that `check` gives something; gives that.
@@ -105,6 +107,14 @@ impl Store {
             }
             changed.await;
         }
+    }
+}
+
+impl Root {
+    fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
+        let is_in = |version: &str| version == resource_version || is_older(resource_version, version);
+        self.scope(scope).is_some_and(|state| is_in(&state.resource_version))
+            || self.get(key).is_some_and(|object| is_in(object.resource_version()))
     }
 }
 
