@@ -343,3 +343,98 @@ proptest! {
         });
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_taken_at_once_if_nobody_holds_it_and_else_when_its_holder_was_silent_for_as_long_as_it_says()
+ {
+    let held = |seconds: i32| json!({"holderIdentity": "other", "leaseDurationSeconds": seconds, "leaseTransitions": 4});
+    let cases = [
+        ("no lease", None, 0, 0),
+        ("nothing in it", Some(json!({})), 0, 1),
+        (
+            "an empty holder",
+            Some(json!({"holderIdentity": "", "leaseDurationSeconds": 15, "leaseTransitions": 4})),
+            0,
+            5,
+        ),
+        ("a silent holder", Some(held(7)), 7, 5),
+        ("a silent holder of a long lease", Some(held(60)), 60, 5),
+    ];
+    for (name, spec, seconds, transitions) in cases {
+        let server = server().await;
+        let api: Api<Lease> = Api::default_namespaced(client(&server, "test"));
+        if let Some(spec) = spec {
+            let lease = serde_json::from_value(json!({"metadata": {"name": "lease"}, "spec": spec})).unwrap();
+            api.create(&Default::default(), &lease).await.unwrap();
+        }
+        let began = Instant::now();
+        let mut one = election(&server, "one", 1);
+        let Outcome::Finished(token) = one.lead(|term| async move { term.token().clone() }).await else {
+            panic!()
+        };
+        let waited = began.elapsed();
+        assert!(
+            waited >= seconds * SECOND && waited <= seconds * SECOND + RETRY.mul_f64(2.2),
+            "{name}: {waited:?}"
+        );
+        assert_eq!(token.transitions, transitions, "{name}");
+        assert_eq!(Some(&token.lease_uid), lease(&server).await.metadata.uid.as_ref(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_taking_a_lease_does_not_lose_the_lease() {
+    let server = server().await;
+    // The write is made; its answer breaks off.
+    server.faults().arm(Fault::new(Action::CutAfterBytes(10)).on(Match::verb(Verb::Create)).once());
+    let began = Instant::now();
+    let mut one = election(&server, "one", 1);
+    let Outcome::Finished(token) = one.lead(|term| async move { term.token().clone() }).await else {
+        panic!()
+    };
+    assert_eq!(token.transitions, 0);
+    assert!(began.elapsed() < 5 * SECOND, "it is known to be ours: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_keeps_being_written_while_it_is_released_is_released_all_the_same() {
+    let server = server().await;
+    let mut one = election(&server, "one", 1);
+    let conflict =
+        Action::Status { code: 409, reason: "Conflict".into(), message: "x".into(), retry_after_seconds: 0 };
+    let faults = server.faults();
+    let work = |_| async { drop(faults.arm(Fault::new(conflict).on(Match::verb(Verb::Update)).times(2))) };
+    assert_eq!(one.lead(work).await, Outcome::Finished(()));
+    assert_eq!(lease(&server).await.spec.unwrap().holder_identity.as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn periods_that_contradict_each_other_are_mended() {
+    let server = server().await;
+    let acts = Acts::default();
+    let mut one =
+        election(&server, "one", 1).periods(Duration::from_millis(1), Duration::ZERO, Duration::ZERO);
+    let work = acts.clone();
+    let leading = tokio::spawn(async move { one.lead(|term| act("one", term, work)).await });
+    sleep(60 * SECOND).await;
+    assert!(!leading.is_finished(), "what it stands for, it can hold");
+    assert_eq!(lease(&server).await.spec.unwrap().lease_duration_seconds, Some(1));
+    leading.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_stuck_is_unhealthy_and_one_that_follows_never_is() {
+    let server = server().await;
+    let mut one = election(&server, "one", 1);
+    let probe = one.probe();
+    assert!(probe.is_healthy(Duration::ZERO));
+    let mut leading = Box::pin(one.lead(|_| std::future::pending::<()>()));
+    tokio::select! {
+        _ = &mut leading => unreachable!("it leads for ever"),
+        () = sleep(10 * SECOND) => {}
+    }
+    assert!(probe.is_healthy(Duration::ZERO));
+    // Nobody polls it any more.
+    tokio::time::advance(LEASE + 3 * SECOND).await;
+    assert!(probe.is_leading() && !probe.is_healthy(SECOND) && probe.is_healthy(20 * SECOND));
+}
