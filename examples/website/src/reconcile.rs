@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube_client::api::{Patch, PatchParams};
+use kube_client::api::{DeleteParams, Patch, PatchParams};
 use kube_client::{Api, Client};
 use kube_core::{Resource, ResourceExt as _};
 use kube_informer::{Informer, Key};
@@ -62,8 +62,13 @@ pub async fn reconcile(context: Context<Data>, key: Key) -> Result<Action, Error
     let stage = |stage| async {
         match stage {
             Stage::Apply(site) => apply(&context, &key, &site).await,
-            Stage::Cleanup(_) => {
+            Stage::Cleanup(site) => {
                 data.directory.0.lock().remove(&key);
+                // The garbage collector finds what refers to its owner. Somebody may have taken such a reference off.
+                let children = Children::of(&site);
+                delete_child(data, &children.config_map).await?;
+                delete_child(data, &children.service).await?;
+                delete_child(data, &children.deployment).await?;
                 Ok(Action::Done)
             }
         }
@@ -107,6 +112,17 @@ where
         api.patch(&child.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(child)).await?;
     context.wrote(&written)?;
     Ok(())
+}
+
+async fn delete_child<K>(data: &Data, child: &K) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+{
+    let api = Api::<K>::namespaced(data.client.clone(), &child.namespace().unwrap_or_default());
+    match api.delete(&child.name_any(), &DeleteParams::background()).await {
+        Err(kube_client::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => Ok(deleted.map(drop)?),
+    }
 }
 
 async fn set_status(
