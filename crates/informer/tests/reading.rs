@@ -105,6 +105,9 @@ async fn indexes_are_over_fields_or_values_and_may_be_added_while_running() {
     pods.add_index(&by_node).unwrap();
     assert_eq!(names(&pods.lister().by_index(&by_node, "n1").unwrap()), ["web/a"]);
     assert!(matches!(pods.add_index(&by_node), Err(IndexError::Duplicate(_))));
+    pods.ensure_index(&by_node).unwrap();
+    let other = Index::label("node", "node");
+    assert!(matches!(pods.ensure_index(&other), Err(IndexError::Duplicate(_))), "it reads something else");
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,6 +120,9 @@ async fn ones_own_write_can_be_waited_for() {
     let written: Pod = source.get(&key("web/a")).unwrap().decode().unwrap();
     let found = pods.wait_for(&written).await.unwrap().unwrap();
     assert_eq!(found.resource_version(), "101");
+    let a = pods.key_in_scope(&written.metadata).unwrap();
+    assert!(pods.has_seen(&a, "101") && !pods.has_seen(&a, "102"));
+    assert_eq!(pods.resource().kind, "Pod");
 
     let mut future = written.clone();
     future.metadata.resource_version = Some("200".into());
@@ -182,6 +188,7 @@ async fn what_will_never_be_seen_is_told_at_once() {
     ] {
         let error = pods.wait_for(&pod).now_or_never().unwrap().unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
+        assert_eq!(pods.key_in_scope(&pod.metadata).unwrap_err().to_string(), error);
     }
     assert!(pods.wait_for(&written("web", "a", "backend")).now_or_never().is_none());
 }

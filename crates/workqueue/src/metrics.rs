@@ -101,8 +101,8 @@ struct Sample {
 impl<T: Clone + Eq + Send> Source for Inner<T> {
     fn sample(&self, into: &mut Sample) {
         let now = self.clock.now();
+        self.shared.promote_all(|| now);
         self.shared.with(|core| {
-            core.promote(|| now);
             let Some(stats) = core.stats() else { return };
             let (unfinished, longest) = stats.running_nanos(now);
             into.depth += core.depth() as u64;

@@ -204,10 +204,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
 
     /// How many keys are queued: not those put off, nor those with a worker.
     pub fn len(&self) -> usize {
-        self.inner.shared.with(|core| {
-            core.promote(self.now());
-            core.len()
-        })
+        self.inner.shared.promote_all(self.now());
+        self.inner.shared.with(|core| core.len())
     }
 
     /// Whether no key is queued.

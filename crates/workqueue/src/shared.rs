@@ -99,8 +99,14 @@ impl<T> Shared<T> {
 }
 
 impl<T: Eq> Shared<T> {
+    /// Moves over everything that is due, letting others in between.
+    pub(crate) fn promote_all(&self, now: impl Fn() -> u64) {
+        while self.with(|core| core.promote(&now)) {}
+    }
+
     /// Refuses new keys, and calls off all drains.
     pub(crate) fn shutdown(&self, now: impl Fn() -> u64) {
+        self.promote_all(&now);
         self.with_state(|state| {
             state.close(now);
             state.aborts += 1;
@@ -109,6 +115,7 @@ impl<T: Eq> Shared<T> {
 
     /// Refuses new keys, and waits until all is done.
     pub(crate) fn drain(&self, now: impl Fn() -> u64) -> Drainer<'_, T> {
+        self.promote_all(&now);
         let aborts = self.with_state(|state| {
             state.close(now);
             state.aborts
@@ -181,7 +188,8 @@ impl<T> State<T> {
     where
         T: Eq,
     {
-        self.core.promote(now);
+        // What became due since everything was moved over.
+        while self.core.promote(&now) {}
         self.core.close();
     }
 

@@ -182,3 +182,18 @@ async fn with_a_delay_and_a_rate_limit_the_shorter_wait_holds() {
         assert_eq!(start.elapsed(), ms(waited));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_very_many_keys_due_together_none_is_late_or_lost() {
+    let queue = WorkQueue::new();
+    for key in 0..10_000 {
+        queue.add_after(key, ms(1000)).unwrap();
+    }
+    advance(ms(1000)).await;
+    assert_eq!(queue.len(), 10_000);
+    let started = Instant::now();
+    for key in 0..10_000 {
+        assert_eq!(*queue.get().await.unwrap(), key);
+    }
+    assert_eq!(started.elapsed(), ms(0));
+}

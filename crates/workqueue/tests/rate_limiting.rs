@@ -149,3 +149,25 @@ async fn a_refused_key_has_not_failed() {
     queue.add_rate_limited("held").unwrap_err();
     assert_eq!(queue.num_requeues(&"held"), 1);
 }
+
+#[test]
+fn a_bounded_number_of_items_is_remembered_those_that_failed_last() {
+    let mut limiter = PerItemExponential::new(ms(1), ms(1000)).remember(100);
+    let mut fails = |item: u32| limiter.when(&item);
+    for item in 1..100_000 {
+        assert_eq!(fails(item), ms(1));
+        assert_eq!(
+            fails(0),
+            ms(1000.min(1 << (item - 1).min(20))),
+            "one that keeps failing is never forgotten"
+        );
+    }
+    let remembered = (0..100_000_u32).filter(|item| limiter.num_requeues(item) > 0).count();
+    assert!((50..=100).contains(&remembered), "{remembered}");
+    assert_eq!(limiter.num_requeues(&99_999), 1);
+    assert_eq!(limiter.num_requeues(&50_000), 0);
+    for item in 0..100_000 {
+        limiter.forget(&item);
+    }
+    assert_eq!(limiter.num_requeues(&0), 0);
+}

@@ -19,7 +19,7 @@ use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
 use crate::queue::{Batch, Delta, Fifo, Scope, Transform, Transformed};
 use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
-use crate::source::{JsonSwitch, ListerWatcher};
+use crate::source::{JsonSwitch, ListerWatcher, Resource};
 use crate::store::{Index, IndexError, Store, StoredObject};
 use crate::{FieldSelector, Key, LabelSelector};
 
@@ -32,6 +32,7 @@ pub(crate) struct Core {
     scopes: Vec<Watched>,
     /// Turned when an object has fields that are not known, and would be lost.
     pub(super) json: JsonSwitch,
+    pub(super) resource: Resource,
     /// As they were added.
     indexes: Mutex<Vec<Index>>,
     wait_max: Duration,
@@ -69,6 +70,7 @@ pub(super) struct Selection {
 /// What an informer is started with.
 pub(super) struct Parts {
     pub(super) sources: Vec<Part>,
+    pub(super) resource: Resource,
     pub(super) store: Store,
     pub(super) transform: Option<(Transform, Projection)>,
     pub(super) reflector: ReflectorConfig,
@@ -166,6 +168,7 @@ impl Core {
             fifo,
             scopes,
             json: parts.json,
+            resource: parts.resource,
             indexes: Mutex::new(parts.indexes),
             wait_max: parts.wait_max,
             counts: Counts::default(),
@@ -345,6 +348,11 @@ impl Core {
         }
         let why = format!("the label selector `{}` excludes it", selection.label_text);
         Err(WaitError::NotInScope { key: key.clone(), why })
+    }
+
+    /// Whether a write is in the store, which a key outside the scope never is.
+    pub(super) fn has_seen(&self, key: &Key, version: &str) -> bool {
+        self.scope_of(key).is_ok_and(|scope| self.store.has_seen(scope, key, version))
     }
 
     pub(super) async fn wait_for(&self, key: &Key, version: &str) -> Result<Option<StoredObject>, WaitError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_client::Client;
-use kube_core::{ApiResource, DynamicObject, Resource as KubeResource};
+use kube_core::{ApiResource, DynamicObject, ObjectMeta, Resource as KubeResource};
 use serde::de::DeserializeOwned;
 
 use super::builder::InformerBuilder;
@@ -200,6 +200,19 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().add_index(index)
     }
 
+    /// Adds an index unless there is one of that name that reads the same: for parts of a program that share an informer.
+    ///
+    /// # Errors
+    /// If an index of that name reads something else, its path is none, or what it reads is not kept.
+    pub fn ensure_index(&self, index: &Index) -> Result<(), IndexError> {
+        self.core().ensure_indexes(std::slice::from_ref(index))
+    }
+
+    /// What is watched, as far as it is known: a source of one's own may not say.
+    pub fn resource(&self) -> &Resource {
+        &self.core().resource
+    }
+
     /// How many objects did not fit the type when somebody looked.
     pub fn decode_errors(&self) -> u64 {
         self.decoder.errors()
@@ -255,13 +268,29 @@ impl<K: Send + Sync + 'static> Informer<K> {
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn wait_for(&self, written: &impl KubeResource) -> Result<Option<Object<K>>, WaitError> {
-        let meta = written.meta();
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let key = Key::new(&text(&meta.namespace), &text(&meta.name));
+        let key = self.key_in_scope(written.meta())?;
+        let version = written.meta().resource_version.as_deref().unwrap_or_default();
+        let found = self.core().wait_for(&key, version).await?;
+        Ok(found.map(|object| Object::new(object, &self.decoder)))
+    }
+
+    /// Whether a write is in the store: what [`wait_for`](Self::wait_for) waits for, without waiting. Of a key that is not
+    /// in scope none ever is.
+    pub fn has_seen(&self, key: &Key, resource_version: &str) -> bool {
+        self.core().has_seen(key, resource_version)
+    }
+
+    /// The key under which an object that the server has accepted will be shown.
+    ///
+    /// # Errors
+    /// If this informer will never see the object.
+    pub fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError> {
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+        let key = Key::new(namespace.unwrap_or_default(), name.unwrap_or_default());
         let labels = meta.labels.iter().flatten().map(|(label, value)| (label.as_str(), value.as_str()));
         self.core().check_labels(&key, labels)?;
-        let found = self.core().wait_for(&key, &text(&meta.resource_version)).await?;
-        Ok(found.map(|object| Object::new(object, &self.decoder)))
+        self.core().scope_of(&key)?;
+        Ok(key)
     }
 
     /// Waits until an object is gone: there is none under its key, or another.

@@ -135,6 +135,7 @@ impl Settings {
             ));
         }
         let projection = self.projection()?;
+        let resource = source.resource();
         let json = JsonSwitch::default();
         let sources = match source {
             Source::Client { client, resource, metadata_only } => {
@@ -176,7 +177,17 @@ impl Settings {
         }
         let store = Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?;
         let transform = self.transform.map(|transform| (transform, projection));
-        Ok(Parts { sources, store, transform, reflector, indexes, wait_max: self.wait_max, starts, json })
+        Ok(Parts {
+            sources,
+            resource,
+            store,
+            transform,
+            reflector,
+            indexes,
+            wait_max: self.wait_max,
+            starts,
+            json,
+        })
     }
 
     fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<Part>, StartError> {
@@ -243,7 +254,6 @@ impl Default for Settings {
     }
 }
 
-#[cfg(feature = "metrics")]
 impl Source {
     /// The resource, as far as it is known.
     pub(super) fn resource(&self) -> Resource {

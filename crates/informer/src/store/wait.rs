@@ -1,5 +1,6 @@
 //! Waiting until the store shows something: one's own write, or a state of an object.
 
+use super::root::Root;
 use super::{Store, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -39,17 +40,13 @@ impl Store {
         key: &Key,
         resource_version: &str,
     ) -> Result<Option<StoredObject>, WaitError> {
-        let epoch = |root: &super::root::Root| root.scope(scope).map_or(0, |state| state.epoch);
+        let epoch = |root: &Root| root.scope(scope).map_or(0, |state| state.epoch);
         let began = self.read(epoch);
         self.waiters
             .until_some(|| {
                 self.read(|root| {
-                    let reached = root.scope(scope).map_or("", |state| &state.resource_version);
-                    let object = root.get(key);
-                    let is_in =
-                        |version: &str| version == resource_version || is_older(resource_version, version);
-                    if is_in(reached) || object.is_some_and(|object| is_in(object.resource_version())) {
-                        return Some(Ok(object.cloned()));
+                    if root.has_seen(scope, key, resource_version) {
+                        return Some(Ok(root.get(key).cloned()));
                     }
                     (epoch(root) != began).then(|| {
                         let resource_version = resource_version.to_owned();
@@ -58,6 +55,11 @@ impl Store {
                 })
             })
             .await
+    }
+
+    /// Whether a write is in: what [`wait_for`](Self::wait_for) waits for, without waiting.
+    pub fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
+        self.read(|root| root.has_seen(scope, key, resource_version))
     }
 
     /// Waits until the object with this key (`None`: there is none) is such that `check` gives something; gives that.
@@ -76,5 +78,13 @@ impl Store {
                 check(object.as_ref())
             })
             .await
+    }
+}
+
+impl Root {
+    fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
+        let is_in = |version: &str| version == resource_version || is_older(resource_version, version);
+        self.scope(scope).is_some_and(|state| is_in(&state.resource_version))
+            || self.get(key).is_some_and(|object| is_in(object.resource_version()))
     }
 }

@@ -1,0 +1,51 @@
+//! The sample operator on a real kube-apiserver with the garbage collector: the same trial as on the embedded server.
+#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+
+use std::time::Duration;
+
+use kube_informer::source::Clients;
+use kube_informer_conformance::{Programs, RealServer};
+use kube_informer_controller::Stop;
+use prometheus_client::registry::Registry;
+use website_operator::reconcile::Directory;
+use website_operator::trial::{Trial, install};
+use website_operator::{Operator, Settings};
+
+const SITES: usize = 100;
+const DAMAGES: usize = 200;
+/// Whoever runs the tests sets the limit.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn websites_are_as_they_should_be_though_children_break_and_the_server_restarts() {
+    let Some(programs) = Programs::or_skip() else { return };
+    let controllers = ["garbage-collector-controller"];
+    let mut server = RealServer::builder(programs).controllers(controllers).start().await.unwrap();
+    let directory = Directory::default();
+    let trial = Trial { client: server.client().await.unwrap(), directory: directory.clone(), seed: 7 };
+    install(&trial.client).await.unwrap();
+
+    let stop = Stop::new();
+    let mut replicas = Vec::new();
+    for replica in ["one", "two"] {
+        let settings = Settings { replica: replica.to_owned(), ..Settings::default() };
+        let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+        let operator =
+            Operator::start(clients, directory.clone(), &settings, &mut Registry::default()).unwrap();
+        let stop = stop.clone();
+        replicas.push(tokio::spawn(async move { operator.run(&stop).await }));
+    }
+    trial.create(SITES).await.unwrap();
+    let restart = async |number: usize| {
+        if number == DAMAGES / 2 {
+            server.restart().await.unwrap();
+        }
+    };
+    trial.damage(SITES, DAMAGES, restart).await.unwrap();
+    let sites = trial.converged(A_DAY).await.unwrap();
+    assert!(sites > SITES / 2, "{sites}");
+    stop.stop();
+    for replica in replicas {
+        replica.await.unwrap().unwrap();
+    }
+}

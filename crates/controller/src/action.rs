@@ -1,0 +1,102 @@
+//! What a reconcile comes to: what is to be done next, or why it failed and whether trying again makes sense.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use kube_informer::Key;
+
+/// What is to be done after a reconcile that succeeded. Failures before it are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Action {
+    /// Nothing, until something changes.
+    Done,
+    /// The same once more when this time has passed, unless something changes before.
+    RequeueAfter(Duration),
+}
+
+/// Why a reconcile failed. Any error becomes one by `?`, and is tried again with back-off; one that no further try can
+/// mend is made with [`Error::terminal`].
+///
+/// Like `anyhow::Error` it is no `std::error::Error` itself, so that it can be made from all of them.
+pub struct Error {
+    source: Box<dyn StdError + Send + Sync>,
+    terminal: bool,
+}
+
+/// A reconcile that failed, as an error policy sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Failure<'a> {
+    /// Whose.
+    pub key: &'a Key,
+    /// Why. Never a terminal one: those are not tried again.
+    pub error: &'a Error,
+    /// How often it failed in a row, this time included; failures that were not answered with [`Retry::Backoff`] are not
+    /// counted.
+    pub failures: u32,
+}
+
+/// What an error policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Retry {
+    /// Again, when the back-off lets it.
+    Backoff,
+    /// Again after this time.
+    After(Duration),
+    /// Not before something changes.
+    Never,
+}
+
+// === impl Error ===
+
+impl Error {
+    /// An error that is tried again with back-off, from what is no `std::error::Error` by itself: a text, or another
+    /// library's boxed error.
+    pub fn new(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { source: source.into(), terminal: false }
+    }
+
+    /// An error that trying again will not mend, such as a specification that makes no sense: the key is left alone until
+    /// something changes.
+    pub fn terminal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { source: source.into(), terminal: true }
+    }
+
+    /// Whether trying again is of no use.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// What was wrong.
+    pub fn source(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.source
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::new(error)
+    }
+}
+
+/// The error and what caused it, on one line.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)?;
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error").field("source", &self.source).field("terminal", &self.terminal).finish()
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong with a controller as a whole. (What goes wrong with one key is [`Error`](crate::Error).)
+
+use kube_informer::store::IndexError;
+use kube_informer::{Key, Stopped, SyncError};
+
+/// Why a controller was not built.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// One of its informers was stopped.
+    #[error("controller `{controller}`: {informer}: {source}; build it before its informers are shut down")]
+    Informer {
+        /// The controller.
+        controller: String,
+        /// The informer.
+        informer: String,
+        /// What it said.
+        source: Stopped,
+    },
+    /// An index that it needs cannot be.
+    #[error("controller `{controller}`: {informer}: {source}")]
+    Index {
+        /// The controller.
+        controller: String,
+        /// The informer.
+        informer: String,
+        /// What is wrong with it.
+        source: IndexError,
+    },
+    /// Without a worker nothing would ever happen.
+    #[error("controller `{controller}`: a concurrency of 0 would never do anything; at least 1 is needed")]
+    NoWorkers {
+        /// The controller.
+        controller: String,
+    },
+}
+
+/// Why running ended other than by being stopped and finishing in time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An informer could not get its first full state.
+    #[error("controller `{controller}`: {source}")]
+    Sync {
+        /// The controller.
+        controller: String,
+        /// Why.
+        source: SyncError,
+    },
+    /// It was stopped, and some reconciles had not finished when the time for that was over, or when it was told to stop
+    /// once more. They were cut short.
+    #[error(
+        "stopped with {unfinished} reconciles unfinished; give them a longer grace period, or make them heed `Context::stopping`"
+    )]
+    CutShort {
+        /// How many.
+        unfinished: usize,
+    },
+}
+
+/// A write that cannot be waited for: no informer of this controller will ever show it.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "{kind} `{key}` was written, but no informer of this controller shows it: watch the kind, or leave `wrote` out"
+)]
+pub struct NotWatched {
+    /// The object's kind.
+    pub kind: String,
+    /// Its key.
+    pub key: Key,
+}

@@ -1,0 +1,79 @@
+//! What an event says.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+/// Something worth telling people about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[must_use = "a note is told by `EventRecorder::record`"]
+pub struct Note {
+    pub(super) kind: NoteKind,
+    pub(super) reason: String,
+    pub(super) action: String,
+    pub(super) text: String,
+}
+
+/// Whether people should worry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoteKind {
+    /// All is as it should be.
+    Normal,
+    /// Something may be wrong.
+    Warning,
+}
+
+/// A note and the object it is about: what makes two the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct About {
+    pub(super) note: Note,
+    pub(super) object: ObjectReference,
+}
+
+/// How long the server lets a text, a reason or an action be.
+const TEXT_MAX: usize = 1024;
+const WORD_MAX: usize = 128;
+
+impl Note {
+    /// All is well. The reason is one word such as `Created`, the action what was done or tried, such as `Reconcile`. What is
+    /// longer than the server takes is cut off.
+    pub fn normal(reason: &str, action: &str, text: impl Into<String>) -> Self {
+        Self::new(NoteKind::Normal, reason, action, text.into())
+    }
+
+    /// Something may be wrong.
+    pub fn warning(reason: &str, action: &str, text: impl Into<String>) -> Self {
+        Self::new(NoteKind::Warning, reason, action, text.into())
+    }
+
+    fn new(kind: NoteKind, reason: &str, action: &str, mut text: String) -> Self {
+        text.truncate(text.floor_char_boundary(TEXT_MAX));
+        let word = |word: &str| word[..word.floor_char_boundary(WORD_MAX)].to_owned();
+        Self { kind, reason: word(reason), action: word(action), text }
+    }
+}
+
+impl NoteKind {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+impl About {
+    /// Which series it belongs to. The object's state plays no part.
+    pub(super) fn series(&self) -> Series {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let object = &self.object;
+        let place = [text(&object.kind), text(&object.namespace), text(&object.name), text(&object.uid)];
+        Series { place, field: text(&object.field_path), note: self.note.clone() }
+    }
+}
+
+/// What notes of one series have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Series {
+    place: [String; 4],
+    field: String,
+    note: Note,
+}

@@ -1,0 +1,250 @@
+//! From notes to events of `events.k8s.io/v1`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube_client::api::{Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
+use kube_core::{ObjectMeta, Resource};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::note::{About, Note};
+use super::series::{Known, Step};
+
+/// Tells people about objects: makes events of notes. Cheap to clone.
+///
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use kube_informer_controller::{EventRecorder, Note};
+/// # async fn example(client: kube_client::Client, map: ConfigMap) {
+/// let recorder = EventRecorder::new(client, "example.com/website");
+/// recorder.record(&map, Note::normal("Created", "Reconcile", "the deployment is there"));
+/// recorder.run().await; // beside whatever else runs: this sends them
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct EventRecorder(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    controller: String,
+    instance: String,
+    clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    state: Mutex<State>,
+    added: Notify,
+}
+
+struct State {
+    waiting: VecDeque<About>,
+    stats: RecorderStats,
+    random: StdRng,
+}
+
+/// What became of notes so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecorderStats {
+    /// Became an event.
+    pub created: u64,
+    /// Were counted in an event that was there.
+    pub counted: u64,
+    /// Were dropped because too many waited.
+    pub dropped: u64,
+    /// Were refused by the server, or could not be sent.
+    pub failed: u64,
+}
+
+/// Notes that may wait to be sent. More are dropped: telling people must not hold up the work.
+const WAITING_MAX: usize = 1000;
+/// Series that are remembered.
+const SERIES_MAX: usize = 4096;
+/// For how long a repetition is counted instead of told anew, as in client-go.
+const SERIES_LASTS: Duration = Duration::from_secs(6 * 60);
+/// How long one request may take.
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+
+impl EventRecorder {
+    /// A recorder for a controller of this name, by custom `domain/name`. The instance is the environment's `HOSTNAME`, which
+    /// in a pod is its name.
+    pub fn new(client: Client, controller: &str) -> Self {
+        let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
+        Self::with(client, controller, &instance, SystemTime::now, rand::make_rng())
+    }
+
+    /// As [`new`](Self::new), with everything that comes from outside given: the instance's name, a clock, and a seed for the
+    /// names of events.
+    pub fn with_parts(
+        client: Client,
+        controller: &str,
+        instance: &str,
+        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+        seed: u64,
+    ) -> Self {
+        Self::with(client, controller, instance, clock, StdRng::seed_from_u64(seed))
+    }
+
+    fn with(
+        client: Client,
+        controller: &str,
+        instance: &str,
+        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+        random: StdRng,
+    ) -> Self {
+        let state = State { waiting: VecDeque::new(), stats: RecorderStats::default(), random };
+        Self(Arc::new(Shared {
+            client,
+            controller: controller.to_owned(),
+            instance: instance.to_owned(),
+            clock: Box::new(clock),
+            state: Mutex::new(state),
+            added: Notify::new(),
+        }))
+    }
+
+    /// Tells something about an object. Returns at once; whether it is sent is another matter.
+    pub fn record<K>(&self, object: &K, note: Note)
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        self.record_about(object.object_ref(&K::DynamicType::default()), note);
+    }
+
+    /// As [`record`](Self::record), about anything that can be referred to.
+    pub fn record_about(&self, object: ObjectReference, note: Note) {
+        let mut state = self.0.state.lock();
+        if state.waiting.len() >= WAITING_MAX {
+            state.stats.dropped += 1;
+            return;
+        }
+        state.waiting.push_back(About { note, object });
+        drop(state);
+        self.0.added.notify_one();
+    }
+
+    /// What became of notes so far.
+    pub fn stats(&self) -> RecorderStats {
+        self.0.state.lock().stats
+    }
+
+    /// Sends what is recorded, until dropped. To be run once.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point; what waits stays until somebody runs it again, what is being sent may be lost.
+    pub async fn run(&self) {
+        let mut known = Known::new(SERIES_MAX, SERIES_LASTS);
+        loop {
+            let next = self.0.state.lock().waiting.pop_front();
+            match next {
+                Some(about) => self.send(&mut known, &about).await,
+                None => self.0.added.notified().await,
+            }
+        }
+    }
+
+    async fn send(&self, known: &mut Known, about: &About) {
+        let sent = match known.next(&about.series()) {
+            Step::Count { name, count } => self.count(known, about, &name, count).await,
+            Step::Create => self.create(known, about).await,
+        };
+        if let Err(error) = sent {
+            self.0.state.lock().stats.failed += 1;
+            tracing::debug!(object = about.object.name, reason = about.note.reason, %error, "an event was not recorded");
+        }
+    }
+
+    async fn create(&self, known: &mut Known, about: &About) -> Result<(), SendError> {
+        let event = self.event(about);
+        let name = event.metadata.name.clone().unwrap_or_default();
+        limited(self.api(about).create(&PostParams::default(), &event)).await?;
+        known.began(about.series(), name);
+        self.0.state.lock().stats.created += 1;
+        Ok(())
+    }
+
+    async fn count(&self, known: &mut Known, about: &About, name: &str, count: i32) -> Result<(), SendError> {
+        let series = json!({"count": count, "lastObservedTime": self.now()});
+        let patch = Patch::Merge(json!({"series": series}));
+        match limited(self.api(about).patch(name, &PatchParams::default(), &patch)).await {
+            Ok(_) => {
+                self.0.state.lock().stats.counted += 1;
+                Ok(())
+            }
+            // Events are kept for an hour or so.
+            Err(SendError::Refused(kube_client::Error::Api(status))) if status.code == 404 => {
+                known.ended(&about.series());
+                self.create(known, about).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn event(&self, About { note, object }: &About) -> Event {
+        let suffix = self.0.state.lock().random.random::<u64>();
+        let object_name = object.name.as_deref().unwrap_or("unnamed");
+        let metadata = ObjectMeta {
+            name: Some(format!("{object_name}.{suffix:016x}")),
+            namespace: Some(namespace(object).to_owned()),
+            ..ObjectMeta::default()
+        };
+        Event {
+            metadata,
+            action: Some(note.action.clone()),
+            event_time: Some(self.now()),
+            note: Some(note.text.clone()),
+            reason: Some(note.reason.clone()),
+            regarding: Some(object.clone()),
+            reporting_controller: Some(self.0.controller.clone()),
+            reporting_instance: Some(self.0.instance.clone()),
+            type_: Some(note.kind.as_str().to_owned()),
+            ..Event::default()
+        }
+    }
+
+    fn api(&self, about: &About) -> Api<Event> {
+        Api::namespaced(self.0.client.clone(), namespace(&about.object))
+    }
+
+    fn now(&self) -> MicroTime {
+        MicroTime(Timestamp::try_from((self.0.clock)()).unwrap_or_default())
+    }
+}
+
+/// Where events about an object are kept: those about cluster-scoped ones in `default`.
+fn namespace(object: &ObjectReference) -> &str {
+    object.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error(transparent)]
+    Refused(kube_client::Error),
+    #[error("no answer within {REQUEST_MAX:?}")]
+    TimedOut,
+}
+
+async fn limited<T>(request: impl Future<Output = Result<T, kube_client::Error>>) -> Result<T, SendError> {
+    match tokio::time::timeout(REQUEST_MAX, request).await {
+        Ok(answer) => answer.map_err(SendError::Refused),
+        Err(_) => Err(SendError::TimedOut),
+    }
+}
+
+impl fmt::Debug for EventRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventRecorder")
+            .field("controller", &self.0.controller)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! Which notes were told lately, so that a repetition becomes a count instead of another event.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::note::Series;
+
+/// Series that were told lately; the oldest is forgotten when there are too many.
+#[derive(Debug)]
+pub(super) struct Known {
+    series: HashMap<Series, Told>,
+    /// In the order in which they began.
+    order: VecDeque<(Series, u64)>,
+    limit: usize,
+    lasts: Duration,
+    begun: u64,
+}
+
+#[derive(Debug)]
+struct Told {
+    name: String,
+    count: i32,
+    last: Instant,
+    number: u64,
+}
+
+/// What to do with a note.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is new: an event of its own.
+    Create,
+    /// It belongs to this event, which now stands for so many.
+    Count { name: String, count: i32 },
+}
+
+impl Known {
+    pub(super) fn new(limit: usize, lasts: Duration) -> Self {
+        Self { series: HashMap::new(), order: VecDeque::new(), limit: limit.max(1), lasts, begun: 0 }
+    }
+
+    pub(super) fn next(&mut self, series: &Series) -> Step {
+        match self.series.get_mut(series) {
+            Some(told) if told.last.elapsed() < self.lasts => {
+                told.last = Instant::now();
+                told.count = told.count.saturating_add(1);
+                Step::Count { name: told.name.clone(), count: told.count }
+            }
+            _ => Step::Create,
+        }
+    }
+
+    /// An event was created.
+    pub(super) fn began(&mut self, series: Series, name: String) {
+        self.begun += 1;
+        let told = Told { name, count: 1, last: Instant::now(), number: self.begun };
+        self.order.push_back((series.clone(), self.begun));
+        self.series.insert(series, told);
+        while self.order.len() > self.limit {
+            let Some((series, number)) = self.order.pop_front() else { return };
+            // It may have begun anew since.
+            if self.series.get(&series).is_some_and(|told| told.number == number) {
+                self.series.remove(&series);
+            }
+        }
+    }
+
+    /// The event is not there any more.
+    pub(super) fn ended(&mut self, series: &Series) {
+        self.series.remove(series);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{Note, note::About};
+
+    fn series(text: &str) -> Series {
+        About { note: Note::normal("Reason", "Act", text), object: Default::default() }.series()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repetition_counts_until_it_is_too_long_ago_or_too_many_came_between() {
+        let mut known = Known::new(2, Duration::from_secs(60));
+        assert_eq!(known.next(&series("a")), Step::Create);
+        known.began(series("a"), "event-a".into());
+        for count in [2, 3] {
+            assert_eq!(known.next(&series("a")), Step::Count { name: "event-a".into(), count });
+        }
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(known.next(&series("a")), Step::Create, "too long ago");
+        known.began(series("a"), "event-a2".into());
+        known.began(series("b"), "event-b".into());
+        assert_eq!(known.next(&series("a")), Step::Count { name: "event-a2".into(), count: 2 });
+        known.began(series("c"), "event-c".into());
+        assert_eq!(known.next(&series("a")), Step::Create, "the oldest is forgotten");
+        assert_eq!((known.series.len(), known.order.len()), (2, 2));
+        known.ended(&series("b"));
+        assert_eq!(known.next(&series("b")), Step::Create);
+    }
+}

@@ -1,0 +1,143 @@
+//! Probes and metrics over HTTP, as a router to be served or mounted.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use crate::Manager;
+use crate::leader::LeaderProbe;
+
+/// What `/livez`, `/readyz` and `/metrics` answer with.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use kube_informer_controller::{Health, LeaderElection, Manager};
+/// # fn example(manager: Manager, election: LeaderElection, registry: prometheus_client::registry::Registry) {
+/// let router = Health::new()
+///     .synced(&manager)                    // ready when informers and handlers are synced
+///     .leader(&election.probe(), false)    // alive unless stuck as leader; ready whether it leads or not
+///     .metrics(Arc::new(registry))
+///     .router();                           // for `axum::serve`, or to be merged into another
+/// # }
+/// ```
+///
+/// | path | 200 when |
+/// |---|---|
+/// | `/healthz`, `/livez` | all checks of life pass; without any, always |
+/// | `/readyz` | all checks of readiness pass |
+/// | `/metrics` | always: the registry in OpenMetrics text |
+///
+/// Otherwise 503, and the body names the checks that fail.
+#[derive(Clone, Default)]
+#[must_use = "it answers once its router is served"]
+pub struct Health {
+    live: Vec<Check>,
+    ready: Vec<Check>,
+    registry: Option<Arc<Registry>>,
+}
+
+#[derive(Clone)]
+struct Check {
+    name: Arc<str>,
+    passes: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// How much longer than its lease a leader may be silent before it counts as stuck, as in Kubernetes' own controllers.
+const LEADER_TOLERANCE: Duration = Duration::from_secs(20);
+
+impl Health {
+    /// No checks: alive and ready.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ready only when all informers and handlers of the manager's controllers are synced.
+    pub fn synced(mut self, manager: &Manager) -> Self {
+        for probe in manager.sync_probes() {
+            let name = format!("informers-of-{}", probe.name());
+            self = self.ready(&name, move || probe.is_synced());
+        }
+        self
+    }
+
+    /// Alive unless it believes to lead though its lease ran out a while ago. With `ready_when_leading`, ready only while it
+    /// leads: for what only the leader may be asked.
+    pub fn leader(self, probe: &LeaderProbe, ready_when_leading: bool) -> Self {
+        let (live, ready) = (probe.clone(), probe.clone());
+        let health = self.live("leader-election", move || live.is_healthy(LEADER_TOLERANCE));
+        match ready_when_leading {
+            true => health.ready("leading", move || ready.is_leading()),
+            false => health,
+        }
+    }
+
+    /// With a check of life. A process that fails it is to be restarted.
+    pub fn live(mut self, name: &str, passes: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.live.push(Check { name: name.into(), passes: Arc::new(passes) });
+        self
+    }
+
+    /// With a check of readiness.
+    pub fn ready(mut self, name: &str, passes: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.ready.push(Check { name: name.into(), passes: Arc::new(passes) });
+        self
+    }
+
+    /// With metrics.
+    pub fn metrics(mut self, registry: Arc<Registry>) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// The routes.
+    pub fn router(self) -> Router {
+        let (live, ready) = (Arc::new(self.live), Arc::new(self.ready));
+        let answer = |checks: Arc<Vec<Check>>| move || std::future::ready(probe(&checks));
+        let mut router = Router::new()
+            .route("/healthz", get(answer(live.clone())))
+            .route("/livez", get(answer(live)))
+            .route("/readyz", get(answer(ready)));
+        if let Some(registry) = self.registry {
+            router = router.route("/metrics", get(move || std::future::ready(metrics(&registry))));
+        }
+        router
+    }
+}
+
+fn probe(checks: &[Check]) -> (StatusCode, String) {
+    let failing =
+        checks.iter().filter(|check| !(check.passes)()).map(|check| &*check.name).collect::<Vec<_>>();
+    match failing.is_empty() {
+        true => (StatusCode::OK, "ok\n".to_owned()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, format!("failing: {}\n", failing.join(", "))),
+    }
+}
+
+fn metrics(registry: &Registry) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        // Writing to a string fails only if a collector does.
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |checks: &[Check]| checks.iter().map(|check| check.name.clone()).collect::<Vec<_>>();
+        f.debug_struct("Health")
+            .field("live", &names(&self.live))
+            .field("ready", &names(&self.ready))
+            .finish()
+    }
+}

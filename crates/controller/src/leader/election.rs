@@ -1,0 +1,388 @@
+//! Standing for a lease, holding it, giving it up.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube_client::{Api, Client};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::record::{self, LeaseError, Leases, Observed};
+use super::status::LeaderProbe;
+use super::term::Term;
+
+/// Stands for a lease, and lets work be done while this replica holds it.
+///
+/// ```no_run
+/// # use kube_informer_controller::{LeaderElection, leader::Outcome};
+/// # async fn example(client: kube_client::Client) {
+/// let mut election = LeaderElection::new(client, "operators", "website");
+/// loop {
+///     let outcome = election.lead(async |term| {
+///         println!("leading as {}", term.token());
+///         // … until the work is finished; if leadership is lost, this future is dropped.
+///         # std::future::pending::<()>().await;
+///     });
+///     match outcome.await {
+///         Outcome::Finished(()) => break,
+///         Outcome::Lost => println!("somebody else leads now"),
+///     }
+/// }
+/// # }
+/// ```
+///
+/// Periods that contradict each other are mended: see [`periods`](Self::periods).
+#[must_use = "nothing is stood for until `lead` is called"]
+pub struct LeaderElection {
+    leases: Leases,
+    identity: String,
+    periods: Periods,
+    random: StdRng,
+    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    observed: Observed,
+    probe: LeaderProbe,
+}
+
+/// How a term of leadership ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome<T> {
+    /// The work was finished, and the lease released.
+    Finished(T),
+    /// The lease could not be renewed in time, or was taken; the work was cut short.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Periods {
+    lease: Duration,
+    renew: Duration,
+    retry: Duration,
+}
+
+/// A lease that is held.
+pub(crate) struct Held {
+    lease: Lease,
+    term: Term,
+    /// When the write that last prolonged it was sent.
+    sent: Instant,
+}
+
+// === impl LeaderElection: settings ===
+
+impl LeaderElection {
+    /// Stands for a lease of this name. Nothing is sent before [`lead`](Self::lead).
+    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
+        let periods = Periods::new(Duration::from_secs(15), Duration::from_secs(10), Duration::from_secs(2));
+        let api = Api::namespaced(client, namespace);
+        // In a pod that is its name.
+        let identity = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
+        Self {
+            leases: Leases { api, name: name.to_owned(), request_max: periods.request_max() },
+            identity,
+            periods,
+            random: rand::make_rng(),
+            clock: Arc::new(SystemTime::now),
+            observed: Observed::default(),
+            probe: LeaderProbe::new(name.to_owned(), periods.lease),
+        }
+    }
+
+    /// How long the lease lasts, for how long renewing it may fail, and how often that is tried. Default: 15 s, 10 s, 2 s.
+    ///
+    /// It must be that lease > renew > 1.2 × retry: what is too short is made longer. A lease is counted in whole seconds.
+    pub fn periods(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
+        self.periods = Periods::new(lease, renew, retry);
+        self.leases.request_max = self.periods.request_max();
+        self.probe = LeaderProbe::new(self.leases.name.clone(), self.periods.lease);
+        self
+    }
+
+    /// The first part of the holder's identity. Default: the environment's `HOSTNAME`, which in a pod is its name. The
+    /// other part is random and made anew for each term.
+    pub fn identity(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.identity);
+        self
+    }
+
+    /// Identities and waits repeat themselves from this seed. No two replicas may have the same.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.random = StdRng::seed_from_u64(seed);
+        self
+    }
+
+    /// The clock whose time is written into the lease. Only people read it. Default: the system's.
+    pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(now);
+        self
+    }
+
+    /// Reports to these metrics, under the lease's name. To be called after [`periods`](Self::periods).
+    #[cfg(feature = "metrics")]
+    pub fn metrics(self, metrics: &super::LeaderMetrics) -> Self {
+        metrics.add(&self.probe);
+        self
+    }
+
+    /// Looks at how the election stands, from anywhere. To be called after [`periods`](Self::periods).
+    pub fn probe(&self) -> LeaderProbe {
+        self.probe.clone()
+    }
+}
+
+// === impl LeaderElection: standing and leading ===
+
+impl LeaderElection {
+    /// Waits until this replica leads, then does the work until it is finished or leadership is lost.
+    ///
+    /// The lease is renewed meanwhile. If that fails for the renew deadline, the [term](Term::lost) is lost: the work may
+    /// then end by itself, and is dropped half-way between that and the end of the lease, before anybody else can lead. If
+    /// somebody has taken or deleted the lease all the same, the work is dropped at once. In the end the lease is released,
+    /// if it is still held.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point, the work with it; a lease that is held is left to expire.
+    pub async fn lead<T, Done>(&mut self, work: impl FnOnce(Term) -> Done) -> Outcome<T>
+    where
+        Done: Future<Output = T>,
+    {
+        let held = self.acquire().await;
+        self.hold(held, work).await
+    }
+
+    /// Waits until this replica holds the lease.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point; if the lease is being taken just then, it is left to expire.
+    pub(crate) async fn acquire(&mut self) -> Held {
+        let identity = format!("{}_{:032x}", self.identity, self.random.random::<u128>());
+        let lease = self.leases.name.clone();
+        tracing::info!(lease, identity, "standing for leadership");
+        loop {
+            match self.try_acquire(&identity).await {
+                Ok(Some(held)) => {
+                    tracing::info!(lease, token = %held.term.token(), "leading");
+                    self.probe.leads(&held.term, held.sent);
+                    return held;
+                }
+                Ok(None) => self.probe.follows(self.observed.holder()),
+                Err(error) => tracing::warn!(lease, %error, "could not stand for leadership; trying again"),
+            }
+            let wait = self.periods.retry.mul_f64(self.random.random_range(1.0..2.2));
+            sleep(wait).await;
+        }
+    }
+
+    /// Does the work while the lease can be renewed.
+    pub(crate) async fn hold<T, Done>(&mut self, held: Held, work: impl FnOnce(Term) -> Done) -> Outcome<T>
+    where
+        Done: Future<Output = T>,
+    {
+        let mut held = held;
+        let term = held.term.clone();
+        let outcome = {
+            let mut work = pin!(work(term.clone()));
+            tokio::select! {
+                biased;
+                loss = self.renew(&mut held) => {
+                    tracing::warn!(lease = self.leases.name, token = %term.token(), why = %loss, "leadership is lost");
+                    term.end();
+                    // What ends by itself may, as long as nobody else can have taken the lease.
+                    let cut_off = match loss {
+                        Loss::Expiring(_) => held.sent + self.periods.cut_off(),
+                        Loss::Taken(_) => Instant::now(),
+                    };
+                    let _ = timeout_at(cut_off, &mut work).await;
+                    Outcome::Lost
+                }
+                done = &mut work => Outcome::Finished(done),
+            }
+            // The work is dropped here, before anything else is done.
+        };
+        term.end();
+        let holder = self.release(&held).await;
+        self.probe.follows(&holder);
+        outcome
+    }
+
+    async fn try_acquire(&mut self, identity: &str) -> Result<Option<Held>, LeaseError> {
+        let lasts = self.periods.lease;
+        let lease = match self.leases.get().await {
+            Ok(lease) => {
+                self.observed.observe(lease);
+                // One that is ours already: our last try succeeded, but the answer was lost.
+                if self.observed.holder() != identity && !self.observed.is_free() {
+                    return Ok(None);
+                }
+                self.observed.lease().map(|lease| record::taken(lease, identity, lasts, (self.clock)()))
+            }
+            Err(LeaseError::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        let sent = Instant::now();
+        let written = match lease {
+            Some(lease) => self.leases.replace(&lease).await,
+            None => {
+                let lease = record::new(&self.leases.name, identity, lasts, (self.clock)());
+                self.leases.create(&lease).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                self.observed.observe(lease.clone());
+                let term = Term::new(record::token(&lease), sent + lasts);
+                Ok(Some(Held { lease, term, sent }))
+            }
+            // Another was quicker.
+            Err(LeaseError::Conflict) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews the lease until that has failed for too long; says why.
+    async fn renew(&mut self, held: &mut Held) -> Loss {
+        let mut tried = held.sent;
+        loop {
+            let deadline = held.sent + self.periods.renew;
+            let attempt = async {
+                // Counted from when the last try began, however long that took.
+                sleep_until(tried + self.periods.retry).await;
+                tried = Instant::now();
+                self.try_renew(held).await
+            };
+            match timeout_at(deadline, attempt).await {
+                Ok(Ok(())) => {
+                    held.term.prolong(held.sent + self.periods.lease);
+                    self.probe.leads(&held.term, held.sent);
+                }
+                Ok(Err(Renewal::Lost(why))) => return Loss::Taken(why),
+                Ok(Err(Renewal::Failed(error))) => {
+                    let lease = &self.leases.name;
+                    tracing::warn!(lease, %error, "could not renew the lease; trying again");
+                }
+                Err(_) => return Loss::Expiring(self.periods.renew),
+            }
+        }
+    }
+
+    /// One try. While the lease is certainly ours it is written without being read.
+    async fn try_renew(&self, held: &mut Held) -> Result<(), Renewal> {
+        let lasts = self.periods.lease;
+        if held.term.is_current() {
+            let sent = Instant::now();
+            match self.leases.replace(&record::renewed(&held.lease, lasts, (self.clock)())).await {
+                Ok(lease) => return held.renewed(lease, sent),
+                Err(error) => {
+                    tracing::debug!(lease = self.leases.name, %error, "reading the lease before renewing it");
+                }
+            }
+        }
+        self.probe.slow_path();
+        let lease = match self.leases.get().await {
+            Err(LeaseError::NotFound) => return Err(Renewal::Lost("it was deleted".to_owned())),
+            lease => lease.map_err(Renewal::Failed)?,
+        };
+        held.check(&lease)?;
+        let sent = Instant::now();
+        let lease = self.leases.replace(&record::renewed(&lease, lasts, (self.clock)())).await;
+        held.renewed(lease.map_err(Renewal::Failed)?, sent)
+    }
+
+    /// Gives the lease up if it is still ours; says who holds it then, as far as can be told.
+    async fn release(&self, held: &Held) -> String {
+        for _ in 0..RELEASE_TRIES {
+            let released = async {
+                let lease = self.leases.get().await?;
+                if held.check(&lease).is_err() {
+                    return Ok(lease);
+                }
+                self.leases.replace(&record::released(&lease, (self.clock)())).await
+            };
+            match released.await {
+                Ok(lease) => return record::holder(&lease).to_owned(),
+                Err(LeaseError::Conflict) => {}
+                Err(error) => {
+                    tracing::warn!(lease = self.leases.name, %error, "could not release the lease; it will expire");
+                    break;
+                }
+            }
+        }
+        String::new()
+    }
+}
+
+/// How often releasing a lease is tried when others keep writing it.
+const RELEASE_TRIES: usize = 5;
+
+/// Why a lease was not renewed.
+enum Renewal {
+    Failed(LeaseError),
+    Lost(String),
+}
+
+/// Why a lease is not held any longer.
+#[derive(Debug, thiserror::Error)]
+enum Loss {
+    #[error("it was not renewed for {0:?}, and will expire")]
+    Expiring(Duration),
+    #[error("{0}")]
+    Taken(String),
+}
+
+// === impl Held ===
+
+impl Held {
+    /// Whether what was read is still this term.
+    fn check(&self, lease: &Lease) -> Result<(), Renewal> {
+        let token = record::token(lease);
+        match token == *self.term.token() {
+            true => Ok(()),
+            false => Err(Renewal::Lost(format!("it is at {token} now"))),
+        }
+    }
+
+    fn renewed(&mut self, lease: Lease, sent: Instant) -> Result<(), Renewal> {
+        // A lease that was deleted may have been made anew by our own write.
+        self.check(&lease)?;
+        self.lease = lease;
+        self.sent = sent;
+        Ok(())
+    }
+}
+
+// === impl Periods ===
+
+impl Periods {
+    fn new(lease: Duration, renew: Duration, retry: Duration) -> Self {
+        let retry = retry.max(Duration::from_millis(1));
+        let renew = renew.max(retry.mul_f64(1.2) + Duration::from_millis(1));
+        let lease = lease.max(renew + Duration::from_millis(1));
+        // Counted in whole seconds.
+        let lease = Duration::from_secs(lease.as_secs() + u64::from(lease.subsec_nanos() > 0));
+        Self { lease, renew, retry }
+    }
+
+    fn request_max(&self) -> Duration {
+        (self.renew / 2).max(Duration::from_secs(1))
+    }
+
+    /// When work that does not end by itself is dropped: well before the lease expires.
+    fn cut_off(&self) -> Duration {
+        self.renew + (self.lease - self.renew) / 2
+    }
+}
+
+impl fmt::Debug for LeaderElection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElection")
+            .field("lease", &self.leases.name)
+            .field("identity", &self.identity)
+            .field("periods", &self.periods)
+            .field("leads", &self.probe.is_leading())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! What a `Lease` says, and reading and writing it.
+
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube_client::Api;
+use kube_client::api::PostParams;
+use kube_core::ObjectMeta;
+use tokio::time::{Instant, timeout};
+
+use super::term::FencingToken;
+
+/// A lease as it was last seen, and since when it has not changed.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    seen: Option<(Lease, Instant)>,
+}
+
+/// A lease's storage.
+#[derive(Clone, Debug)]
+pub(super) struct Leases {
+    pub(super) api: Api<Lease>,
+    pub(super) name: String,
+    /// How long one request may take.
+    pub(super) request_max: Duration,
+}
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LeaseError {
+    #[error("there is no such lease")]
+    NotFound,
+    #[error("somebody else has written it meanwhile")]
+    Conflict,
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    #[error(transparent)]
+    Other(kube_client::Error),
+}
+
+// === impl Observed ===
+
+impl Observed {
+    /// Takes note of what was read just now.
+    pub(super) fn observe(&mut self, lease: Lease) {
+        let unchanged = |known: &Lease| known.spec == lease.spec && known.metadata.uid == lease.metadata.uid;
+        let since = match &self.seen {
+            Some((known, since)) if unchanged(known) => *since,
+            _ => Instant::now(),
+        };
+        self.seen = Some((lease, since));
+    }
+
+    /// The lease as it was last seen.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.seen.as_ref().map(|(lease, _)| lease)
+    }
+
+    /// Whether it may be taken: nobody holds it, or whoever did has been silent for too long.
+    pub(super) fn is_free(&self) -> bool {
+        let silent = |(lease, since): &(Lease, Instant)| since.elapsed() >= duration(lease);
+        self.holder().is_empty() || self.seen.as_ref().is_none_or(silent)
+    }
+
+    /// Who held it when it was last seen.
+    pub(super) fn holder(&self) -> &str {
+        self.seen.as_ref().map_or("", |(lease, _)| holder(lease))
+    }
+}
+
+// === a lease's content ===
+
+/// Who holds it; empty: nobody.
+pub(super) fn holder(lease: &Lease) -> &str {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+fn duration(lease: &Lease) -> Duration {
+    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+fn transitions(lease: &Lease) -> i32 {
+    lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
+}
+
+/// The token of whoever holds it.
+pub(super) fn token(lease: &Lease) -> FencingToken {
+    FencingToken {
+        lease_uid: lease.metadata.uid.clone().unwrap_or_default(),
+        transitions: transitions(lease),
+        holder: holder(lease).to_owned(),
+    }
+}
+
+/// A lease that does not exist yet, held from the beginning.
+pub(super) fn new(name: &str, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
+    let spec = LeaseSpec {
+        holder_identity: Some(identity.to_owned()),
+        lease_duration_seconds: Some(seconds(lasts)),
+        acquire_time: Some(micros(now)),
+        renew_time: Some(micros(now)),
+        lease_transitions: Some(0),
+        ..LeaseSpec::default()
+    };
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    Lease { metadata, spec: Some(spec) }
+}
+
+/// The same lease, taken over.
+pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
+    let mut taken = lease.clone();
+    let changes_hands = holder(lease) != identity;
+    let spec = taken.spec.get_or_insert_default();
+    spec.lease_transitions = Some(transitions(lease).saturating_add(i32::from(changes_hands)));
+    spec.holder_identity = Some(identity.to_owned());
+    spec.lease_duration_seconds = Some(seconds(lasts));
+    spec.acquire_time = Some(micros(now));
+    spec.renew_time = Some(micros(now));
+    taken
+}
+
+/// The same lease, renewed.
+pub(super) fn renewed(lease: &Lease, lasts: Duration, now: SystemTime) -> Lease {
+    let mut renewed = lease.clone();
+    let spec = renewed.spec.get_or_insert_default();
+    spec.lease_duration_seconds = Some(seconds(lasts));
+    spec.renew_time = Some(micros(now));
+    renewed
+}
+
+/// The same lease, given up. The transitions stay, lest a token come back.
+pub(super) fn released(lease: &Lease, now: SystemTime) -> Lease {
+    let mut released = lease.clone();
+    let spec = released.spec.get_or_insert_default();
+    spec.holder_identity = Some(String::new());
+    spec.lease_duration_seconds = Some(1);
+    spec.acquire_time = Some(micros(now));
+    spec.renew_time = Some(micros(now));
+    released
+}
+
+/// Whole seconds, as a lease counts them; never less than was meant.
+fn seconds(duration: Duration) -> i32 {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)
+}
+
+fn micros(time: SystemTime) -> MicroTime {
+    // A clock beyond the year 9999 is shown as 1970: nobody compares it.
+    MicroTime(Timestamp::try_from(time).unwrap_or_default())
+}
+
+// === impl Leases ===
+
+impl Leases {
+    pub(super) async fn get(&self) -> Result<Lease, LeaseError> {
+        self.limited(self.api.get(&self.name)).await
+    }
+
+    pub(super) async fn create(&self, lease: &Lease) -> Result<Lease, LeaseError> {
+        self.limited(self.api.create(&PostParams::default(), lease)).await
+    }
+
+    /// Writes a lease that was read, unless somebody else has meanwhile.
+    pub(super) async fn replace(&self, lease: &Lease) -> Result<Lease, LeaseError> {
+        self.limited(self.api.replace(&self.name, &PostParams::default(), lease)).await
+    }
+
+    async fn limited(
+        &self,
+        request: impl Future<Output = Result<Lease, kube_client::Error>>,
+    ) -> Result<Lease, LeaseError> {
+        match timeout(self.request_max, request).await {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(kube_client::Error::Api(status))) if status.code == 404 => Err(LeaseError::NotFound),
+            Ok(Err(kube_client::Error::Api(status))) if status.code == 409 => Err(LeaseError::Conflict),
+            Ok(Err(error)) => Err(LeaseError::Other(error)),
+            Err(_) => Err(LeaseError::TimedOut(self.request_max)),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! How an election stands, for those who only look: probes and metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::term::Term;
+
+/// Looks at how an election stands. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LeaderProbe(Arc<Status>);
+
+#[derive(Debug)]
+pub(super) struct Status {
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "the label of metrics"))]
+    pub(super) name: String,
+    lease: Duration,
+    slow_paths: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The term that runs, and when its last renewal was sent.
+    leading: Option<(Term, Instant)>,
+    /// Who was last seen to lead.
+    holder: String,
+}
+
+impl LeaderProbe {
+    pub(super) fn new(name: String, lease: Duration) -> Self {
+        Self(Arc::new(Status { name, lease, slow_paths: AtomicU64::new(0), state: Mutex::default() }))
+    }
+
+    /// Whether this replica leads.
+    pub fn is_leading(&self) -> bool {
+        self.0.state.lock().leading.is_some()
+    }
+
+    /// The term that runs here.
+    pub fn term(&self) -> Option<Term> {
+        self.0.state.lock().leading.as_ref().map(|(term, _)| term.clone())
+    }
+
+    /// Who leads, as last seen; empty: nobody.
+    pub fn leader(&self) -> String {
+        self.0.state.lock().holder.clone()
+    }
+
+    /// False if this replica believes to lead though its lease has not been renewed for longer than it lasts and the
+    /// tolerance besides. Then something here is stuck, and a restart is due.
+    pub fn is_healthy(&self, tolerance: Duration) -> bool {
+        let state = self.0.state.lock();
+        state.leading.as_ref().is_none_or(|(_, renewed)| renewed.elapsed() <= self.0.lease + tolerance)
+    }
+
+    /// How often a lease had to be read before it could be renewed.
+    pub fn slow_paths(&self) -> u64 {
+        self.0.slow_paths.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn leads(&self, term: &Term, renewed: Instant) {
+        let mut state = self.0.state.lock();
+        state.holder.clone_from(&term.token().holder);
+        state.leading = Some((term.clone(), renewed));
+    }
+
+    pub(super) fn follows(&self, holder: &str) {
+        let mut state = self.0.state.lock();
+        state.leading = None;
+        if state.holder != holder {
+            tracing::info!(lease = self.0.name, leader = holder, "somebody else leads now, if anybody");
+            holder.clone_into(&mut state.holder);
+        }
+    }
+
+    pub(super) fn slow_path(&self) {
+        self.0.slow_paths.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(super) fn status(&self) -> &Arc<Status> {
+        &self.0
+    }
+}
+
+#[cfg(feature = "metrics")]
+pub use metrics::LeaderMetrics;
+
+#[cfg(feature = "metrics")]
+mod metrics {
+    use std::fmt;
+    use std::sync::Weak;
+
+    use prometheus_client::collector::Collector;
+    use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+    use prometheus_client::metrics::counter::ConstCounter;
+    use prometheus_client::metrics::gauge::ConstGauge;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    /// `leader_election_master_status{name}` and `leader_election_slowpath_total{name}`, as client-go has them, in a registry
+    /// that is handed in. The name is the lease's.
+    #[derive(Clone, Debug, Default)]
+    pub struct LeaderMetrics(Arc<Mutex<Vec<Weak<Status>>>>);
+
+    impl LeaderMetrics {
+        /// Adds the metrics to a registry; once, as a metric may be there only once.
+        pub fn register(registry: &mut Registry) -> Self {
+            let metrics = Self::default();
+            registry.register_collector(Box::new(metrics.clone()));
+            metrics
+        }
+
+        pub(in super::super) fn add(&self, probe: &LeaderProbe) {
+            let mut elections = self.0.lock();
+            elections.retain(|election| election.strong_count() > 0);
+            elections.push(Arc::downgrade(probe.status()));
+        }
+    }
+
+    impl Collector for LeaderMetrics {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+            let elections = self.0.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+            let labels = |status: &Status| [("name", status.name.clone())];
+            let help = "Whether this replica leads";
+            let kind = ConstGauge::new(0_i64).metric_type();
+            let mut family = encoder.encode_descriptor("leader_election_master_status", help, None, kind)?;
+            for status in &elections {
+                let leads = i64::from(status.state.lock().leading.is_some());
+                ConstGauge::new(leads).encode(family.encode_family(&labels(status))?)?;
+            }
+            let help = "How often a lease had to be read before it could be renewed";
+            let kind = ConstCounter::new(0_u64).metric_type();
+            let mut family = encoder.encode_descriptor("leader_election_slowpath", help, None, kind)?;
+            for status in &elections {
+                let slow = status.slow_paths.load(Ordering::Relaxed);
+                ConstCounter::new(slow).encode(family.encode_family(&labels(status))?)?;
+            }
+            Ok(())
+        }
+    }
+}

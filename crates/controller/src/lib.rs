@@ -1,0 +1,51 @@
+//! Controllers on informers: keep the world as objects say it should be.
+//!
+//! A [`Controller`] ties [informers](kube_informer::Informer), a [work queue](kube_workqueue::WorkQueue) and workers
+//! together: whatever happens to an object, to what it owns or to what it refers to is turned into its key, and a function of
+//! yours, *reconcile*, is called with that key. It looks at what there is (in the informers' caches), writes what there
+//! should be, and says when to look again.
+//!
+//! - **One key, one worker.** The same key is never reconciled twice at the same time; different ones are, up to
+//!   [`concurrency`](ControllerBuilder::concurrency).
+//! - **Warm before work.** Workers begin when all informers are synced and all they told is queued; leadership is stood for
+//!   only then.
+//! - **Live before background.** What happens now goes before the initial state and resyncs, and waiting raises priority, so
+//!   that nothing starves.
+//! - **Failures are per key.** An error, or a panic, is tried again with back-off; success forgets it. An error that cannot be
+//!   mended is [said to be](Error::terminal) and not tried again.
+//! - **Reads see writes.** A key that has [written](Context::wrote) is put off until the cache shows it; no worker waits.
+//! - **An end.** Told to [stop](Stop), no new reconcile begins and running ones may finish; told again, they may not.
+//!
+//! Beside it: [leader election](leader), [finalizers](finalize), [events](EventRecorder) and, with the feature `health`,
+//! an endpoint for probes and metrics.
+//!
+//! The guide is [docs/controllers.md](https://github.com/kube-informer/kube-informer/blob/main/docs/controllers.md); a
+//! complete operator with its tests is [examples/website](https://github.com/kube-informer/kube-informer/tree/main/examples/website).
+
+mod action;
+mod controller;
+mod error;
+mod events;
+mod finalizer;
+#[cfg(feature = "health")]
+mod health;
+pub mod leader;
+mod manager;
+mod stop;
+
+pub use action::{Action, Error, Failure, Retry};
+#[cfg(feature = "metrics")]
+pub use controller::ControllerMetrics;
+pub use controller::{
+    Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Update, Watch, children,
+};
+pub use error::{BuildError, NotWatched, RunError};
+pub use events::{EventRecorder, Note, NoteKind, RecorderStats};
+pub use finalizer::{FinalizerError, Stage, finalize};
+#[cfg(feature = "health")]
+pub use health::Health;
+pub use leader::LeaderElection;
+#[cfg(feature = "metrics")]
+pub use leader::LeaderMetrics;
+pub use manager::{Manager, SyncProbe};
+pub use stop::Stop;

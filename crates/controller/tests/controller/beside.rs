@@ -1,0 +1,265 @@
+//! What stands beside controllers: finalizers, events, health; on the embedded server.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use embedded_apiserver::{Action as Trouble, Fault, Match, Server, Verb};
+use http_body_util::BodyExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::events::v1::Event;
+use kube_client::Api;
+use kube_client::api::{DeleteParams, PostParams};
+use kube_informer::reflector::ReflectorConfig;
+use kube_informer::{Informer, Key};
+use kube_informer_controller::{
+    Action, Context, Controller, Error, EventRecorder, Health, LeaderElection, Manager, Note, Stage, Stop,
+    finalize,
+};
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use tokio::time::sleep;
+use tower::ServiceExt as _;
+
+use crate::support::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn server() -> (Server, kube_client::Client) {
+    let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+    let client = server.client().unwrap();
+    (server, client)
+}
+
+fn maps(client: &kube_client::Client) -> Informer<ConfigMap> {
+    let mut config = ReflectorConfig::default();
+    config.seed = Some(1);
+    Informer::builder(client.clone()).reflector(config).namespaces(["default"]).start().unwrap()
+}
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+struct Finalizing {
+    log: Log,
+    maps: Informer<ConfigMap>,
+    api: Api<ConfigMap>,
+    /// What the clean-up answers.
+    cleanup: Mutex<Vec<Result<Action, &'static str>>>,
+}
+
+async fn finalizing(context: Context<Arc<Finalizing>>, key: Key) -> Result<Action, Error> {
+    let data = context.data().clone();
+    let Some(object) = data.maps.lister().get(&key) else { return Ok(Action::Done) };
+    let stage = |stage: Stage<ConfigMap>| async {
+        match stage {
+            Stage::Apply(map) => {
+                data.log.note(format!("apply {:?}", map.metadata.finalizers.as_deref().unwrap_or_default()));
+                Ok(Action::Done)
+            }
+            Stage::Cleanup(_) => {
+                data.log.note("clean up");
+                data.cleanup.lock().pop().unwrap_or(Ok(Action::Done)).map_err(Error::new)
+            }
+        }
+    };
+    finalize(&context, &data.api, "example.com/tidy", object.decode()?, stage).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_there_before_anything_is_made_and_until_everything_is_cleaned_up() {
+    let (_server, client) = server().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let (log, maps) = (Log::default(), maps(&client));
+    let answers = vec![Err("not yet"), Ok(Action::RequeueAfter(SECOND))];
+    let data =
+        Finalizing { log: log.clone(), maps: maps.clone(), api: api.clone(), cleanup: Mutex::new(answers) };
+    let _running = Running::start(Controller::builder("t", &maps).build(Arc::new(data), finalizing).unwrap());
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    let applied = r#"apply ["example.com/tidy"]"#;
+    assert_eq!(log.next(2).await, [applied, applied], "at once, and when the finalizer's own event comes");
+    let stored = api.get("a").await.unwrap();
+    assert_eq!(stored.metadata.finalizers.unwrap(), ["example.com/tidy"]);
+
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    log.next(1).await;
+    assert!(api.get("a").await.is_ok(), "it is not cleaned up yet");
+    log.next(2).await;
+    settle().await;
+    assert!(api.get("a").await.is_err(), "now it is gone");
+    assert!(log.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_server_takes_is_a_terminal_error() {
+    let (_server, client) = server().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let (log, maps) = (Log::default(), maps(&client));
+    let reconcile = {
+        let (maps, api) = (maps.clone(), api.clone());
+        move |context: Context<Log>, key: Key| {
+            let (maps, api) = (maps.clone(), api.clone());
+            async move {
+                let Some(map) = maps.lister().get(&key) else { return Ok(Action::Done) };
+                let nothing = |_| async { Ok(Action::Done) };
+                let error = finalize(&context, &api, "tidy", map.decode()?, nothing).await.unwrap_err();
+                context.data().note(format!("{} {error}", error.is_terminal()));
+                Ok(Action::Done)
+            }
+        }
+    };
+    let _running = Running::start(Controller::builder("t", &maps).build(log.clone(), reconcile).unwrap());
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    assert_eq!(log.next(1).await, ["true `tidy` is no finalizer: write `domain/name`"]);
+}
+
+fn recorder(client: &kube_client::Client) -> EventRecorder {
+    let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let began = tokio::time::Instant::now();
+    EventRecorder::with_parts(
+        client.clone(),
+        "example.com/test",
+        "replica-1",
+        move || start + began.elapsed(),
+        1,
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_note_becomes_one_event_that_counts() {
+    let (server, client) = server().await;
+    let api: Api<Event> = Api::default_namespaced(client.clone());
+    let recorder = recorder(&client);
+    let run = tokio::spawn({
+        let recorder = recorder.clone();
+        async move { recorder.run().await }
+    });
+    let a = Api::<ConfigMap>::default_namespaced(client.clone())
+        .create(&PostParams::default(), &map("a"))
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        recorder.record(&a, Note::normal("Created", "Reconcile", "the child is there"));
+        settle().await;
+    }
+    recorder.record(&a, Note::warning("Broken", "Reconcile", "x".repeat(3000)));
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+    recorder.record(&node, Note::normal("Seen", "Look", "about a cluster-scoped object"));
+    settle().await;
+    let mut events = api.list(&Default::default()).await.unwrap().items;
+    events.sort_by_key(|event| event.reason.clone());
+    let [broken, created, seen] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(created.series.as_ref().unwrap().count, 3);
+    assert_eq!(created.regarding.as_ref().unwrap().uid, a.metadata.uid);
+    assert_eq!(
+        (created.type_.as_deref(), created.note.as_deref()),
+        (Some("Normal"), Some("the child is there"))
+    );
+    assert_eq!(created.reporting_controller.as_deref(), Some("example.com/test"));
+    assert_eq!((broken.type_.as_deref(), broken.note.as_ref().unwrap().len()), (Some("Warning"), 1024));
+    assert!(broken.series.is_none() && seen.regarding.as_ref().unwrap().kind.as_deref() == Some("Node"));
+
+    // The server has forgotten the event; it is told anew.
+    api.delete(created.metadata.name.as_ref().unwrap(), &DeleteParams::default()).await.unwrap();
+    recorder.record(&a, Note::normal("Created", "Reconcile", "the child is there"));
+    settle().await;
+    let stats = recorder.stats();
+    assert_eq!((stats.created, stats.counted, stats.failed, stats.dropped), (4, 2, 0, 0));
+
+    // A server that does not answer holds nobody up, and what waits is bounded.
+    server.faults().arm(Fault::new(Trouble::Hang).on(Match::verb(Verb::Create)));
+    for number in 0..1500 {
+        recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
+    }
+    assert_eq!(recorder.stats().dropped, 500);
+    sleep(15 * SECOND).await;
+    assert_eq!(recorder.stats().failed, 1);
+    run.abort();
+}
+
+async fn get(router: &Router, path: &str) -> (u16, String) {
+    let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+    let answer = router.clone().oneshot(request).await.unwrap();
+    let code = answer.status().as_u16();
+    (code, String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() {
+    let (server, client) = server().await;
+    let slow = Fault::new(Trouble::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
+    server.faults().arm(slow);
+    let maps = maps(&client);
+    let controller =
+        Controller::builder("sites", &maps).build((), async |_, _: Key| Ok(Action::Done)).unwrap();
+    let election = LeaderElection::new(client, "default", "lease").seed(1);
+    let probe = election.probe();
+    let manager = Manager::new().controller(controller).leader(election);
+    let mut registry = Registry::default();
+    kube_informer_controller::ControllerMetrics::register(&mut registry);
+    let asked = Health::new().synced(&manager).leader(&probe, true).metrics(Arc::new(registry)).router();
+    let not_asked = Health::new().synced(&manager).leader(&probe, false).router();
+    let stop = Stop::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    settle().await;
+    assert_eq!(get(&asked, "/readyz").await, (503, "failing: informers-of-sites, leading\n".to_owned()));
+    assert_eq!(get(&asked, "/livez").await, (200, "ok\n".to_owned()));
+    assert!(!probe.is_leading(), "caches are warmed up before leadership is stood for");
+    sleep(20 * SECOND).await;
+    for (router, path, code) in [
+        (&asked, "/readyz", 200),
+        (&not_asked, "/readyz", 200),
+        (&asked, "/healthz", 200),
+        (&asked, "/metrics", 200),
+    ] {
+        assert_eq!(get(router, path).await.0, code, "{path}");
+    }
+    assert_eq!(get(&not_asked, "/metrics").await.0, 404);
+    assert!(get(&asked, "/metrics").await.1.ends_with("# EOF\n"));
+
+    server.faults().arm(Fault::new(Trouble::Disconnect).on(Match::default().resource("leases")));
+    sleep(15 * SECOND).await;
+    assert_eq!(get(&asked, "/readyz").await, (503, "failing: leading\n".to_owned()));
+    assert_eq!((get(&not_asked, "/readyz").await.0, get(&asked, "/livez").await.0), (200, 200));
+    server.faults().clear();
+    sleep(30 * SECOND).await;
+    assert!(probe.is_leading());
+    stop.stop();
+    run.await.unwrap().unwrap();
+    assert!(!probe.is_leading(), "released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_again() {
+    let (server, client) = server().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let maps = maps(&client);
+    let log = Log::default();
+    let reconcile = |context: Context<Log>, key: Key| async move {
+        let term = context.term().cloned().ok_or(Error::new("no term"))?;
+        context.data().note(format!("{} begins at {}", key.name(), term.token().transitions));
+        sleep(8 * SECOND).await;
+        assert!(term.is_current());
+        context.data().note(format!("{} ends", key.name()));
+        Ok(Action::Done)
+    };
+    let election = LeaderElection::new(client, "default", "lease").seed(1);
+    let controller = Controller::builder("t", &maps).leader(election).build(log.clone(), reconcile).unwrap();
+    let running = Running::start(controller);
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    assert_eq!(log.next(2).await, ["a begins at 0", "a ends"]);
+    let fault = server.faults().arm(Fault::new(Trouble::Disconnect).on(Match::default().resource("leases")));
+    sleep(5 * SECOND).await;
+    api.create(&PostParams::default(), &map("b")).await.unwrap();
+    sleep(20 * SECOND).await;
+    assert_eq!(log.take(), ["b begins at 0"], "cut short");
+    server.faults().disarm(fault);
+    assert_eq!(log.next(2).await, ["b begins at 1", "b ends"], "what was cut short is done again");
+    running.stop.stop();
+    running.ended().await.unwrap();
+}

@@ -1,0 +1,143 @@
+//! How a controller ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::*;
+use kube_informer::Key;
+use kube_informer_controller::{Action, Context, Controller, Manager, RunError, Stop};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Three keys, two workers; each reconcile takes until it is let go.
+async fn busy(world: &World) -> (Running, Log, Arc<Semaphore>) {
+    for name in ["a", "b", "c"] {
+        world.maps.put(named(name));
+    }
+    let (log, turns) = (Log::default(), Arc::new(Semaphore::new(0)));
+    let reconcile = {
+        let turns = turns.clone();
+        move |context: Context<Log>, _: Key| {
+            let turns = turns.clone();
+            async move {
+                context.data().note("began");
+                turns.acquire().await?.forget();
+                context.data().note("ended");
+                Ok(Action::Done)
+            }
+        }
+    };
+    let controller = Controller::builder("t", &world.map_informer()).concurrency(2).grace(5 * SECOND);
+    let running = Running::start(controller.build(log.clone(), reconcile).unwrap());
+    log.next(2).await;
+    (running, log, turns)
+}
+
+#[tokio::test(start_paused = true)]
+async fn told_to_stop_it_begins_nothing_new_and_finishes_what_runs() {
+    let world = World::new();
+    let (running, log, turns) = busy(&world).await;
+    running.stop.stop();
+    settle().await;
+    world.maps.put(named("d"));
+    assert!(!running.task.is_finished());
+    turns.add_permits(3);
+    running.ended().await.unwrap();
+    assert_eq!(log.take(), ["ended", "ended"]);
+    assert_eq!(turns.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_finish_in_time_is_cut_short() {
+    let world = World::new();
+    let (running, log, turns) = busy(&world).await;
+    turns.add_permits(1);
+    log.next(2).await; // one has ended, and the third begun
+    running.stop.stop();
+    let told = Instant::now();
+    assert!(matches!(running.ended().await, Err(RunError::CutShort { unfinished: 2 })));
+    assert_eq!(told.elapsed(), 5 * SECOND);
+    turns.add_permits(10);
+    settle().await;
+    assert!(log.take().is_empty(), "nothing runs on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn told_twice_it_stops_at_once() {
+    let world = World::new();
+    let (running, log, turns) = busy(&world).await;
+    let told = Instant::now();
+    running.stop.stop();
+    running.stop.stop();
+    assert!(matches!(running.ended().await, Err(RunError::CutShort { unfinished: 2 })));
+    assert_eq!(told.elapsed(), Duration::ZERO);
+    turns.add_permits(10);
+    settle().await;
+    assert!(log.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_can_heed_the_end() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    let log = Log::default();
+    let reconcile = async |context: Context<Log>, _: Key| {
+        assert!(!context.is_stopping());
+        context.data().note("began");
+        context.stopping().await;
+        assert!(context.is_stopping());
+        Ok(Action::Done)
+    };
+    let controller = Controller::builder("t", &world.map_informer()).build(log.clone(), reconcile).unwrap();
+    let running = Running::start(controller);
+    log.next(1).await;
+    running.stop.stop();
+    running.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_can_be_stopped_before_it_is_synced() {
+    let world = World::new();
+    world.maps.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
+    world.maps.fail_next_list(kube_informer::source::SourceError::Idle(SECOND));
+    let (running, _log) = noting(Controller::builder("t", &world.map_informer()));
+    settle().await;
+    running.stop.stop();
+    running.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_controllers_are_warmed_up_and_stopped_together() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    world.pods.put(named("p"));
+    let log = Log::default();
+    let reconcile = |context: Context<Log>, key: Key| async move {
+        context.data().note(key);
+        Ok(Action::Done)
+    };
+    let maps = Controller::builder("maps", &world.map_informer()).build(log.clone(), reconcile).unwrap();
+    let pods = Controller::builder("pods", &world.pod_informer()).build(log.clone(), reconcile).unwrap();
+    let manager = Manager::new().controller(maps).controller(pods);
+    let probes = manager.sync_probes();
+    assert!(probes.iter().all(|probe| !probe.is_synced()));
+    let stop = Stop::new();
+    let task = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    let mut both = log.next(2).await;
+    both.sort();
+    assert_eq!(both, ["web/a", "web/p"]);
+    assert!(probes.iter().all(|probe| probe.is_synced()));
+    assert_eq!(probes.iter().map(|probe| probe.name()).collect::<Vec<_>>(), ["maps", "pods"]);
+    stop.stop();
+    task.await.unwrap().unwrap();
+    assert!(probes.iter().all(|probe| !probe.is_synced()), "they have ended");
+    sleep(SECOND).await;
+    world.maps.put(named("a"));
+    settle().await;
+    assert!(log.take().is_empty(), "nobody listens");
+}

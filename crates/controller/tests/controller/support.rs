@@ -1,0 +1,105 @@
+//! What the tests share: scripted informers, and a log of what was reconciled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Informer, Key};
+use kube_informer_controller::{Action, Context, Controller, ControllerBuilder, Error, RunError, Stop};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// Config maps are the main kind, pods what belongs to them.
+pub struct World {
+    pub maps: ScriptedSource,
+    pub pods: ScriptedSource,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self { maps: ScriptedSource::new("v1", "ConfigMap"), pods: ScriptedSource::new("v1", "Pod") }
+    }
+
+    pub fn map_informer(&self) -> Informer<ConfigMap> {
+        Informer::from_source(Arc::new(self.maps.clone())).start().unwrap()
+    }
+
+    pub fn pod_informer(&self) -> Informer<Pod> {
+        Informer::from_source(Arc::new(self.pods.clone())).start().unwrap()
+    }
+}
+
+pub fn named(name: &str) -> Value {
+    json!({"metadata": {"namespace": "web", "name": name}})
+}
+
+/// A pod with these owners: config maps by name.
+pub fn owned(name: &str, owners: &[&str]) -> Value {
+    let reference = |owner: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": format!("uid-of-{owner}"), "controller": true});
+    let owners = owners.iter().map(reference).collect::<Vec<_>>();
+    json!({"metadata": {"namespace": "web", "name": name, "ownerReferences": owners}})
+}
+
+pub fn key(text: &str) -> Key {
+    text.parse().unwrap()
+}
+
+/// Lets everything that can happen now happen. (Time is paused: nothing sleeps.)
+pub async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+/// What has happened, one line each.
+#[derive(Clone, Default)]
+pub struct Log(Arc<watch::Sender<Vec<String>>>);
+
+impl Log {
+    pub fn note(&self, line: impl std::fmt::Display) {
+        self.0.send_modify(|lines| lines.push(line.to_string()));
+    }
+
+    /// What was noted since this was last called.
+    pub fn take(&self) -> Vec<String> {
+        self.0.send_replace(Vec::new())
+    }
+
+    /// Waits until so many lines are there; takes them.
+    pub async fn next(&self, lines: usize) -> Vec<String> {
+        self.0.subscribe().wait_for(|log| log.len() >= lines).await.unwrap();
+        self.take()
+    }
+}
+
+/// A controller at work.
+pub struct Running {
+    pub stop: Stop,
+    pub task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    pub fn start(controller: Controller) -> Self {
+        let stop = Stop::new();
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move { controller.run(&stop).await }
+        });
+        Self { stop, task }
+    }
+
+    pub async fn ended(self) -> Result<(), RunError> {
+        self.task.await.unwrap()
+    }
+}
+
+/// Runs a controller whose reconcile notes each key and succeeds.
+pub fn noting<M: Send + Sync + 'static>(builder: ControllerBuilder<M>) -> (Running, Log) {
+    let log = Log::default();
+    let reconcile = async |context: Context<Log>, key: Key| -> Result<Action, Error> {
+        context.data().note(key);
+        Ok(Action::Done)
+    };
+    (Running::start(builder.build(log.clone(), reconcile).unwrap()), log)
+}

@@ -1,0 +1,289 @@
+//! What becomes of a key that is reconciled: success, failure, panic; how many at a time, and in which order.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::support::*;
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Informer, Key, SyncError};
+use kube_informer_controller::{
+    Action, Context, Controller, ControllerMetrics, Error, Predicate, Retry, RunError, Watch,
+};
+use kube_workqueue::PerItemExponential;
+use parking_lot::Mutex;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn doubling() -> PerItemExponential<Key> {
+    PerItemExponential::new(SECOND, 100 * SECOND)
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_begins_when_all_informers_and_their_handlers_are_synced() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    world.pods.put(owned("child", &["b"]));
+    // The pods' first list fails once, which costs a back-off.
+    world.pods.fail_next_list(kube_informer::source::SourceError::Idle(SECOND));
+    world.pods.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    maps.synced().await.unwrap();
+    assert!(!pods.is_synced());
+    let seen = Arc::<Mutex<Vec<bool>>>::default();
+    let reconcile = {
+        let (seen, pods) = (seen.clone(), pods.clone());
+        move |_: Context<Log>, _: Key| {
+            seen.lock().push(pods.is_synced());
+            async { Ok(Action::Done) }
+        }
+    };
+    let controller = Controller::builder("t", &maps).owns(&pods).build(Log::default(), reconcile).unwrap();
+    let _running = Running::start(controller);
+    sleep(60 * SECOND).await;
+    assert_eq!(*seen.lock(), [true, true], "a, and b because of its child");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_ends_it_with_the_servers_words() {
+    let source = ScriptedSource::new("v1", "ConfigMap");
+    source.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
+    let mut status = kube_wire::Status::default();
+    status.code = 403;
+    source.fail_next_list(kube_informer::source::SourceError::Status(status));
+    let maps =
+        Informer::<k8s_openapi::api::core::v1::ConfigMap>::from_source(Arc::new(source)).start().unwrap();
+    let (running, _log) = noting(Controller::builder("t", &maps));
+    let error = running.ended().await.unwrap_err();
+    assert!(matches!(&error, RunError::Sync { source: SyncError::Refused { .. }, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_and_success_resets_them() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    let maps = world.map_informer();
+    let start = Instant::now();
+    let log = Log::default();
+    let reconcile = move |context: Context<Log>, _: Key| async move {
+        context.data().note(format!("{}s after {}", start.elapsed().as_secs(), context.failures()));
+        match (start.elapsed().as_secs(), context.failures()) {
+            (..100, 3) => Ok(Action::RequeueAfter(100 * SECOND)),
+            (200.., _) => Ok(Action::Done),
+            _ => Err(std::io::Error::other("not yet"))?,
+        }
+    };
+    let controller =
+        Controller::builder("t", &maps).backoff(doubling()).build(log.clone(), reconcile).unwrap();
+    let _running = Running::start(controller);
+    sleep(1000 * SECOND).await;
+    let first = ["0s after 0", "1s after 1", "3s after 2", "7s after 3"];
+    let second =
+        ["107s after 0", "108s after 1", "110s after 2", "114s after 3", "122s after 4", "138s after 5"];
+    let third = ["170s after 6", "234s after 7"];
+    assert_eq!(log.take(), [&first[..], &second[..], &third[..]].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn terminal_errors_wait_for_a_change_and_the_policy_decides_about_others() {
+    let world = World::new();
+    let maps = world.map_informer();
+    let log = Log::default();
+    let reconcile = async |context: Context<Log>, key: Key| -> Result<Action, Error> {
+        context.data().note(&key);
+        match key.name() {
+            "broken" => Err(Error::terminal("it will never do")),
+            _ => Err(Error::new("not yet")),
+        }
+    };
+    let policy_log = log.clone();
+    let controller = Controller::builder("t", &maps)
+        .on_error(move |failure| {
+            policy_log.note(format!("{} {}: {}", failure.key.name(), failure.failures, failure.error));
+            match failure.key.name() {
+                "never" => Retry::Never,
+                _ if failure.failures == 2 => Retry::Never,
+                _ => Retry::After(10 * SECOND),
+            }
+        })
+        .build(log.clone(), reconcile)
+        .unwrap();
+    let _running = Running::start(controller);
+    world.maps.put(named("broken"));
+    sleep(2000 * SECOND).await;
+    assert_eq!(log.take(), ["web/broken"], "the policy is not asked");
+    world.maps.put(named("never"));
+    sleep(2000 * SECOND).await;
+    assert_eq!(log.take(), ["web/never", "never 1: not yet"]);
+    world.maps.put(named("later"));
+    sleep(25 * SECOND).await;
+    let tries = ["web/later", "later 1: not yet"];
+    assert_eq!(log.take(), [tries, tries, tries].concat());
+    world.maps.put(named("broken"));
+    assert_eq!(log.next(1).await, ["web/broken"], "it has changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    world.maps.put(named("b"));
+    let maps = world.map_informer();
+    let log = Log::default();
+    let mut registry = Registry::default();
+    let metrics = ControllerMetrics::register(&mut registry);
+    let reconcile = |context: Context<Log>, key: Key| async move {
+        let tries = context.failures();
+        context.data().note(format!("{} {tries}", key.name()));
+        assert!(key.name() != "a" || tries == 2, "twice it goes wrong");
+        Ok(Action::Done)
+    };
+    let controller = Controller::builder("t", &maps).backoff(doubling()).metrics(&metrics);
+    let _running = Running::start(controller.build(log.clone(), reconcile).unwrap());
+    sleep(10 * SECOND).await;
+    assert_eq!(log.take(), ["a 0", "b 0", "a 1", "a 2"]);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for line in [
+        r#"controller_runtime_reconcile_total{controller="t",result="success"} 2"#,
+        r#"controller_runtime_reconcile_total{controller="t",result="error"} 2"#,
+        r#"controller_runtime_reconcile_errors_total{controller="t"} 2"#,
+        r#"controller_runtime_terminal_reconcile_errors_total{controller="t"} 0"#,
+        r#"controller_runtime_reconcile_panics_total{controller="t"} 2"#,
+        r#"controller_runtime_reconcile_time_seconds_count{controller="t"} 4"#,
+        r#"controller_runtime_active_workers{controller="t"} 0"#,
+        r#"controller_runtime_max_concurrent_reconciles{controller="t"} 1"#,
+        r#"workqueue_adds_total{name="t"} 4"#,
+        r#"workqueue_retries_total{name="t"} 2"#,
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_run_as_may_and_never_two_of_one_key() {
+    let world = World::new();
+    let names = (0..20).map(|number| format!("m{number}")).collect::<Vec<_>>();
+    names.iter().for_each(|name| drop(world.maps.put(named(name))));
+    let maps = world.map_informer();
+    let (now, most) = (Arc::<Mutex<HashSet<Key>>>::default(), Arc::<AtomicUsize>::default());
+    let reconcile = {
+        let (now, most) = (now.clone(), most.clone());
+        move |_: Context, key: Key| {
+            let (now, most) = (now.clone(), most.clone());
+            async move {
+                assert!(now.lock().insert(key.clone()), "{key} is reconciled twice at the same time");
+                most.fetch_max(now.lock().len(), Ordering::Relaxed);
+                sleep(SECOND).await;
+                now.lock().remove(&key);
+                Ok(Action::Done)
+            }
+        }
+    };
+    let controller = Controller::builder("t", &maps).concurrency(7).build((), reconcile).unwrap();
+    let _running = Running::start(controller);
+    for _ in 0..10 {
+        sleep(SECOND / 3).await;
+        names.iter().for_each(|name| drop(world.maps.put(named(name))));
+    }
+    sleep(20 * SECOND).await;
+    assert_eq!((most.load(Ordering::Relaxed), now.lock().len()), (7, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_changes_go_before_the_initial_state_and_resyncs() {
+    let world = World::new();
+    for number in 0..5 {
+        world.maps.put(named(&format!("m{number}")));
+    }
+    let maps = Informer::<k8s_openapi::api::core::v1::ConfigMap>::from_source(Arc::new(world.maps.clone()));
+    let maps = maps.resync(60 * SECOND).start().unwrap();
+    let turns = Arc::new(Semaphore::new(0));
+    let log = Log::default();
+    let reconcile = {
+        let turns = turns.clone();
+        move |context: Context<Log>, key: Key| {
+            let turns = turns.clone();
+            async move {
+                turns.acquire().await?.forget();
+                context.data().note(key.name());
+                Ok(Action::Done)
+            }
+        }
+    };
+    let watch = Watch::on(&maps).when(Predicate::generation_changed());
+    let controller = Controller::builder("t", watch).build(log.clone(), reconcile).unwrap();
+    let _running = Running::start(controller);
+    settle().await;
+    world.maps.put(named("m4"));
+    world.maps.put(named("live"));
+    settle().await;
+    turns.add_permits(6);
+    let order = log.next(6).await;
+    assert_eq!(order[1..3], ["m4", "live"], "one was at it already: {order:?}");
+
+    sleep(60 * SECOND).await;
+    world.maps.put(named("m2"));
+    settle().await;
+    turns.add_permits(6);
+    assert_eq!(log.next(6).await[1], "m2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_wins_over_priority_in_the_end() {
+    let world = World::new();
+    world.maps.put(named("patient"));
+    let maps = world.map_informer();
+    let log = Log::default();
+    let reconcile = async |context: Context<Log>, key: Key| -> Result<Action, Error> {
+        context.data().note(key.name());
+        sleep(SECOND).await;
+        Ok(Action::Done)
+    };
+    // Two keys that keep the only worker busy for ever, from the beginning.
+    let busy = async_stream(["x", "y"].map(|name| Key::new("web", name)), SECOND / 4);
+    let controller =
+        Controller::builder("t", &maps).reconcile_on(busy).build(log.clone(), reconcile).unwrap();
+    let start = Instant::now();
+    let _running = Running::start(controller);
+    loop {
+        if log.next(1).await.contains(&"patient".to_owned()) {
+            break;
+        }
+    }
+    assert!(
+        start.elapsed() < 105 * SECOND,
+        "a hundred points of priority, a second each: {:?}",
+        start.elapsed()
+    );
+}
+
+/// These keys for ever, at this pace.
+fn async_stream<const N: usize>(keys: [Key; N], pace: Duration) -> impl futures::Stream<Item = Key> {
+    futures::stream::unfold(0, move |number: usize| {
+        let key = keys[number % N].clone();
+        async move {
+            sleep(pace).await;
+            Some((key, number + 1))
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_makes_events_wait_and_loses_none() {
+    let world = World::new();
+    let maps = world.map_informer();
+    for number in 0..100 {
+        world.maps.put(named(&format!("m{number}")));
+    }
+    let (_running, log) = noting(Controller::builder("t", &maps).queue_capacity(3));
+    let mut seen = HashSet::new();
+    while seen.len() < 100 {
+        seen.extend(log.next(1).await);
+    }
+}
