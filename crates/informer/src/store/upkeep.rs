@@ -17,6 +17,8 @@ use super::{Store, StoredObject};
 const SLICE: usize = 32;
 /// Never more than these at once: they are plain meanwhile.
 const SLICE_MAX: usize = 512;
+/// Nor are more leaves of the table looked through for them.
+const LEAVES_MAX: usize = 32;
 /// How many objects a dictionary is trained on at most, and how many bytes they hold.
 const SAMPLES_MAX: usize = 1000;
 const SAMPLES_BYTES_MAX: usize = 4 << 20;
@@ -34,8 +36,9 @@ impl Store {
         let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass()) else { return };
         let snapshot = self.snapshot();
         let mut edits = Vec::new();
-        let mut at_end = false;
-        while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end {
+        let (mut at_end, mut leaves) = (false, LEAVES_MAX);
+        while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end && leaves > 0 {
+            leaves -= 1;
             let objects = snapshot.0.objects.leaf_entries(pass.leaf);
             at_end = objects.is_none();
             let objects = objects.into_iter().flatten();
