@@ -39,7 +39,7 @@ impl Store {
         let (mut at_end, mut leaves) = (false, LEAVES_MAX);
         while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end && leaves > 0 {
             leaves -= 1;
-            let objects = snapshot.0.objects.leaf_entries(pass.leaf);
+            let objects = snapshot.0.objects.leaf(pass.leaf);
             at_end = objects.is_none();
             let objects = objects.into_iter().flatten();
             edits.extend(objects.filter_map(|old| self.packed_anew(old, &pass.duty)));
@@ -66,7 +66,7 @@ impl Store {
     }
 
     /// An edit that puts the object in its own place, if the duty is about it.
-    fn packed_anew(&self, old: StoredObject, duty: &Duty) -> Option<Edit> {
+    fn packed_anew(&self, old: &StoredObject, duty: &Duty) -> Option<Edit> {
         match (duty, old.dictionary()) {
             (Duty::PackPlain, None) => {}
             (Duty::Retire(oldest), Some(dictionary)) if Arc::ptr_eq(oldest, dictionary) => {}
@@ -75,7 +75,7 @@ impl Store {
         let new = old.to_plain();
         self.packer.pack(&new);
         let is_worth_it = old.is_packed() || new.kept().is_packed();
-        is_worth_it.then_some(Edit::Repack { old, new })
+        is_worth_it.then(|| Edit::Repack { old: old.clone(), new })
     }
 
     /// Objects of a kind from all over the store, and how many bytes there are of it in all, about.
