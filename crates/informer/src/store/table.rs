@@ -136,7 +136,12 @@ impl<T: Hashed> Table<T> {
 
     /// The entries of one leaf; `None` beyond the last.
     pub(crate) fn leaf_entries(&self, at: usize) -> Option<Vec<T>> {
-        (at < self.leaves.count()).then(|| self.leaves.leaf(at).iter().cloned().collect())
+        self.leaf(at).map(|entries| entries.cloned().collect())
+    }
+
+    /// The same, borrowed.
+    pub(crate) fn leaf(&self, at: usize) -> Option<impl Iterator<Item = &T>> {
+        (at < self.leaves.count()).then(|| self.leaves.leaf(at).iter())
     }
 
     /// Divides the leaf whose turn it is.

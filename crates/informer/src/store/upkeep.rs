@@ -17,6 +17,8 @@ use super::{Store, StoredObject};
 const SLICE: usize = 32;
 /// Never more than these at once: they are plain meanwhile.
 const SLICE_MAX: usize = 512;
+/// Nor are more leaves of the table looked through for them.
+const LEAVES_MAX: usize = 32;
 /// How many objects a dictionary is trained on at most, and how many bytes they hold.
 const SAMPLES_MAX: usize = 1000;
 const SAMPLES_BYTES_MAX: usize = 4 << 20;
@@ -34,9 +36,10 @@ impl Store {
         let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass()) else { return };
         let snapshot = self.snapshot();
         let mut edits = Vec::new();
-        let mut at_end = false;
-        while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end {
-            let objects = snapshot.0.objects.leaf_entries(pass.leaf);
+        let (mut at_end, mut leaves) = (false, LEAVES_MAX);
+        while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end && leaves > 0 {
+            leaves -= 1;
+            let objects = snapshot.0.objects.leaf(pass.leaf);
             at_end = objects.is_none();
             let objects = objects.into_iter().flatten();
             edits.extend(objects.filter_map(|old| self.packed_anew(old, &pass.duty)));
@@ -63,7 +66,7 @@ impl Store {
     }
 
     /// An edit that puts the object in its own place, if the duty is about it.
-    fn packed_anew(&self, old: StoredObject, duty: &Duty) -> Option<Edit> {
+    fn packed_anew(&self, old: &StoredObject, duty: &Duty) -> Option<Edit> {
         match (duty, old.dictionary()) {
             (Duty::PackPlain, None) => {}
             (Duty::Retire(oldest), Some(dictionary)) if Arc::ptr_eq(oldest, dictionary) => {}
@@ -72,7 +75,7 @@ impl Store {
         let new = old.to_plain();
         self.packer.pack(&new);
         let is_worth_it = old.is_packed() || new.kept().is_packed();
-        is_worth_it.then_some(Edit::Repack { old, new })
+        is_worth_it.then(|| Edit::Repack { old: old.clone(), new })
     }
 
     /// Objects of a kind from all over the store, and how many bytes there are of it in all, about.
