@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use kube_informer::source::Clients;
-use kube_informer_controller::Stop;
 use kube_informer_conformance::{Programs, RealServer};
+use kube_informer_controller::Stop;
 use prometheus_client::registry::Registry;
 use website_operator::reconcile::Directory;
 use website_operator::trial::{Trial, install};
@@ -30,7 +30,8 @@ async fn websites_are_as_they_should_be_though_children_break_and_the_server_res
     for replica in ["one", "two"] {
         let settings = Settings { replica: replica.to_owned(), ..Settings::default() };
         let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
-        let operator = Operator::start(clients, directory.clone(), &settings, &mut Registry::default()).unwrap();
+        let operator =
+            Operator::start(clients, directory.clone(), &settings, &mut Registry::default()).unwrap();
         let stop = stop.clone();
         replicas.push(tokio::spawn(async move { operator.run(&stop).await }));
     }
