@@ -150,7 +150,8 @@ impl Trial {
                 Err(error) if began.elapsed() >= patience => {
                     return Err(error.context(format!("after {patience:?}")));
                 }
-                Err(_) => sleep(Duration::from_secs(1)).await,
+                // Looking is not cheap: it lists everything.
+                Err(_) => sleep(Duration::from_secs(5)).await,
             }
         }
     }
