@@ -137,7 +137,7 @@ pub(super) fn all(size: Size) -> Vec<Scenario> {
         sync(50_000, RELIST, EVERYBODY, 2),
         pods("reads", "Reads, 10,000 pods, 20 a node".to_owned(), 10_000, &["--reads"], READS, 3),
         pods("idle", "Idle with 100,000 pods".to_owned(), 100_000, &["--idle", "20"], IDLE, 1),
-        changes(10_000, 200_000, None, 3),
+        changes(10_000, 100_000, None, 3),
         changes(10_000, 10_000, Some(2_000), 3),
         start(10_000, 50, 3),
         queue,
