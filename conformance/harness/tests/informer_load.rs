@@ -183,7 +183,7 @@ impl EventHandler<ConfigMap> for Promises {
         }
         // Snapshots are one moment: each object is in the index exactly once.
         self.events += 1;
-        if self.events % 500 == 0 {
+        if self.events.is_multiple_of(500) {
             let view = self.lister.view();
             let groups =
                 (0..10).map(|group| view.by_index(&self.by_group, &format!("g{group}")).unwrap().len());

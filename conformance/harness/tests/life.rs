@@ -68,8 +68,7 @@ async fn a_frozen_server_has_stopped_and_answers_once_it_is_thawed() {
     let Some((server, client)) = common::server().await else { return };
     server.freeze().unwrap();
     let asked = tokio::spawn(async move { get(&client, "/version").await.status });
-    let state = std::fs::read_to_string(format!("/proc/{}/stat", server.process_ids()[0])).unwrap();
-    assert_eq!(state.rsplit(')').next().unwrap().trim_start().chars().next(), Some('T'), "{state}");
+    assert_eq!(state(pid(server.process_ids()[0].into())), Some('T'));
     server.thaw().unwrap();
     assert_eq!(asked.await.unwrap(), StatusCode::OK);
 }
@@ -173,6 +172,8 @@ fn a_server_dies_with_the_process_that_started_it_even_while_frozen() {
             pids.map(|pid| (pid, pidfd_open(pid, PidfdFlags::empty()).unwrap())).collect();
         if frozen {
             watched.iter().for_each(|(pid, _)| kill_process(*pid, Signal::STOP).unwrap());
+            // A program of many threads takes its time; one that is not stopped when it is orphaned would not be woken.
+            watched.iter().for_each(|(pid, _)| while state(*pid) != Some('T') {});
         }
         holder.kill().unwrap();
         holder.wait().unwrap();
@@ -181,6 +182,12 @@ fn a_server_dies_with_the_process_that_started_it_even_while_frozen() {
             poll(&mut [PollFd::new(process, PollFlags::IN)], None).unwrap();
         }
     }
+}
+
+/// What the kernel says that a process is doing; `T` is stopped.
+fn state(pid: Pid) -> Option<char> {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    state.rsplit(')').next().unwrap().trim_start().chars().next()
 }
 
 fn pid(id: u64) -> Pid {

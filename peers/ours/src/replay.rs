@@ -27,7 +27,7 @@ pub(crate) const LAST: u64 = 9_000_000_000_000_000;
 /// Bytes that are sent at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Answers each watch with the pods, then the changes, until it is killed.
+/// Answers each watch with the pods, then the changes, until its standard input ends.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
     let (changes, rate) = (arguments.number(3)?, arguments.option("--rate")?);
@@ -55,6 +55,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
         report(&format!("bytes a change, {}", recording.media_type), bytes / recording.changed.len(), "B");
     }
     std::io::stdout().flush()?;
+    // It ends with its input, whatever becomes of the one who started it.
+    std::thread::spawn(|| {
+        std::io::stdin().lock().lines().for_each(drop);
+        std::process::exit(0);
+    });
     for connection in listener.incoming() {
         // A client that goes away is no trouble.
         let _ = answer(&connection?, &recordings, changes, rate);

@@ -69,6 +69,7 @@ fn digits(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
+        small if small < 0.01 && small > 0.0 => format!("{value:.4}"),
         _ => format!("{value:.2}"),
     }
 }

@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::Outcome;
-use super::figures::{self, Printed};
+use super::figures;
 use super::programs::Programs;
 
 /// A running server; it ends with this value.
 pub(super) struct Server {
     process: Child,
+    /// Of our own servers; empty for the real one, which has its own.
     directory: PathBuf,
     kubeconfig: PathBuf,
-    /// What it said of itself.
-    pub(super) said: Printed,
     /// Held open: a program that cannot print may end.
     _output: BufReader<ChildStdout>,
 }
@@ -85,10 +84,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both end with their input; the replay only when it is killed.
+        // Ours end with their input, the real one when it is asked to.
         drop(self.process.stdin.take());
-        if self.directory.ends_with("replay") || self.said.contains_key("ready") {
-            let _ = self.process.kill();
+        if self.directory.as_os_str().is_empty() {
+            let _ = Command::new("kill").arg(self.process.id().to_string()).status();
         }
         let _ = self.process.wait();
         if !self.directory.as_os_str().is_empty() {
