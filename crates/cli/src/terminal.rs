@@ -43,7 +43,8 @@ pub(crate) enum StatusOn {
 pub(crate) struct Screen {
     out: BufWriter<io::Stdout>,
     status_on: Option<StatusOn>,
-    /// The lines of the status that are on the terminal now.
+    /// The lines of the status, and those of them that are on the terminal now: none while something is printed.
+    status: String,
     shown: String,
     pub(crate) paint: Paint,
 }
@@ -91,6 +92,7 @@ impl Screen {
         Self {
             out: BufWriter::with_capacity(1 << 16, io::stdout()),
             status_on: terminal.then_some(status_on),
+            status: String::new(),
             shown: String::new(),
             paint: Paint::new(choice),
         }
@@ -126,16 +128,18 @@ impl Screen {
     /// # Errors
     /// If nobody reads any more.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.clear_status();
+        self.hide_status();
         self.out.write_all(text.as_bytes()).map_err(|error| gone(&error))
     }
 
-    /// Sends what was printed.
+    /// Sends what was printed, and shows the status below it again.
     ///
     /// # Errors
     /// If nobody reads any more.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(|error| gone(&error))
+        self.out.flush().map_err(|error| gone(&error))?;
+        self.show_status();
+        Ok(())
     }
 
     /// Whether nobody reads any more, found out without printing anything. (Where that cannot be told: no.)
@@ -154,28 +158,43 @@ impl Screen {
 
     /// A remark beside the output, on the standard error.
     pub(crate) fn remark(&mut self, text: &str) {
-        self.clear_status();
+        self.hide_status();
         // What was printed before comes before. Whether anybody reads it is found out by the next line.
         let _ = self.out.flush();
         remark(text);
+        self.show_status();
     }
 
     /// Shows these lines below everything else, in place of those shown before.
     pub(crate) fn status(&mut self, lines: &str) {
-        if self.status_on.is_none() || lines == self.shown {
+        if self.status_on.is_none() {
             return;
         }
-        self.clear_status();
-        let _ = self.out.flush();
         let width = width();
         let lines = lines.lines().map(|line| cut(line, width)).collect::<Vec<_>>().join("\n");
-        // The cursor would jump about: it is hidden while there is a status.
-        self.control(&format!("\x1b[?25l{lines}"));
-        self.shown = lines;
+        if lines != self.shown {
+            self.hide_status();
+            self.status = lines;
+            self.show_status();
+        }
     }
 
-    /// Takes the status away, and shows the cursor.
+    /// Takes the status away for good.
     pub(crate) fn clear_status(&mut self) {
+        self.status.clear();
+        self.hide_status();
+    }
+
+    fn show_status(&mut self) {
+        if self.status.is_empty() || !self.shown.is_empty() {
+            return;
+        }
+        self.shown.clone_from(&self.status);
+        // The cursor would jump about: it is hidden while there is a status.
+        self.control(&format!("\x1b[?25l{}", self.shown));
+    }
+
+    fn hide_status(&mut self) {
         if self.shown.is_empty() {
             return;
         }

@@ -95,6 +95,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let kubeconfig = Kubeconfig::write(&server, arguments.write_kubeconfig.as_deref())?;
     screen.line(&format!("API server on {}; in another terminal:", server.url().unwrap_or_default()))?;
     screen.line(&format!("  kubectl --kubeconfig {} get pods -A", kubeconfig.path.display()))?;
+    screen.flush()?;
     let ended = tokio::select! {
         biased;
         // The second one; the first ends the demo in order.
