@@ -207,7 +207,7 @@ fn pod_states() -> Vec<(&'static str, Value)> {
         ),
         (
             "terminating",
-            json!({"phase": "Running", "containerStatuses": container(true, 0, running.clone(), json!({}))}),
+            json!({"phase": "Running", "containerStatuses": container(true, 0, running, json!({}))}),
         ),
     ]
 }

@@ -25,7 +25,7 @@ use crate::terminal::{Screen, StatusOn};
 pub(crate) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Only objects with this value in a field, any field: spec.nodeName=node-7, 'spec.containers[*].image=nginx:1'.
+    /// Only objects with this value in a field, any field: spec.nodeName=node-7, `spec.containers[*].image=nginx:1`.
     /// May be repeated.
     #[arg(long = "field", value_name = "PATH=VALUE")]
     field: Vec<String>,
