@@ -1,15 +1,31 @@
 //! The program `kube-informer`.
 
-mod apiserver;
-mod demo;
+mod changes;
+mod cluster;
+mod commands;
+mod discovery;
+mod failure;
+mod flags;
+mod masks;
+mod mirror;
+mod observed;
+mod output;
+mod request;
+mod signals;
+mod suggest;
+mod terminal;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use commands::{apiserver, demo, get, serve, watch};
+use failure::{EXIT_CODES, Failure};
 
 /// A live, local mirror of Kubernetes objects.
 #[derive(Parser)]
-#[command(version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "kube-informer", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -17,38 +33,58 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Watch a made-up cluster live: an embedded API server, something that changes it, and an informer that follows.
+    /// A made-up cluster to look at: an embedded API server, something that changes it, and informers that follow.
     Demo(demo::Arguments),
-    /// Run the embedded API server by itself, for kubectl and other clients.
+    /// What happens to objects of any kind, as it happens: what changed, in one line each.
+    Watch(watch::Arguments),
+    /// Objects as they are now, by kubectl's selectors and by any field.
+    Get(get::Arguments),
+    /// A long-running mirror with metrics, health checks and a look inside.
+    Serve(serve::Arguments),
+    /// The embedded API server by itself, for kubectl and other clients.
     Apiserver(apiserver::Arguments),
+    /// A script that completes this program's commands and flags: source <(kube-informer completions bash).
+    Completions {
+        /// The shell that it is for.
+        shell: clap_complete::Shell,
+    },
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Watch(arguments) => watch::run(arguments).await,
+        Command::Get(arguments) => get::run(arguments).await,
+        Command::Serve(arguments) => serve::run(arguments).await,
         Command::Apiserver(arguments) => apiserver::run(arguments).await,
+        Command::Completions { shell } => completions(shell),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&format!("kube-informer: {error:#}"));
-            ExitCode::FAILURE
+        Err(failure) => {
+            if !matches!(failure, Failure::ReaderGone) {
+                terminal::remark(&failure.to_string());
+            }
+            failure.exit_code()
         }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a program says what went wrong")]
-fn complain(what: &str) {
-    eprintln!("{what}");
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "kube-informer", &mut script);
+    let mut screen = terminal::Screen::new(terminal::ColourChoice::Never, terminal::StatusOn::Stderr);
+    screen.text(&String::from_utf8_lossy(&script))?;
+    screen.flush()
 }
 
-/// Prints a line. A reader that has gone (`| head`) ends the program, without an error.
-fn say(line: &str) {
-    use std::io::Write as _;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    let mut out = std::io::stdout().lock();
-    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
-        std::process::exit(0);
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
     }
 }

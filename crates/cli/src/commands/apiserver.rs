@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use embedded_apiserver::{Server, WatchListMode};
+use embedded_apiserver::{Server, StartError, WatchListMode};
 
-use crate::say;
+use crate::failure::{Failure, root_cause};
+use crate::signals::Signals;
+use crate::terminal::{ColourChoice, Screen, StatusOn};
 
 /// How the server runs.
 #[derive(clap::Args)]
@@ -31,7 +32,8 @@ pub(crate) struct Arguments {
     no_watch_list: bool,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
     let mut builder = Server::builder().port(arguments.port).address(arguments.address);
     if arguments.tls {
         builder = builder.tls();
@@ -42,7 +44,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     if arguments.no_watch_list {
         builder = builder.watch_list(WatchListMode::Off);
     }
-    let server = builder.start().await.context("the API server could not be started")?;
+    let server = builder.start().await.map_err(|error| not_started(&error))?;
     if let Some(file) = &arguments.write_kubeconfig {
         write_kubeconfig(&server, file)?;
     }
@@ -53,14 +55,32 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     if !arguments.address.is_loopback() && arguments.token.is_none() {
         line += "; WARNING: reachable from other machines, and anybody may do anything: give a --token";
     }
-    say(&line);
-    tokio::signal::ctrl_c().await.context("waiting for Ctrl-C")?;
+    let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
+    screen.line(&line)?;
+    screen.flush()?;
+    signals.next().await;
     server.shutdown().await;
     Ok(())
 }
 
-/// Writes a kubeconfig for a server.
-pub(crate) fn write_kubeconfig(server: &Server, file: &Path) -> anyhow::Result<()> {
-    let kubeconfig = server.kubeconfig().context("a server without a socket has no kubeconfig")?;
-    std::fs::write(file, kubeconfig).with_context(|| format!("writing the kubeconfig to {}", file.display()))
+/// What to do about a server that does not start.
+pub(crate) fn not_started(error: &StartError) -> Failure {
+    match error {
+        StartError::Bind { .. } => Failure::Usage(format!("{error} ({})", root_cause(error))),
+        error => Failure::other("the API server could not be started", error),
+    }
+}
+
+/// Writes a kubeconfig for a server, for its owner's eyes only: it may hold a token.
+pub(crate) fn write_kubeconfig(server: &Server, file: &Path) -> Result<(), Failure> {
+    let text = server.kubeconfig().unwrap_or_default();
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written =
+        options.open(file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+    written.map_err(|error| {
+        Failure::Usage(format!("cannot write the kubeconfig to {}: {error}", file.display()))
+    })
 }

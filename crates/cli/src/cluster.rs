@@ -1,0 +1,133 @@
+//! Which cluster, as whom, and in which namespace: kubectl's flags, and the client made of them.
+
+use std::path::PathBuf;
+
+use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube_client::{Client, Config};
+use kube_informer::source::Clients;
+
+use crate::failure::{Failure, root_cause};
+use crate::suggest;
+
+/// Where the objects are, as kubectl's flags say it.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which cluster")]
+pub(crate) struct ClusterFlags {
+    /// The kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long)]
+    pub(crate) context: Option<String>,
+    /// The cluster of the kubeconfig.
+    #[arg(long)]
+    pub(crate) cluster: Option<String>,
+    /// The user of the kubeconfig.
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// Act as this user.
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) impersonate: Option<String>,
+    /// Act as a member of this group; may be repeated.
+    #[arg(long = "as-group", value_name = "GROUP")]
+    pub(crate) impersonate_groups: Vec<String>,
+}
+
+/// A cluster that can be asked.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) url: String,
+    pub(crate) default_namespace: String,
+}
+
+impl Cluster {
+    /// Reads the configuration; nothing is sent yet.
+    pub(crate) async fn connect(flags: &ClusterFlags) -> Result<Self, Failure> {
+        let mut config = flags.config().await?;
+        if let Some(user) = &flags.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+        }
+        if !flags.impersonate_groups.is_empty() {
+            config.auth_info.impersonate_groups = Some(flags.impersonate_groups.clone());
+        }
+        let (url, default_namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
+        let clients = Clients::from_config(config).map_err(|error| {
+            Failure::NoCluster(format!("the credentials for {url} cannot be used: {}", root_cause(&error)))
+        })?;
+        Ok(Self { client: clients.client(), url, default_namespace })
+    }
+}
+
+impl ClusterFlags {
+    async fn config(&self) -> Result<Config, Failure> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+        };
+        let chosen = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
+        let kubeconfig = match &self.kubeconfig {
+            Some(file) => Kubeconfig::read_from(file),
+            None => Kubeconfig::read(),
+        };
+        let kubeconfig = match kubeconfig {
+            Ok(kubeconfig) => kubeconfig,
+            Err(error) if self.kubeconfig.is_none() && !chosen => {
+                return Config::incluster().map_err(|_| nothing_found(&error));
+            }
+            Err(error) => return Err(unreadable(&error)),
+        };
+        self.check_names(&kubeconfig)?;
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
+            KubeconfigError::CurrentContextNotSet => Failure::NoCluster(
+                "the kubeconfig names no current context: choose one with --context".to_owned(),
+            ),
+            error => unreadable(&error),
+        })
+    }
+
+    /// A name that the kubeconfig lacks is told together with those that it has.
+    fn check_names(&self, kubeconfig: &Kubeconfig) -> Result<(), Failure> {
+        let contexts = kubeconfig.contexts.iter().map(|context| context.name.as_str());
+        check("context", self.context.as_ref().or(kubeconfig.current_context.as_ref()), contexts)?;
+        check("cluster", self.cluster.as_ref(), kubeconfig.clusters.iter().map(|cluster| &*cluster.name))?;
+        check("user", self.user.as_ref(), kubeconfig.auth_infos.iter().map(|user| &*user.name))
+    }
+}
+
+fn check<'a>(what: &str, name: Option<&String>, known: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    let known = known.collect::<Vec<_>>();
+    let Some(name) = name.filter(|name| !name.is_empty() && !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let hint = match suggest::nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None if known.is_empty() => format!("it has no {what} at all"),
+        None => format!("there are: {}", known.iter().take(20).copied().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Failure::NoCluster(format!("the kubeconfig has no {what} {name:?}: {hint}")))
+}
+
+/// Neither a kubeconfig nor a pod's service account.
+fn nothing_found(error: &KubeconfigError) -> Failure {
+    // Whoever has a kubeconfig that cannot be read wants to hear of that one.
+    let missing = matches!(error, KubeconfigError::ReadConfig(error, _) if error.kind() == std::io::ErrorKind::NotFound)
+        || matches!(error, KubeconfigError::FindPath);
+    if !missing {
+        return unreadable(error);
+    }
+    Failure::NoCluster(
+        "no kubeconfig: give --kubeconfig FILE, set $KUBECONFIG or write ~/.kube/config\n\
+         for a cluster to try it on, run `kube-informer demo`"
+            .to_owned(),
+    )
+}
+
+fn unreadable(error: &KubeconfigError) -> Failure {
+    match error {
+        KubeconfigError::ReadConfig(error, file) => {
+            Failure::NoCluster(format!("cannot read the kubeconfig {}: {error}", file.display()))
+        }
+        error => Failure::NoCluster(format!("cannot use the kubeconfig: {}", root_cause(error))),
+    }
+}

@@ -1,0 +1,48 @@
+//! What goes wrong on the way between the made-up cluster and the informers.
+
+use std::time::Duration;
+
+use embedded_apiserver::{Action, Fault, Match, Server, Verb};
+
+/// How many events the server remembers, while it remembers few and otherwise.
+const HISTORY_SHORT: usize = 100;
+const HISTORY: usize = 16_384;
+
+/// Makes trouble, of each kind in turn.
+#[derive(Default)]
+pub(super) struct Chaos {
+    strikes: usize,
+}
+
+impl Chaos {
+    /// Something goes wrong; says what.
+    pub(super) fn strike(&mut self, server: &Server) -> &'static str {
+        server.set_history(HISTORY);
+        server.faults().clear();
+        self.strikes += 1;
+        let told = match self.strikes % 5 {
+            1 => "all connections cut",
+            2 => {
+                server.compact();
+                "history compacted and all connections cut: watches cannot be resumed"
+            }
+            0 => {
+                server.set_history(HISTORY_SHORT);
+                "history shortened to 100 events and all connections cut"
+            }
+            3 => {
+                server
+                    .faults()
+                    .arm(Fault::new(Action::Delay(Duration::from_secs(1))).on(Match::verb(Verb::Watch)));
+                "the server stalls: watches are answered a second late"
+            }
+            _ => {
+                let overloaded = Action::Overloaded { retry_after_seconds: 1 };
+                server.faults().arm(Fault::new(overloaded).on(Match::verb(Verb::Watch)).times(3));
+                "the server is overloaded: 429 for the next three watches"
+            }
+        };
+        server.disconnect_all();
+        told
+    }
+}

@@ -1,0 +1,171 @@
+//! `kube-informer serve`: a mirror that runs as long as it is let, and can be looked at over HTTP.
+//!
+//! It listens on the loopback interface. Who wants others to reach it gives a token; only the health checks, which tell
+//! nothing but that, are open to everybody.
+
+mod http;
+mod report;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kube_informer::InformerMetrics;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+use crate::cluster::{Cluster, ClusterFlags};
+use crate::discovery::{Catalogue, Wanted};
+use crate::failure::Failure;
+use crate::flags::SelectFlags;
+use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
+use crate::signals::Signals;
+use crate::terminal::{ColourChoice, Screen, StatusOn};
+use http::Endpoint;
+
+/// What to mirror, and who may look.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Port to listen on; 0 takes any free one.
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    /// Address to listen on. Only this machine can reach the default; another one needs a token.
+    #[arg(long, default_value = "127.0.0.1")]
+    address: IpAddr,
+    /// The bearer token for /metrics and /debug/informers.
+    #[arg(long, conflicts_with = "token_file")]
+    token: Option<String>,
+    /// A file with the token: other users of this machine can read command lines.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    select: SelectFlags,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// What is served.
+pub(crate) struct Served {
+    mirrors: Vec<Mirror>,
+    registry: Registry,
+    token: Option<String>,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
+    let token = arguments.token()?;
+    let address = SocketAddr::new(arguments.address, arguments.port);
+    let cannot = |error: std::io::Error| {
+        Failure::Usage(format!("cannot listen on {address}: {error}; choose another --port, or 0 for any"))
+    };
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    let bound = listener.local_addr().map_err(cannot)?;
+    let start = async {
+        let cluster = Cluster::connect(&arguments.cluster).await?;
+        let catalogue = Catalogue::fetch(&cluster).await?;
+        Served::start(&arguments, &cluster, &catalogue, token)
+    };
+    let (served, troubles) = tokio::select! {
+        biased;
+        () = signals.next() => return Ok(()),
+        started = start => started?,
+    };
+    let served = Arc::new(served);
+    let endpoint = Endpoint::start(listener, served.clone());
+    let kinds =
+        served.mirrors.iter().map(|mirror| mirror.selected.kind.qualified()).collect::<Vec<_>>().join(", ");
+    screen.line(&format!("mirroring {kinds}; http://{bound}/debug/informers"))?;
+    screen.flush()?;
+    let ended = tokio::select! {
+        biased;
+        () = signals.next() => Ok(()),
+        refused = report_troubles(&served, troubles, &mut screen) => Err(refused),
+    };
+    screen.remark("ending; once more to end at once");
+    let down = async {
+        endpoint.shutdown().await;
+        for mirror in &served.mirrors {
+            mirror.informer.shutdown().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = down => {}
+        () = signals.next() => {}
+    }
+    ended
+}
+
+impl Arguments {
+    fn token(&self) -> Result<Option<String>, Failure> {
+        let token = match &self.token_file {
+            Some(file) => {
+                let text = std::fs::read_to_string(file);
+                let text =
+                    text.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?;
+                Some(text.trim().to_owned())
+            }
+            None => self.token.clone(),
+        };
+        if token.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::Usage("the token is empty: everybody would know it".to_owned()));
+        }
+        if token.is_none() && !self.address.is_loopback() {
+            return Err(Failure::Usage(format!(
+                "{} can be reached by others: give a --token-file, or listen on 127.0.0.1",
+                self.address
+            )));
+        }
+        Ok(token)
+    }
+}
+
+impl Served {
+    fn start(
+        arguments: &Arguments,
+        cluster: &Cluster,
+        catalogue: &Catalogue,
+        token: Option<String>,
+    ) -> Result<(Self, Troubles), Failure> {
+        let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
+        let mut registry = Registry::default();
+        let metrics = InformerMetrics::register(&mut registry);
+        let options = MirrorOptions { metrics: Some(&metrics), ..MirrorOptions::default() };
+        let (sender, troubles) = mirror::troubles();
+        let start = |(number, selected)| {
+            Mirror::start(cluster, selected, &arguments.select, &options, number, sender.clone())
+        };
+        let mirrors = selected.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+        Ok((Self { mirrors, registry, token }, troubles))
+    }
+
+    /// The kinds whose initial state is not complete.
+    pub(crate) fn unsynced(&self) -> Vec<String> {
+        let unsynced = self.mirrors.iter().filter(|mirror| !mirror.informer.is_synced());
+        unsynced.map(|mirror| mirror.selected.kind.qualified()).collect()
+    }
+}
+
+/// Tells each trouble once, until another comes. Returns when the server has refused every kind.
+async fn report_troubles(served: &Served, mut troubles: Troubles, screen: &mut Screen) -> Failure {
+    let mut told = vec![String::new(); served.mirrors.len()];
+    let mut refused = vec![false; served.mirrors.len()];
+    while let Some((number, trouble)) = troubles.recv().await {
+        let mirror = &served.mirrors[number];
+        let refusal = mirror.refusal(&trouble);
+        refused[number] = refusal.is_some() && !mirror.informer.is_synced();
+        if refused.iter().all(|refused| *refused) {
+            return refusal.unwrap_or_else(|| Failure::Other(trouble.to_string()));
+        }
+        let text = refusal.map_or_else(|| trouble.error.to_string(), |refusal| refusal.to_string());
+        if told[number] != text {
+            screen.remark(&format!("{}: {text}", mirror.selected.kind.qualified()));
+            told[number] = text;
+        }
+    }
+    // The mirrors hold the senders: they are there as long as `served` is.
+    std::future::pending().await
+}

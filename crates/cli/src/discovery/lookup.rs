@@ -1,0 +1,209 @@
+//! From what somebody typed to kinds and names: `pods`, `po`, `deploy.apps`, `pods.v1.`, `pod/api`, `pods,services`, `all`.
+
+use super::{Catalogue, Kind};
+use crate::failure::Failure;
+use crate::suggest;
+
+/// What was asked for on the command line: kinds, and at the end perhaps a name.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Wanted {
+    /// Kinds as kubectl names them (pods, po, deploy, deployments.apps, pods.v1., pods,services), a category (all),
+    /// KIND/NAME, or `everything`; at the end perhaps the name of one object.
+    #[arg(value_name = "KIND", required = true)]
+    pub(crate) what: Vec<String>,
+}
+
+/// A kind, and the name if only one object of it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selected {
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<String>,
+}
+
+impl Catalogue {
+    /// Makes sense of the arguments. The last one that is no kind is a name.
+    ///
+    /// # Errors
+    /// If a kind is unknown (with a suggestion), or cannot be read.
+    pub(crate) fn select(&self, wanted: &Wanted, verbs: &[&str]) -> Result<Vec<Selected>, Failure> {
+        let mut selected: Vec<Selected> = Vec::new();
+        let last = wanted.what.len() - 1;
+        for (at, argument) in wanted.what.iter().enumerate() {
+            if at == last && at > 0 && !argument.contains(['/', ',']) && self.find(argument).is_empty() {
+                for one in &mut selected {
+                    one.name = Some(argument.clone());
+                }
+                break;
+            }
+            for part in argument.split(',').filter(|part| !part.is_empty()) {
+                let (kind, name) = match part.split_once('/') {
+                    Some((kind, name)) => (kind, Some(name.to_owned())),
+                    None => (part, None),
+                };
+                for kind in self.kinds_of(kind, verbs)? {
+                    let one = Selected { kind: kind.clone(), name: name.clone() };
+                    if !selected.contains(&one) {
+                        selected.push(one);
+                    }
+                }
+            }
+        }
+        Ok(selected)
+    }
+
+    fn kinds_of(&self, text: &str, verbs: &[&str]) -> Result<Vec<&Kind>, Failure> {
+        let mut found = self.find(text);
+        if found.len() > 1 {
+            // Many are meant: those that cannot be read are none of them.
+            found.retain(|kind| verbs.iter().all(|verb| kind.can(verb)));
+        }
+        let Some(first) = found.first() else { return Err(self.unknown(text)) };
+        match verbs.iter().find(|verb| !first.can(verb)) {
+            Some(verb) => Err(Failure::Usage(format!(
+                "{} has no verb {verb:?}: choose another kind",
+                first.qualified()
+            ))),
+            None => Ok(found),
+        }
+    }
+
+    /// What a text names: one kind, or all of a category; empty if nothing.
+    fn find(&self, text: &str) -> Vec<&Kind> {
+        if text == "everything" {
+            return self.newest(|_| true);
+        }
+        let (name, qualifier) = text.split_once('.').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let name = name.to_lowercase();
+        let named = |kind: &&Kind| {
+            name == kind.resource.plural || name == kind.singular || name == kind.resource.kind.to_lowercase()
+        };
+        let abbreviated = |kind: &&Kind| kind.short_names.contains(&name);
+        let qualified = |kind: &&Kind| qualifier.is_none_or(|qualifier| is_qualified(kind, qualifier));
+        let one = self.kinds.iter().filter(qualified).find(named);
+        let one = one.or_else(|| self.kinds.iter().filter(qualified).find(abbreviated));
+        match one {
+            Some(one) => vec![one],
+            None if qualifier.is_none() => self.newest(|kind| kind.categories.contains(&name)),
+            None => Vec::new(),
+        }
+    }
+
+    /// Each resource once, in its preferred version.
+    fn newest(&self, wanted: impl Fn(&Kind) -> bool) -> Vec<&Kind> {
+        let mut found: Vec<&Kind> = Vec::new();
+        for kind in self.kinds.iter().filter(|kind| wanted(kind)) {
+            if !found.iter().any(|known| known.qualified() == kind.qualified()) {
+                found.push(kind);
+            }
+        }
+        found
+    }
+
+    fn unknown(&self, text: &str) -> Failure {
+        let names = self.kinds.iter().flat_map(|kind| {
+            let names = [kind.resource.plural.as_str(), kind.singular.as_str()];
+            names.into_iter().chain(kind.short_names.iter().map(String::as_str))
+        });
+        let name = text.split('.').next().unwrap_or(text);
+        let hint = match suggest::nearest(name, names.filter(|name| name.len() > 2)) {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => "`kubectl api-resources` shows the kinds that there are".to_owned(),
+        };
+        let broken = match self.broken.as_slice() {
+            [] => String::new(),
+            broken => format!("\n(these groups do not answer: {})", broken.join(", ")),
+        };
+        Failure::Usage(format!("the server has no kind {text:?}: {hint}{broken}"))
+    }
+}
+
+/// Behind the first dot: `apps` is a group, `v1.apps` a version and a group, `v1.` a version of the core group.
+fn is_qualified(kind: &Kind, qualifier: &str) -> bool {
+    let versioned = qualifier
+        .split_once('.')
+        .is_some_and(|(version, group)| kind.resource.version == version && kind.resource.group == group);
+    versioned || kind.resource.group == qualifier
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_informer::source::Resource;
+
+    use super::*;
+
+    fn kind(group: &str, version: &str, plural: &str, kind: &str, short: &[&str], category: &str) -> Kind {
+        Kind {
+            resource: Resource::new(group, version, plural, kind),
+            singular: kind.to_lowercase(),
+            short_names: short.iter().map(|&name| name.to_owned()).collect(),
+            categories: if category.is_empty() { vec![] } else { vec![category.to_owned()] },
+            namespaced: true,
+            verbs: vec!["list".to_owned(), "watch".to_owned()],
+        }
+    }
+
+    fn catalogue() -> Catalogue {
+        let mut review = kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", &[], "");
+        review.verbs = vec!["create".to_owned()];
+        let kinds = vec![
+            kind("", "v1", "pods", "Pod", &["po"], "all"),
+            kind("", "v1", "events", "Event", &["ev"], ""),
+            kind("apps", "v1", "deployments", "Deployment", &["deploy"], "all"),
+            kind("events.k8s.io", "v1", "events", "Event", &["ev"], ""),
+            kind("example.com", "v2", "widgets", "Widget", &["wd"], "all"),
+            kind("example.com", "v1", "widgets", "Widget", &["wd"], "all"),
+            review,
+        ];
+        Catalogue { kinds, broken: vec!["metrics.k8s.io/v1beta1".to_owned()] }
+    }
+
+    fn select(what: &[&str]) -> Result<Vec<String>, String> {
+        let what = Wanted { what: what.iter().map(|&text| text.to_owned()).collect() };
+        let selected = catalogue().select(&what, &["list", "watch"]).map_err(|error| error.to_string())?;
+        let show = |one: &Selected| {
+            let name = one.name.as_ref().map_or(String::new(), |name| format!(" {name}"));
+            format!("{}/{}{name}", one.kind.qualified(), one.kind.resource.version)
+        };
+        Ok(selected.iter().map(show).collect())
+    }
+
+    #[test]
+    fn kinds_are_found_by_every_name_that_kubectl_knows() {
+        for (written, found) in [
+            (&["pods"][..], &["pods/v1"][..]),
+            (&["pod"], &["pods/v1"]),
+            (&["Pod"], &["pods/v1"]),
+            (&["po"], &["pods/v1"]),
+            (&["pods.v1."], &["pods/v1"]),
+            (&["deploy"], &["deployments.apps/v1"]),
+            (&["deploy.apps"], &["deployments.apps/v1"]),
+            (&["deployments.v1.apps"], &["deployments.apps/v1"]),
+            (&["events"], &["events/v1"]),
+            (&["events.events.k8s.io"], &["events.events.k8s.io/v1"]),
+            (&["widgets"], &["widgets.example.com/v2"]),
+            (&["widgets.v1.example.com"], &["widgets.example.com/v1"]),
+            (&["pods,deploy"], &["pods/v1", "deployments.apps/v1"]),
+            (&["pods", "deploy", "pods"], &["pods/v1", "deployments.apps/v1"]),
+            (&["all"], &["pods/v1", "deployments.apps/v1", "widgets.example.com/v2"]),
+            (&["pods", "api-1"], &["pods/v1 api-1"]),
+            (&["po/api-1", "deploy/web"], &["pods/v1 api-1", "deployments.apps/v1 web"]),
+            (&["pods,deploy", "web"], &["pods/v1 web", "deployments.apps/v1 web"]),
+        ] {
+            assert_eq!(select(written).unwrap(), found, "{written:?}");
+        }
+        assert_eq!(select(&["everything"]).unwrap().len(), 5);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_told_with_a_suggestion_and_the_groups_that_do_not_answer() {
+        let told = select(&["deploymets"]).unwrap_err();
+        assert_eq!(
+            told,
+            "the server has no kind \"deploymets\": did you mean deployments?\n\
+             (these groups do not answer: metrics.k8s.io/v1beta1)"
+        );
+        assert!(select(&["pods.v2."]).unwrap_err().contains("no kind \"pods.v2.\""));
+        assert!(select(&["gateway", "pods"]).unwrap_err().contains("kubectl api-resources"));
+        assert!(select(&["tokenreviews"]).unwrap_err().contains("has no verb \"list\""));
+    }
+}

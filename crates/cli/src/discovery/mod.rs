@@ -1,0 +1,75 @@
+//! Which kinds a server has, found by asking it, and which of them somebody means by a name.
+
+mod fetch;
+mod lookup;
+
+use kube_informer::source::Resource;
+
+pub(crate) use lookup::{Selected, Wanted};
+
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+
+/// One kind in one version, as discovery describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) resource: Resource,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) verbs: Vec<String>,
+}
+
+/// All kinds of a server: groups in the server's order, the preferred version of each first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalogue {
+    pub(crate) kinds: Vec<Kind>,
+    /// Groups whose server did not answer (as `metrics.k8s.io/v1beta1`): their kinds are not known.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Catalogue {
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses. A group that does not answer is no error: it is listed in `broken`.
+    pub(crate) async fn fetch(cluster: &Cluster) -> Result<Self, Failure> {
+        fetch::catalogue(cluster).await
+    }
+}
+
+impl Kind {
+    /// `pods`, `deployments.apps`: how the kind is called in messages.
+    pub(crate) fn qualified(&self) -> String {
+        match self.resource.group.as_str() {
+            "" => self.resource.plural.clone(),
+            group => format!("{}.{group}", self.resource.plural),
+        }
+    }
+
+    /// `pod`, `deployment.apps`: how `-o name` calls the kind.
+    pub(crate) fn name_prefix(&self) -> String {
+        let singular =
+            if self.singular.is_empty() { self.resource.kind.to_lowercase() } else { self.singular.clone() };
+        match self.resource.group.as_str() {
+            "" => singular,
+            group => format!("{singular}.{group}"),
+        }
+    }
+
+    pub(crate) fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// The path of the collection, or of one object in it.
+    pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
+        let Resource { group, version, plural, .. } = &self.resource;
+        let root =
+            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let namespace = namespace.filter(|_| self.namespaced);
+        let namespace = namespace.map_or(String::new(), |namespace| format!("/namespaces/{namespace}"));
+        let name = name.map_or(String::new(), |name| format!("/{name}"));
+        format!("{root}{namespace}/{plural}{name}")
+    }
+}

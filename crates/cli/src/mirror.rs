@@ -1,0 +1,125 @@
+//! An informer for one kind that was chosen on the command line.
+
+use std::sync::Arc;
+
+use kube_informer::reflector::{Trouble, WatchList};
+use kube_informer::source::ListWatch;
+use kube_informer::store::Index;
+use kube_informer::{Informer, InformerMetrics, Object};
+use kube_wire::Projection;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::cluster::Cluster;
+use crate::discovery::Selected;
+use crate::failure::Failure;
+use crate::flags::SelectFlags;
+use crate::masks;
+use crate::observed::{Observed, Traffic};
+
+/// Troubles that wait to be told, at most; more are left out.
+const TROUBLES_MAX: usize = 64;
+
+/// A kind, its informer, and what has come through to it.
+pub(crate) struct Mirror {
+    pub(crate) selected: Selected,
+    pub(crate) informer: Informer<Value>,
+    pub(crate) traffic: Arc<Traffic>,
+    /// What was asked for, in words.
+    pub(crate) asked: String,
+}
+
+/// How a mirror is to be.
+#[derive(Default)]
+pub(crate) struct MirrorOptions<'a> {
+    pub(crate) managed_fields: bool,
+    /// Do not stream the initial state: who may only list can have it, too.
+    pub(crate) list_only: bool,
+    pub(crate) index: Option<&'a Index>,
+    pub(crate) metrics: Option<&'a InformerMetrics>,
+}
+
+/// Trouble of the mirror with this number.
+pub(crate) type Troubles = mpsc::Receiver<(usize, Trouble)>;
+
+/// Makes the channel in which mirrors tell of trouble.
+pub(crate) fn troubles() -> (mpsc::Sender<(usize, Trouble)>, Troubles) {
+    mpsc::channel(TROUBLES_MAX)
+}
+
+impl Mirror {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If a selector or an index is wrong.
+    pub(crate) fn start(
+        cluster: &Cluster,
+        selected: Selected,
+        select: &SelectFlags,
+        options: &MirrorOptions<'_>,
+        number: usize,
+        troubles: mpsc::Sender<(usize, Trouble)>,
+    ) -> Result<Self, Failure> {
+        check_selectors(select)?;
+        let projection =
+            if options.managed_fields { Projection::everything() } else { Projection::default() };
+        let mut source = ListWatch::new(cluster.client.clone(), selected.kind.resource.clone())
+            .labels(&select.labels)
+            .fields(select.fields_of(&selected))
+            .projection(projection);
+        if let Some(namespace) = select.namespace_of(cluster, &selected.kind) {
+            source = source.namespace(namespace);
+        }
+        let (source, traffic) = Observed::new(source);
+        let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {
+            // Whoever prints is slower than trouble comes: what does not fit is the same again.
+            let _ = troubles.try_send((number, trouble.clone()));
+        });
+        if options.list_only {
+            builder = builder.watch_list(WatchList::Off);
+        }
+        if let Some(index) = options.index {
+            builder = builder.index(index);
+        }
+        if let Some(metrics) = options.metrics {
+            builder = builder.metrics(selected.kind.qualified(), metrics);
+        }
+        let asked = format!("reading {}", select.describe(cluster, &selected.kind));
+        Ok(Self { selected, informer: builder.start()?, traffic, asked })
+    }
+
+    /// What a refusal of the server means; none if the trouble is another.
+    pub(crate) fn refusal(&self, trouble: &Trouble) -> Option<Failure> {
+        let status = trouble.error.status()?;
+        // 400: a field selector that the server does not know, for instance. Asking again does not help.
+        let refused = matches!(status.code, 400 | 401 | 403 | 404);
+        refused.then(|| Failure::from_status(&self.asked, status))
+    }
+}
+
+/// Selectors are checked before anything is asked for.
+fn check_selectors(select: &SelectFlags) -> Result<(), Failure> {
+    let wrong =
+        |flag: &str, error: kube_informer::InvalidSelector| Failure::Usage(format!("{flag}: {error}"));
+    select.labels.parse::<kube_informer::LabelSelector>().map_err(|error| wrong("-l", error))?;
+    select
+        .fields
+        .parse::<kube_informer::FieldSelector>()
+        .map_err(|error| wrong("--field-selector", error))?;
+    Ok(())
+}
+
+/// The value of an object, masked. One that cannot be read shows its name and why.
+pub(crate) fn value_of(object: &Object<Value>, show_secrets: bool) -> Value {
+    let mut value = match object.decode() {
+        Ok(value) => Arc::unwrap_or_clone(value),
+        Err(error) => serde_json::json!({
+            "metadata": {"name": object.name(), "namespace": object.namespace()},
+            "error": error.to_string(),
+        }),
+    };
+    if !show_secrets {
+        masks::mask(&mut value);
+    }
+    value
+}

@@ -1,0 +1,141 @@
+//! A source that is watched itself: how much has come through it, and when.
+//!
+//! It stands between an informer and the network, so that the initial state can be counted while it streams in, and the age
+//! of the last event and the last bookmark can be told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::StreamExt;
+use kube_informer::source::{
+    ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions, WatchStream,
+};
+use kube_wire::{TypeMeta, WatchEvent};
+use tokio::time::Instant;
+
+/// What has come through a source.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    started: Instant,
+    objects: AtomicU64,
+    events: AtomicU64,
+    bookmarks: AtomicU64,
+    /// In microseconds since the start, plus one; 0 for never.
+    last_event: AtomicU64,
+    last_bookmark: AtomicU64,
+}
+
+/// A source, counted.
+pub(crate) struct Observed {
+    source: ListWatch,
+    traffic: Arc<Traffic>,
+}
+
+// === impl Traffic ===
+
+impl Traffic {
+    fn new() -> Self {
+        let zero = AtomicU64::default;
+        Self {
+            started: Instant::now(),
+            objects: zero(),
+            events: zero(),
+            bookmarks: zero(),
+            last_event: zero(),
+            last_bookmark: zero(),
+        }
+    }
+
+    /// Objects that came, in lists and in events.
+    pub(crate) fn objects(&self) -> u64 {
+        self.objects.load(Ordering::Relaxed)
+    }
+
+    /// Events of watches, bookmarks not counted.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bookmarks(&self) -> u64 {
+        self.bookmarks.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the last event of a watch came.
+    pub(crate) fn last_event_age(&self) -> Option<Duration> {
+        self.age(&self.last_event)
+    }
+
+    /// How long ago the last bookmark came.
+    pub(crate) fn last_bookmark_age(&self) -> Option<Duration> {
+        self.age(&self.last_bookmark)
+    }
+
+    fn age(&self, at: &AtomicU64) -> Option<Duration> {
+        let at = at.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.started.elapsed().saturating_sub(Duration::from_micros(at)))
+    }
+
+    fn note(&self, at: &AtomicU64) {
+        let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX - 1);
+        at.store(now + 1, Ordering::Relaxed);
+    }
+
+    fn heard(&self, event: &Result<WatchEvent, SourceError>) {
+        match event {
+            Ok(WatchEvent::Bookmark(_)) => {
+                self.bookmarks.fetch_add(1, Ordering::Relaxed);
+                self.note(&self.last_bookmark);
+            }
+            Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)) => {
+                self.objects.fetch_add(1, Ordering::Relaxed);
+                self.events.fetch_add(1, Ordering::Relaxed);
+                self.note(&self.last_event);
+            }
+            _ => {}
+        }
+    }
+}
+
+// === impl Observed ===
+
+impl Observed {
+    pub(crate) fn new(source: ListWatch) -> (Self, Arc<Traffic>) {
+        let traffic = Arc::new(Traffic::new());
+        (Self { source, traffic: traffic.clone() }, traffic)
+    }
+}
+
+impl ListerWatcher for Observed {
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
+        async move {
+            let traffic = self.traffic.clone();
+            let parts = self.source.list(options).await?;
+            let counted = parts.inspect(move |part| {
+                if let Ok(ListPart::Item(_)) = part {
+                    traffic.objects.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            Ok(counted.boxed())
+        }
+        .boxed()
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
+        async move {
+            let traffic = self.traffic.clone();
+            let events = self.source.watch(options).await?;
+            Ok(events.inspect(move |event| traffic.heard(event)).boxed())
+        }
+        .boxed()
+    }
+
+    fn expected_type(&self) -> Option<TypeMeta> {
+        self.source.expected_type()
+    }
+
+    fn describe(&self) -> String {
+        self.source.describe()
+    }
+}

@@ -1,0 +1,186 @@
+//! How objects are printed: kubectl's `-o`.
+
+pub(crate) mod age;
+pub(crate) mod columns;
+pub(crate) mod grid;
+mod jsonpath;
+pub(crate) mod server_table;
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+
+use crate::discovery::Kind;
+use jsonpath::{Path, Template};
+
+/// A format, as `-o` names it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Format {
+    /// Columns.
+    Table {
+        /// With those that are seldom wanted.
+        wide: bool,
+    },
+    Json,
+    Yaml,
+    Name,
+    JsonPath(Template),
+    CustomColumns(CustomColumns),
+}
+
+/// Columns that somebody has chosen: `NAME:.metadata.name,NODE:.spec.nodeName`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CustomColumns {
+    titles: Vec<String>,
+    paths: Vec<Path>,
+}
+
+/// What an event is called in output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+    /// It changed while nobody watched; a later full state shows it.
+    Relisted,
+}
+
+impl EventType {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+            Self::Relisted => "RELISTED",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some(("jsonpath", template)) => Template::parse(template)
+                .map(Self::JsonPath)
+                .map_err(|error| format!("the template: {error}")),
+            Some(("custom-columns", columns)) => columns.parse().map(Self::CustomColumns),
+            None if text == "wide" => Ok(Self::Table { wide: true }),
+            None if text == "json" => Ok(Self::Json),
+            None if text == "yaml" => Ok(Self::Yaml),
+            None if text == "name" => Ok(Self::Name),
+            _ => Err("there are json, yaml, name, wide, jsonpath=TEMPLATE and custom-columns=TITLE:PATH,…"
+                .to_owned()),
+        }
+    }
+}
+
+impl FromStr for CustomColumns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut titles, mut paths) = (Vec::new(), Vec::new());
+        for column in text.split(',') {
+            let (title, path) =
+                column.split_once(':').ok_or_else(|| format!("{column:?} is no column: write TITLE:PATH"))?;
+            titles.push(title.to_owned());
+            paths.push(Path::parse(path).map_err(|error| format!("the column {title}: {error}"))?);
+        }
+        Ok(Self { titles, paths })
+    }
+}
+
+impl CustomColumns {
+    pub(crate) fn titles(&self) -> &[String] {
+        &self.titles
+    }
+
+    pub(crate) fn cells(&self, object: &Value) -> Vec<String> {
+        let cell = |path: &Path| path.print(object).unwrap_or_else(|| "<none>".to_owned());
+        self.paths.iter().map(cell).collect()
+    }
+}
+
+/// `pod/api`.
+pub(crate) fn name(kind: &Kind, object: &Value) -> String {
+    format!("{}/{}", kind.name_prefix(), object["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+/// As `kubectl -o json` prints it.
+pub(crate) fn json(value: &Value) -> String {
+    let mut text = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    // A value with text for keys can always be written.
+    let written = serde::Serialize::serialize(value, &mut serializer);
+    debug_assert!(written.is_ok(), "a JSON value is JSON");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// As YAML, without a line break at the end.
+pub(crate) fn yaml(value: &impl serde::Serialize) -> String {
+    let mut options = serde_saphyr::SerializerOptions::default();
+    // Folded lines are hard to search in.
+    options.folded_wrap_chars = usize::MAX;
+    let mut text = serde_saphyr::to_string_with_options(value, options).unwrap_or_else(|error| {
+        let mut text = String::new();
+        let _ = write!(text, "# this object cannot be written as YAML: {error}");
+        text
+    });
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Several objects as one.
+pub(crate) fn list(items: Vec<Value>) -> Value {
+    let mut list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}});
+    list["items"] = items.into();
+    list
+}
+
+/// An event with its object, as one value.
+#[derive(serde::Serialize)]
+pub(crate) struct EventOutput<'o> {
+    #[serde(rename = "type")]
+    pub(crate) event_type: &'static str,
+    pub(crate) object: &'o Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_read_and_others_refused_with_those_that_there_are() {
+        assert_eq!("wide".parse(), Ok(Format::Table { wide: true }));
+        assert_eq!("json".parse(), Ok(Format::Json));
+        assert!(matches!("jsonpath={.a}".parse(), Ok(Format::JsonPath(_))));
+        assert!("jsonpath={.a".parse::<Format>().unwrap_err().contains("brace"));
+        assert!("xml".parse::<Format>().unwrap_err().contains("custom-columns="));
+        assert!("custom-columns=NAME".parse::<Format>().unwrap_err().contains("TITLE:PATH"));
+    }
+
+    #[test]
+    fn custom_columns_show_none_where_nothing_is() {
+        let columns: CustomColumns = "NAME:.metadata.name,NODE:{.spec.nodeName}".parse().unwrap();
+        assert_eq!(columns.titles(), ["NAME", "NODE"]);
+        assert_eq!(columns.cells(&json!({"metadata": {"name": "a"}})), ["a", "<none>"]);
+    }
+
+    #[test]
+    fn yaml_looks_like_kubectls() {
+        let value = json!({"metadata": {"name": "a", "labels": {"on": "yes", "n": "1"}}, "spec": {"list": [{"x": 1, "z": [2]}], "text": "a\nb\n",
+            "long": "word ".repeat(40).trim_end()}});
+        let text = yaml(&value);
+        assert!(
+            text.starts_with(
+                "metadata:\n  labels:\n    \"n\": \"1\"\n    \"on\": \"yes\"\n  name: a\nspec:\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("\n  list:\n  - x: 1\n    z:\n    - 2\n"), "{text}");
+        assert!(text.contains("text: |\n    a\n    b"), "{text}");
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value);
+    }
+}

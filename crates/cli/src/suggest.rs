@@ -1,0 +1,27 @@
+//! What somebody may have meant.
+
+/// The candidate that is nearest to what was written, if one is near at all.
+pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let written = written.to_lowercase();
+    let limit = 1 + written.chars().count() / 4;
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised_and_another_word_is_not() {
+        let known = ["pods", "deployments", "nodes"];
+        assert_eq!(nearest("pdos", known), Some("pods"));
+        assert_eq!(nearest("Deploymets", known), Some("deployments"));
+        assert_eq!(nearest("node", known), Some("nodes"));
+        assert_eq!(nearest("gateway", known), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! `apiserver`, `completions`, `--version`, `--help`.
+
+use crate::support::{World, run, start};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_by_itself_says_when_it_answers_and_can_be_used() {
+    let world = World::new().await;
+    let file = world.directory.path().join("other");
+    for flags in [&[][..], &["--tls", "--token", "secret"], &["--no-watch-list"]] {
+        let all = [&["apiserver", "--write-kubeconfig", file.to_str().unwrap()], flags].concat();
+        let mut server = start(world.command(&all));
+        let line = server.line_with(&["serving on http"]).await;
+        assert_eq!(line.contains("https://"), flags.contains(&"--tls"));
+        let mut get = world.command(&["get", "namespaces", "-o", "name"]);
+        get.env("KUBECONFIG", &file);
+        let ended = run(get).await;
+        assert!(ended.stdout.contains("namespace/default\n"), "{ended:?}");
+        assert_eq!(server.end().await, 0);
+    }
+    let address = world.server.address().unwrap().port().to_string();
+    let taken = world.run(&["apiserver", "--port", &address]).await;
+    assert!(taken.code == 2 && taken.stderr.contains("choose another address, or port 0"), "{taken:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_version_and_help_are_there() {
+    let world = World::new().await;
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = world.output(&["completions", shell]).await;
+        assert!(script.contains("kube-informer") && script.contains("field-selector"), "{shell}");
+    }
+    assert_eq!(world.output(&["--version"]).await, format!("kube-informer {}\n", env!("CARGO_PKG_VERSION")));
+    let help = world.output(&["--help"]).await;
+    for part in [
+        "demo",
+        "watch",
+        "get",
+        "serve",
+        "apiserver",
+        "completions",
+        "Exit codes:",
+        "  4  the server refuses",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}

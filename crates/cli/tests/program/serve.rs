@@ -1,0 +1,137 @@
+//! `serve`: health, metrics and a look inside, for those who may.
+
+use std::net::SocketAddr;
+
+use embedded_apiserver::{Action, Fault, Match};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{Running, World};
+
+/// Asks; gives the status line's code and the body.
+async fn ask(address: SocketAddr, request: &str, headers: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+async fn address_of(serve: &mut Running) -> SocketAddr {
+    let line = serve.line_with(&["mirroring"]).await;
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
+    address.parse().unwrap()
+}
+
+/// Asks until it is ready.
+async fn ready(address: SocketAddr) {
+    while ask(address, "GET /readyz", "").await.0 != 200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_can_be_looked_at_and_ends_in_order() {
+    let world = World::populated().await;
+    let mut serve = world.start(&["serve", "pods,deploy", "-A", "--port", "0"]);
+    let address = address_of(&mut serve).await;
+    assert!(address.ip().is_loopback());
+    ready(address).await;
+    for path in ["/livez", "/readyz", "/healthz"] {
+        assert_eq!(ask(address, &format!("GET {path}"), "").await, (200, "ok\n".to_owned()), "{path}");
+    }
+    let (code, metrics) = ask(address, "GET /metrics", "").await;
+    assert_eq!(code, 200);
+    assert!(metrics.contains("informer_objects{name=\"pods\"") && metrics.ends_with("# EOF\n"), "{metrics}");
+
+    let (code, report) = ask(address, "GET /debug/informers", "").await;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let pods = &report["informers"][0];
+    assert_eq!((code, &pods["resource"], &pods["state"]), (200, &"pods".into(), &"live".into()));
+    assert_eq!((&pods["objects"], &pods["synced"]), (&3.into(), &true.into()));
+    assert!(pods["lastBookmarkAgeSeconds"].as_f64().is_some(), "{pods}");
+    let checksum = pods["checksum"].as_str().unwrap().to_owned();
+    assert_eq!(checksum.len(), 16);
+    let version: u64 = pods["resourceVersion"].as_str().unwrap().parse().unwrap();
+
+    // What changes is mirrored: another resourceVersion, another checksum, an event that has an age.
+    world.set_phase("shop", "web-1", "Running").await;
+    loop {
+        let report: Value = serde_json::from_str(&ask(address, "GET /debug/informers", "").await.1).unwrap();
+        let pods = &report["informers"][0];
+        if pods["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap() > version {
+            assert_ne!(pods["checksum"], *checksum);
+            assert!(pods["lastEventAgeSeconds"].as_f64().is_some(), "{pods}");
+            break;
+        }
+    }
+    assert_eq!(ask(address, "GET /nothing", "").await.0, 404);
+    assert_eq!(ask(address, "POST /metrics", "").await.0, 405);
+    assert_eq!(serve.end().await, 0);
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_mirrors_of_the_same_objects_have_the_same_checksum() {
+    let world = World::populated().await;
+    let mut checksums = Vec::new();
+    for _ in 0..2 {
+        let mut serve = world.start(&["serve", "pods", "-A", "--port", "0"]);
+        let address = address_of(&mut serve).await;
+        ready(address).await;
+        let report: Value = serde_json::from_str(&ask(address, "GET /debug/informers", "").await.1).unwrap();
+        checksums.push(report["informers"][0]["checksum"].clone());
+    }
+    assert_eq!(checksums[0], checksums[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_others_can_reach_it_a_token_is_asked_for() {
+    let world = World::populated().await;
+    let file = world.directory.path().join("token");
+    std::fs::write(&file, "secret\n").unwrap();
+    let mut serve = world.start(&[
+        "serve",
+        "pods",
+        "--port",
+        "0",
+        "--address",
+        "0.0.0.0",
+        "--token-file",
+        file.to_str().unwrap(),
+    ]);
+    let address = SocketAddr::new([127, 0, 0, 1].into(), address_of(&mut serve).await.port());
+    for path in ["/metrics", "/debug/informers"] {
+        let request = format!("GET {path}");
+        assert_eq!(ask(address, &request, "").await.0, 401, "{path}");
+        assert_eq!(ask(address, &request, "authorization: Bearer secreT\r\n").await.0, 401, "{path}");
+        assert_eq!(ask(address, &request, "authorization: Bearer secret\r\n").await.0, 200, "{path}");
+    }
+    assert_eq!(ask(address, "GET /livez", "").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_refused_keeps_it_from_being_ready_but_not_alive() {
+    let world = World::populated().await;
+    let forbidden = Action::Status {
+        code: 403,
+        reason: "Forbidden".into(),
+        message: "not for you".into(),
+        retry_after_seconds: 0,
+    };
+    world.server.faults().arm(Fault::new(forbidden).on(Match::default().resource("secrets")));
+    let mut serve = world.start(&["serve", "pods,secrets", "--port", "0"]);
+    let address = address_of(&mut serve).await;
+    serve.error_with("not for you").await;
+    assert_eq!(ask(address, "GET /livez", "").await.0, 200);
+    loop {
+        let (code, words) = ask(address, "GET /readyz", "").await;
+        assert_eq!(code, 503);
+        if words == "not synced: secrets\n" {
+            break;
+        }
+    }
+}
