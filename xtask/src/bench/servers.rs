@@ -76,7 +76,6 @@ impl Server {
             process,
             directory,
             kubeconfig,
-            said: figures::parse(&line).unwrap_or_default(),
             _output: output,
         })
     }
