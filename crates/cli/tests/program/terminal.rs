@@ -105,6 +105,9 @@ async fn the_initial_state_has_a_progress_bar_that_goes_when_it_is_there() {
     world.server.faults().disarm(hang);
     world.server.disconnect_all();
     watch.until("api-2").await;
+    while watch.written.rfind("\x1b[?25l") > watch.written.rfind("\x1b[?25h") {
+        assert!(watch.read().await, "the bar stays: {}", watch.written);
+    }
     watch.assert_left_as_it_was();
     assert_eq!(watch.ctrl_c().await, Some(0));
 }

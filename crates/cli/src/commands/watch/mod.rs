@@ -123,6 +123,8 @@ impl Watching<'_> {
                     None => return Ok(()),
                 },
                 () = std::future::ready(()), if printed => {
+                    // What is about to be printed may be all of it.
+                    self.progress.show(&self.mirrors, screen);
                     self.printer.print(screen)?;
                     screen.flush()?;
                     printed = false;

@@ -39,6 +39,9 @@ impl Progress {
 
     /// Draws it, until every kind has its initial state.
     pub(super) fn show(&mut self, mirrors: &[Mirror], screen: &mut Screen) {
+        if self.over {
+            return;
+        }
         let synced = mirrors.iter().filter(|mirror| mirror.informer.is_synced()).count();
         if synced == mirrors.len() {
             self.over = true;
