@@ -72,12 +72,7 @@ impl Server {
         let Some(kubeconfig) = ready(&line, &directory) else {
             return Err(format!("{command:?} did not start: {line:?}").into());
         };
-        Ok(Self {
-            process,
-            directory,
-            kubeconfig,
-            _output: output,
-        })
+        Ok(Self { process, directory, kubeconfig, _output: output })
     }
 }
 
