@@ -35,7 +35,7 @@ fn main() {
         ("kind-secrets", || kind::<Secret>("secrets", 100_000, objects::secret, false)),
         ("kind-events", || kind::<Event>("events", 100_000, objects::event, false)),
         ("kind-custom", || {
-            kind::<DynamicObject>("a custom resource, JSON", 100_000, objects::certificate, true)
+            kind::<DynamicObject>("custom resources, JSON", 100_000, objects::certificate, true);
         }),
         ("pods-packed", || pods(&Memory::default(), 50_000)),
         ("pods-plain", || pods(&Memory::Plain, 50_000)),

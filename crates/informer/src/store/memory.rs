@@ -2,7 +2,7 @@
 
 /// How a store holds its objects.
 ///
-/// Nothing else differs: what is read is the same to the byte. Packed objects take an eighth of the memory, and unpacking
+/// Nothing else differs: what is read is the same to the byte. Packed pods take a quarter to a third of the memory, and unpacking
 /// one costs about a microsecond when somebody looks beyond its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Memory {
