@@ -72,13 +72,7 @@ impl Server {
         let Some(kubeconfig) = ready(&line, &directory) else {
             return Err(format!("{command:?} did not start: {line:?}").into());
         };
-        Ok(Self {
-            process,
-            directory,
-            kubeconfig,
-            said: figures::parse(&line).unwrap_or_default(),
-            _output: output,
-        })
+        Ok(Self { process, directory, kubeconfig, _output: output })
     }
 }
 
