@@ -42,3 +42,11 @@ async fn others_can_work_on_it_by_its_kubeconfig_which_is_gone_at_the_end() {
     assert_eq!(demo.child.wait().await.unwrap().code(), Some(0));
     assert!(!std::path::Path::new(&file).exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_can_be_interrupted_while_the_cluster_is_made() {
+    let world = World::new().await;
+    let mut demo = start(world.command(&["demo", "--objects", "10000000"]));
+    demo.line_with(&["kubectl --kubeconfig"]).await;
+    assert_eq!(demo.end().await, 0);
+}

@@ -74,9 +74,13 @@ pub(super) async fn populate(
             for number in numbers {
                 let replicas = plan.replicas + usize::from(number < plan.extra);
                 let deployment = world.create_deployment(number, replicas, plan.running).await?;
-                // Nobody counts any more if another part has failed.
-                let _ = sender.send(2 + replicas).await;
                 deployments.push((number, deployment));
+                // Nobody counts any more after Ctrl-C, or if another part has failed.
+                if sender.send(2 + replicas).await.is_err() {
+                    break;
+                }
+                // The server answers at once: without this, nothing else would get its turn, not even the end.
+                tokio::task::yield_now().await;
             }
             Ok::<_, Failure>(deployments)
         });
