@@ -140,7 +140,7 @@ async fn one_object_is_watched_by_its_name_and_many_kinds_by_a_category() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_without_aggregated_discovery_and_watch_lists_are_watched_as_well() {
+async fn servers_without_watch_lists_are_watched_as_well() {
     let world = World::with(Server::builder().watch_list(embedded_apiserver::WatchListMode::Off)).await;
     world.create_pod("default", "api-1", "node-7").await;
     let mut watch = world.start(&["watch", "po", "-o", "name"]);
