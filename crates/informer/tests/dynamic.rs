@@ -1,6 +1,8 @@
 //! Informers over resources that are known at run time only, and over metadata, on the embedded server.
 #![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
 
+mod support;
+
 use embedded_apiserver::{Server, WatchListMode};
 use futures::StreamExt;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -62,6 +64,7 @@ async fn a_dynamic_informer_hears_of_creation_change_and_deletion_listed_or_stre
             .namespaces(["default"])
             .labels("tier=backend")
             .reflector(reflector(watch_list))
+            .memory(support::memory())
             .start()
             .unwrap();
         let mut events = informer.subscribe();
@@ -84,7 +87,9 @@ async fn a_dynamic_informer_hears_of_creation_change_and_deletion_listed_or_stre
 async fn a_factory_of_dynamic_informers_shares_by_resource_namespace_and_selector() {
     let (_server, client) = start(WatchListMode::On).await;
     let factory = InformerFactory::new(client.clone());
-    let in_namespace = |namespace: &str| factory.dynamic(&deployments()).namespaces([namespace.to_owned()]);
+    let in_namespace = |namespace: &str| {
+        factory.dynamic(&deployments()).namespaces([namespace.to_owned()]).memory(support::memory())
+    };
     let one = in_namespace("default").start().unwrap();
     let same = in_namespace("default").start().unwrap();
     let other = in_namespace("kube-system").start().unwrap();
@@ -108,6 +113,7 @@ async fn an_informer_over_metadata_hears_of_changes_that_it_does_not_see() {
         let informer = Informer::dynamic(client.clone(), &deployments())
             .metadata_only()
             .reflector(reflector(watch_list))
+            .memory(support::memory())
             .start()
             .unwrap();
         let mut events = informer.subscribe();

@@ -4,6 +4,8 @@
 
 #[path = "core_promises.rs"]
 mod core_promises;
+#[path = "dynamic.rs"]
+mod dynamic;
 #[path = "embedded.rs"]
 mod embedded;
 #[path = "factory.rs"]
@@ -12,7 +14,11 @@ mod factory;
 mod listeners;
 #[path = "promises.rs"]
 mod promises;
+#[path = "races.rs"]
+mod races;
 #[path = "reading.rs"]
 mod reading;
+#[path = "shaping.rs"]
+mod shaping;
 #[path = "store_and_queues/main.rs"]
 mod store_and_queues;

@@ -180,6 +180,7 @@ async fn each_namespace_may_have_selectors_of_its_own() {
     }
     let maps = Informer::<ConfigMap>::builder(client.clone())
         .reflector(seeded())
+        .memory(support::memory())
         .namespaces(["default", "kube-system"])
         .labels("tier=backend")
         .namespace_with("kube-system", Selectors::default().labels("tier=frontend"))
@@ -217,8 +218,12 @@ async fn metadata_only_of_secrets_brings_no_data_with_it() {
     let (_server, client) = start().await;
     let secret = json!({"metadata": {"name": "a", "labels": {"tier": "backend"}}, "stringData": {"password": "swordfish"}});
     create::<Secret>(&client, "default", secret).await;
-    let secrets =
-        Informer::<Secret>::builder(client.clone()).metadata_only().reflector(seeded()).start().unwrap();
+    let secrets = Informer::<Secret>::builder(client.clone())
+        .metadata_only()
+        .reflector(seeded())
+        .memory(support::memory())
+        .start()
+        .unwrap();
     secrets.synced().await.unwrap();
     let found = secrets.lister().labels("tier=backend").unwrap().list();
     let meta: Arc<PartialObjectMeta<Secret>> = found[0].decode().unwrap();
@@ -227,7 +232,11 @@ async fn metadata_only_of_secrets_brings_no_data_with_it() {
     assert!(!text.contains("password"), "{text}");
 
     // The type may say it, too.
-    let secrets = Informer::<PartialObjectMeta<Secret>>::builder(client).reflector(seeded()).start().unwrap();
+    let secrets = Informer::<PartialObjectMeta<Secret>>::builder(client)
+        .reflector(seeded())
+        .memory(support::memory())
+        .start()
+        .unwrap();
     secrets.synced().await.unwrap();
     assert_eq!(secrets.lister().count(), 1);
 }
@@ -268,6 +277,7 @@ async fn a_derived_custom_resource_is_as_good_as_a_built_in_one() {
         .index(&by_size)
         .index_by("colour", |widget: &Widget| widget.spec.colour.clone())
         .reflector(seeded())
+        .memory(support::memory())
         .start()
         .unwrap();
     widgets.synced().await.unwrap();
@@ -280,12 +290,19 @@ async fn a_derived_custom_resource_is_as_good_as_a_built_in_one() {
     assert_eq!(widgets.lister().by_index("colour", "red").unwrap().len(), 1);
 
     // The same by its names alone, and only its metadata.
-    let dynamic = Informer::dynamic(client.clone(), &ApiResource::erase::<Widget>(&())).reflector(seeded());
+    let dynamic = Informer::dynamic(client.clone(), &ApiResource::erase::<Widget>(&()))
+        .reflector(seeded())
+        .memory(support::memory());
     let dynamic = dynamic.start().unwrap();
     dynamic.synced().await.unwrap();
     let value = dynamic.lister().get(&Key::new("default", "a")).unwrap().decode().unwrap();
     assert_eq!(value.data["spec"]["size"], 7);
-    let metadata = Informer::<Widget>::builder(client).metadata_only().reflector(seeded()).start().unwrap();
+    let metadata = Informer::<Widget>::builder(client)
+        .metadata_only()
+        .reflector(seeded())
+        .memory(support::memory())
+        .start()
+        .unwrap();
     metadata.synced().await.unwrap();
     assert_eq!(metadata.lister().list()[0].uid(), found.uid());
 }
@@ -360,7 +377,8 @@ fn pods() -> ApiResource {
 #[tokio::test(start_paused = true)]
 async fn a_dynamic_informer_asks_a_newer_server_for_json() {
     let (client, accepts) = server_of_the_future("v1.99.0");
-    let pods = Informer::dynamic(client, &pods()).reflector(listing()).start().unwrap();
+    let pods =
+        Informer::dynamic(client, &pods()).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
     let value = pods.lister().list()[0].decode().unwrap();
     assert_eq!(value.data["future"], "bright");
@@ -371,7 +389,8 @@ async fn a_dynamic_informer_asks_a_newer_server_for_json() {
 async fn a_field_that_is_not_known_makes_a_dynamic_informer_go_over_to_json() {
     // It says that it is not newer, and is all the same.
     let (client, accepts) = server_of_the_future("v1.30.0");
-    let pods = Informer::dynamic(client, &pods()).reflector(listing()).start().unwrap();
+    let pods =
+        Informer::dynamic(client, &pods()).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
     let mut events = pods.subscribe();
     while !matches!(events.next().await, Some(Event::Synced)) {}
@@ -393,7 +412,8 @@ async fn a_field_that_is_not_known_makes_a_dynamic_informer_go_over_to_json() {
 #[tokio::test(start_paused = true)]
 async fn a_typed_informer_skips_fields_that_are_not_known() {
     let (client, accepts) = server_of_the_future("v1.99.0");
-    let pods = Informer::<Pod>::builder(client).reflector(listing()).start().unwrap();
+    let pods =
+        Informer::<Pod>::builder(client).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().list()[0].decode().unwrap().metadata.name.as_deref(), Some("a"));
     assert_eq!(*accepts.lock(), ["application/vnd.kubernetes.protobuf"]);
