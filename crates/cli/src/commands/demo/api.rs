@@ -50,6 +50,8 @@ impl Api {
         content_type: &str,
         body: &Value,
     ) -> Result<Option<Written>, Failure> {
+        // The server answers at once: without this, nothing else would get its turn, not even Ctrl-C.
+        tokio::task::coop::consume_budget().await;
         let failed =
             |why: String| Failure::Other(format!("the made-up cluster cannot be changed: {path}: {why}"));
         let request = Request::builder()

@@ -79,8 +79,6 @@ pub(super) async fn populate(
                 if sender.send(2 + replicas).await.is_err() {
                     break;
                 }
-                // The server answers at once: without this, nothing else would get its turn, not even the end.
-                tokio::task::yield_now().await;
             }
             Ok::<_, Failure>(deployments)
         });
