@@ -1,6 +1,8 @@
 //! What the store costs, with ten thousand objects and with a million, beside what client-go 1.36 costs on the same kind
 //! of machine (its figures were measured once, alone, with two indexes over decoded pods).
 //!
+//! Objects are held plain; what packing adds is measured by the benchmark `packed`.
+//!
 //! Run with `cargo bench -p kube-informer --bench store` (add `-- 10000` for the small size only). Each figure is the
 //! fastest of several rounds: on a machine that is shared, the least disturbed round says most. Memory is the growth of
 //! the process.
@@ -17,7 +19,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use kube_informer::Key;
 use kube_informer::queue::{Fifo, Scope, Sink};
-use kube_informer::store::{Index, Store, StoreConfig, StoredObject, Write};
+use kube_informer::store::{Index, Memory, Store, StoreConfig, StoredObject, Write};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder, WatchEvent};
 use pods::PodReader;
 
@@ -199,8 +201,10 @@ fn reads_under_writes(store: &Store, keys: &[Key], updates: &[StoredObject]) {
 // === helpers ===
 
 fn new_store() -> Store {
-    let indexes =
-        StoreConfig::default().index(Index::namespace()).index(Index::field("node", "spec.nodeName"));
+    let indexes = StoreConfig::default()
+        .memory(Memory::Plain)
+        .index(Index::namespace())
+        .index(Index::field("node", "spec.nodeName"));
     Store::new(indexes).expect("these can be indexed")
 }
 

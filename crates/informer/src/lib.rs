@@ -32,8 +32,8 @@
 //! # Features
 //!
 //! `rustls-tls` (with `ring` or `aws-lc-rs`) or `openssl-tls` choose TLS, `http-proxy`, `socks5`, `oidc` and `oauth` are handed
-//! on to kube, and `testing` gives [`testing::ScriptedSource`](https://docs.rs/kube-informer/latest/kube_informer/testing/). The
-//! application chooses the version feature of `k8s-openapi`.
+//! on to kube. `metrics` gives `InformerMetrics`, `kube-runtime` keys to and from kube's `ObjectRef`, and `testing` the scripted
+//! source of the module `testing`. The application chooses the version feature of `k8s-openapi`.
 
 mod key;
 mod lister;
