@@ -14,7 +14,7 @@ use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_informer::reflector::ReflectorConfig;
 use kube_informer::source::EncodingPreference;
-use kube_informer::{Event, Informer, InformerBuilder, Key, ListenerConfig, SyncError, WaitError};
+use kube_informer::{Event, Index, Informer, InformerBuilder, Key, ListenerConfig, SyncError, WaitError};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -177,4 +177,119 @@ async fn promise_1_every_listener_ends_with_the_servers_state_though_watches_kee
         }
     }
     assert_eq!(view, served);
+}
+
+/// A resourceVersion of the embedded server: one counter for everything.
+fn number(version: &str) -> u64 {
+    version.parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn promises_2_3_4_5_and_8_hold_at_every_event_while_watches_keep_breaking() {
+    let (server, client) = start().await;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let faults = server.faults();
+    let on_watch = || Match::verb(Verb::Watch).resource("configmaps");
+    faults.arm(Fault::new(Action::DuplicateEvent(2)).on(on_watch()).probability(0.3));
+    faults.arm(Fault::new(Action::Expired).on(on_watch()).probability(0.2));
+    faults.arm(Fault::new(Action::CutAfterEvents(6)).on(on_watch()));
+    let by_parity = Index::label("parity", "parity");
+    let maps = seeded(&client).index(&by_parity).start().unwrap();
+    let lister = maps.lister();
+    // uid and resourceVersion, as heard.
+    let heard = Arc::new(Mutex::new(BTreeMap::<Key, (String, u64)>::new()));
+    let (told, vanished) = (heard.clone(), Arc::new(Mutex::new(0)));
+    let unknown = vanished.clone();
+    let handle = maps.add_handler(move |event: Event<ConfigMap>| {
+        let mut heard = told.lock();
+        match &event {
+            Event::Added { object: new, .. } | Event::Updated { new, .. } => {
+                let version = number(new.resource_version());
+                let before = heard.insert(new.key(), (new.uid().to_owned(), version));
+                match (&event, before) {
+                    (Event::Updated { old, .. }, Some((uid, last))) => {
+                        assert_eq!(uid, new.uid(), "an update is of one object");
+                        assert_eq!(
+                            last,
+                            number(old.resource_version()),
+                            "5: in order, nothing between is missing"
+                        );
+                        assert!(version > last, "2: never goes back: {event:?}");
+                    }
+                    (Event::Added { .. }, before) => {
+                        assert_eq!(before, None, "3: its end was told: {event:?}")
+                    }
+                    (_, before) => panic!("{event:?} after {before:?}"),
+                }
+                let stored = lister.get(&new.key()).filter(|stored| stored.uid() == new.uid());
+                assert!(
+                    stored.is_none_or(|stored| number(stored.resource_version()) >= version),
+                    "4: the store shows it, or something newer: {event:?}"
+                );
+            }
+            Event::Deleted { last, final_state_known, .. } => {
+                let (uid, _) = heard.remove(&last.key()).expect("3: it was there");
+                assert_eq!(uid, last.uid());
+                *unknown.lock() += u32::from(!final_state_known);
+                assert!(lister.get(&last.key()).is_none_or(|stored| stored.uid() != uid), "4: {event:?}");
+            }
+            Event::Synced => {}
+        }
+        let moment = lister.view();
+        let by_index = ["odd", "even"].map(|parity| moment.by_index("parity", parity).unwrap().len());
+        assert_eq!(by_index.iter().sum::<usize>(), moment.iter().count(), "8: one moment");
+        std::future::ready(())
+    });
+    let handle = handle.unwrap();
+    for round in 0..400_u32 {
+        let name = format!("map-{}", round * 7 % 19);
+        let labels = json!({"parity": if round % 2 == 0 { "even" } else { "odd" }});
+        match round % 5 {
+            2 => drop(api.delete(&name, &DeleteParams::default()).await),
+            _ => {
+                if api.create(&PostParams::default(), &config_map(&name, &labels)).await.is_err() {
+                    let patch = Patch::Merge(
+                        json!({"metadata": {"labels": labels}, "data": {"n": round.to_string()}}),
+                    );
+                    api.patch(&name, &PatchParams::default(), &patch).await.unwrap();
+                }
+            }
+        }
+        if round % 3 == 0 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+        if round % 60 == 59 {
+            server.compact();
+        }
+    }
+    faults.clear();
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    assert_eq!(handle.panics(), 0, "see above for what was not kept");
+    let served = api.list(&Default::default()).await.unwrap().items.into_iter().map(|map| {
+        let key = Key::new("default", map.metadata.name.as_deref().unwrap());
+        (key, (map.metadata.uid.unwrap(), number(map.metadata.resource_version.as_deref().unwrap())))
+    });
+    assert_eq!(*heard.lock(), served.collect::<BTreeMap<_, _>>());
+    assert!(*vanished.lock() > 0, "some vanished while nobody watched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_10_a_watch_that_falls_silent_is_noticed_though_its_connection_lives() {
+    let (server, client) = start().await;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    // Long enough for bookmarks to be seen on it, a minute apart.
+    let silent =
+        Fault::new(Action::StallAfterEvents(12)).on(Match::verb(Verb::Watch).resource("configmaps")).once();
+    let silent = server.faults().arm(silent);
+    let maps = seeded(&client).start().unwrap();
+    maps.synced().await.unwrap();
+    for round in 0..30 {
+        let created =
+            api.create(&PostParams::default(), &config_map(&format!("map-{round}"), &json!({}))).await;
+        created.unwrap();
+        tokio::time::sleep(Duration::from_secs(61)).await;
+    }
+    assert_eq!(server.faults().fired(silent), Some(1));
+    assert_eq!(maps.lister().count(), 30, "{:?}", maps.status());
+    assert!(maps.status()[0].reflector.broken_watches > 0);
 }

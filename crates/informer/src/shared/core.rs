@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
@@ -175,13 +176,16 @@ impl Core {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        for reflector in reflectors {
+        for (reflector, scope) in reflectors.into_iter().zip(&core.scopes) {
             let (stop, starts) = (core.stop.clone(), parts.starts.clone());
-            core.tasks.spawn(async move {
+            let span = tracing::debug_span!("reflector", resource = %scope.resource);
+            let run = async move {
                 stop.run_until_cancelled(in_turn(reflector, starts)).await;
-            });
+            };
+            core.tasks.spawn(run.instrument(span));
         }
-        core.tasks.spawn(core.clone().apply());
+        let span = tracing::debug_span!("informer", resource = %core.describe());
+        core.tasks.spawn(core.clone().apply().instrument(span));
         core
     }
 
