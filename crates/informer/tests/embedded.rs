@@ -217,7 +217,7 @@ async fn promises_2_3_4_5_and_8_hold_at_every_event_while_watches_keep_breaking(
                         assert!(version > last, "2: never goes back: {event:?}");
                     }
                     (Event::Added { .. }, before) => {
-                        assert_eq!(before, None, "3: its end was told: {event:?}")
+                        assert_eq!(before, None, "3: its end was told: {event:?}");
                     }
                     (_, before) => panic!("{event:?} after {before:?}"),
                 }
