@@ -49,6 +49,7 @@ mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod version;
+mod waiters;
 
 pub use key::{InvalidKey, Key};
 pub use lister::{Lister, View};

@@ -298,6 +298,32 @@ async fn hot_values_are_held_up_to_their_limit() {
     assert_eq!(values.map(|value| value.strong_count()), [0, 1, 1]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn all_values_may_be_held_but_not_those_of_states_that_are_gone() {
+    let source = pods();
+    source.put(pod("stays"));
+    let pods = informer(&source).hot_values_max(usize::MAX).start().unwrap();
+    pods.synced().await.unwrap();
+    let decode = |name: &str| {
+        let object = pods.lister().get(&format!("web/{name}").parse().unwrap()).unwrap();
+        Arc::downgrade(&object.decode().unwrap())
+    };
+    let stays = decode("stays");
+    let mut values = Vec::new();
+    for _ in 0..1000 {
+        let version = source.put(pod("changes"));
+        let is_in = |pod: &Pod| pod.metadata.resource_version.as_deref() == Some(&version);
+        pods.wait_until(&"web/changes".parse().unwrap(), is_in).await.unwrap();
+        values.push(decode("changes"));
+    }
+    let held = values.iter().filter(|value| value.strong_count() > 0).count();
+    assert!(held <= 2 * 64, "{held} values of one object are held");
+    assert_eq!(values.last().map(std::sync::Weak::strong_count), Some(1));
+    // An object that was packed anew meanwhile is another handle, and decoded anew.
+    let is_plain = memory() == kube_informer::Memory::Plain;
+    assert!(stays.strong_count() == 1 || !is_plain, "nothing has changed there");
+}
+
 // --- whatever happens, in whatever order ---
 
 #[derive(Clone, Debug)]

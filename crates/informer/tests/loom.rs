@@ -5,7 +5,7 @@
 
 #[path = "../src/shared/mailbox.rs"]
 mod mailbox;
-#[path = "../src/store/waiters.rs"]
+#[path = "../src/waiters.rs"]
 mod waiters;
 
 /// Takes the place of `src/sync.rs`.

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use kube_wire::RawObject;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::deltas::{DeltaKind, KeyDelta, State};
-use super::waiting::wait_until;
 use super::{Committed, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::store::{Store, StoredObject};
 use crate::version::is_older;
+use crate::waiters::Waiters;
 
 /// Deltas gathered per key: a key is popped with all that was learned of it since it was popped last. Keys come in the
 /// order in which they were first queued; the order *between* keys is not kept, which is why informers use
@@ -68,9 +67,9 @@ struct Shared {
     config: DeltaFifoConfig,
     state: Mutex<State>,
     /// There is something to pop, or the queue was closed.
-    ready: Notify,
+    ready: Waiters,
     /// There is room, something was processed, or the queue was closed.
-    moved: Notify,
+    moved: Waiters,
 }
 
 // === impl DeltaFifo ===
@@ -87,8 +86,9 @@ impl DeltaFifo {
     /// # Cancel safety
     /// Dropping the future leaves everything in the queue.
     pub async fn pop(&self) -> Option<Popped> {
-        let (key, deltas, initial) = wait_until(&self.shared.state, &self.shared.ready, State::pop).await?;
-        self.shared.moved.notify_waiters();
+        let (key, deltas, initial) =
+            self.shared.ready.until_some(|| State::pop(&mut self.shared.state.lock())).await?;
+        self.shared.moved.wake();
         Some(Popped { key, deltas, initial, shared: self.shared.clone() })
     }
 
@@ -110,7 +110,7 @@ impl DeltaFifo {
             false => (state.closed && state.order.is_empty() && state.processing.is_none())
                 .then_some(Err(SinkError::Closed)),
         };
-        wait_until(&self.shared.state, &self.shared.moved, check).await
+        self.shared.moved.until_some(|| check(&mut self.shared.state.lock())).await
     }
 
     /// How many keys wait.
@@ -126,8 +126,8 @@ impl DeltaFifo {
     /// Takes nothing more. What waits can still be popped.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
-        self.shared.ready.notify_waiters();
-        self.shared.moved.notify_waiters();
+        self.shared.ready.wake();
+        self.shared.moved.wake();
     }
 
     async fn push(&self, kind: DeltaKind, scope: Scope, object: RawObject) -> Result<(), SinkError> {
@@ -149,11 +149,11 @@ impl DeltaFifo {
             }
             Some(Ok(is_first))
         };
-        let is_first = wait_until(&shared.state, &shared.moved, push).await?;
-        shared.ready.notify_waiters();
+        let is_first = shared.moved.until_some(|| push(&mut shared.state.lock())).await?;
+        shared.ready.wake();
         if is_first {
             // The scope counts as synced.
-            shared.moved.notify_waiters();
+            shared.moved.wake();
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Sink for DeltaFifo {
             }
         }
         drop(state);
-        self.shared.ready.notify_waiters();
+        self.shared.ready.wake();
         Ok(())
     }
 
@@ -255,8 +255,8 @@ impl Replace for DeltaReplace {
         let new_epoch = is_older(resource_version, &of_scope.resource_version);
         resource_version.clone_into(&mut of_scope.resource_version);
         drop(state);
-        shared.ready.notify_waiters();
-        shared.moved.notify_waiters();
+        shared.ready.wake();
+        shared.moved.wake();
         Ok(Committed::new(new_epoch))
     }
 }
@@ -299,8 +299,8 @@ impl Drop for Popped {
             state.put_back(&self.key, std::mem::take(&mut self.deltas));
         }
         drop(state);
-        self.shared.ready.notify_waiters();
-        self.shared.moved.notify_waiters();
+        self.shared.ready.wake();
+        self.shared.moved.wake();
     }
 }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use kube_wire::RawObject;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::apply::Applied;
-use super::waiting::wait_until;
 use super::{Committed, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::store::{ChangeSet, Hashes, Staging, Store, StoredObject};
+use crate::waiters::Waiters;
 
 /// Deltas in strict order, popped in batches.
 ///
@@ -85,9 +84,9 @@ struct Shared {
     config: FifoConfig,
     state: Mutex<State>,
     /// There is something to pop, or the queue was closed.
-    ready: Notify,
+    ready: Waiters,
     /// There is room, something was processed, or the queue was closed.
-    moved: Notify,
+    moved: Waiters,
 }
 
 #[derive(Debug, Default)]
@@ -131,8 +130,8 @@ impl Fifo {
     /// # Cancel safety
     /// Dropping the future leaves everything in the queue.
     pub async fn pop_batch(&self) -> Option<Batch> {
-        let deltas = wait_until(&self.shared.state, &self.shared.ready, State::pop).await?;
-        self.shared.moved.notify_waiters();
+        let deltas = self.shared.ready.until_some(|| State::pop(&mut self.shared.state.lock())).await?;
+        self.shared.moved.wake();
         Some(Batch { deltas, shared: self.shared.clone() })
     }
 
@@ -170,8 +169,8 @@ impl Fifo {
     /// Takes nothing more. What waits can still be popped.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
-        self.shared.ready.notify_waiters();
-        self.shared.moved.notify_waiters();
+        self.shared.ready.wake();
+        self.shared.moved.wake();
     }
 
     async fn push(&self, delta: Delta) -> Result<(), SinkError> {
@@ -267,8 +266,8 @@ impl Drop for Batch {
             state.deltas.push_front(delta);
         }
         drop(state);
-        self.shared.ready.notify_waiters();
-        self.shared.moved.notify_waiters();
+        self.shared.ready.wake();
+        self.shared.moved.wake();
     }
 }
 
@@ -304,8 +303,8 @@ impl Delta {
 // === impl Shared ===
 
 impl Shared {
-    async fn when_moved<T>(&self, check: impl FnMut(&mut State) -> Option<T>) -> T {
-        wait_until(&self.state, &self.moved, check).await
+    async fn when_moved<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
+        self.moved.until_some(|| check(&mut self.state.lock())).await
     }
 
     /// Waits for room.
@@ -325,7 +324,7 @@ impl Shared {
             Some(Ok(()))
         })
         .await?;
-        self.ready.notify_waiters();
+        self.ready.wake();
         Ok(())
     }
 }

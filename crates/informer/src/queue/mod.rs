@@ -10,7 +10,6 @@ mod deltas;
 mod fifo;
 mod sink;
 mod transform;
-mod waiting;
 
 pub use apply::Applied;
 pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, Popped};

@@ -222,7 +222,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// How many of the values decoded last are held though nobody else does. 0: none; `usize::MAX`: all. Default: 100.
+    /// How many of the values decoded last are held though nobody else does. 0: none; `usize::MAX`: all that were decoded,
+    /// as long as their objects are stored as they were (and up to as many again, until there is a sweep). Default: 100.
     pub fn hot_values_max(mut self, values: usize) -> Self {
         self.settings.hot_values_max = values;
         self

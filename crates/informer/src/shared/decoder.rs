@@ -33,8 +33,8 @@ struct Values<K> {
     by_address: HashMap<usize, Entry<K>>,
     /// How many entries there are when those that nobody holds are thrown out.
     sweep_at: usize,
-    /// Held because they were made last.
-    hot: VecDeque<Arc<K>>,
+    /// Held because they were made last, each with the object it was made of.
+    hot: VecDeque<(StoredObject, Arc<K>)>,
 }
 
 struct Entry<K> {
@@ -45,6 +45,9 @@ struct Entry<K> {
 }
 
 const SWEEP_MIN: usize = 64;
+
+/// Handles of an object that are held for a hot value: by its entry, and beside the value.
+const OWN_HANDLES: usize = 2;
 
 impl<K> Decoder<K> {
     pub(super) fn new(decode: Decode<K>, hot_max: usize) -> Self {
@@ -69,7 +72,7 @@ impl<K> Decoder<K> {
         *held = Arc::downgrade(&value);
         drop(held);
         if self.hot_max > 0 {
-            self.keep_hot(value.clone());
+            self.keep_hot(object, value.clone());
         }
         Ok(value)
     }
@@ -91,10 +94,10 @@ impl<K> Decoder<K> {
         self.errors.clone()
     }
 
-    fn keep_hot(&self, value: Arc<K>) {
+    fn keep_hot(&self, object: &StoredObject, value: Arc<K>) {
         let mut values = self.values.lock();
         let cooled = if values.hot.len() >= self.hot_max { values.hot.pop_front() } else { None };
-        values.hot.push_back(value);
+        values.hot.push_back((object.kept().clone(), value));
         drop(values);
         // Dropped when no lock is held: it may be large.
         drop(cooled);
@@ -104,6 +107,8 @@ impl<K> Decoder<K> {
 impl<K> Values<K> {
     fn slot(&mut self, object: &StoredObject) -> Arc<Mutex<Weak<K>>> {
         if self.by_address.len() >= self.sweep_at {
+            // However many may be hot: not those of objects that nobody else holds, because they are gone or changed.
+            self.hot.retain(|(object, _)| object.holders() > OWN_HANDLES);
             // One that is locked is being made.
             let is_held =
                 |entry: &Entry<K>| entry.value.try_lock().is_none_or(|value| value.strong_count() > 0);

@@ -12,11 +12,11 @@ use super::index::{Index, IndexError, IndexTrouble};
 use super::memory::Memory;
 use super::packing::Packer;
 use super::root::{Mark, Root};
-use super::waiters::Waiters;
 use super::write::{Edit, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
+use crate::waiters::Waiters;
 
 /// Objects by key, indexed, readable at any time by anybody.
 ///

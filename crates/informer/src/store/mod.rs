@@ -41,7 +41,6 @@ mod told;
 mod upkeep;
 mod values;
 mod wait;
-mod waiters;
 mod write;
 
 pub use change::{Change, ChangeKind, ChangeSet, Origin};

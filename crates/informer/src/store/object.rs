@@ -262,6 +262,11 @@ impl StoredObject {
         Arc::as_ptr(&self.kept().0).addr()
     }
 
+    /// How many handles to it there are.
+    pub(crate) fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// The packed object, if this handle is of one.
     pub(super) fn packed(&self) -> Option<&Packed> {
         match &self.0.body {

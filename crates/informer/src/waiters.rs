@@ -1,4 +1,4 @@
-//! Those who wait for a change of the store, and how they hear of it without missing one.
+//! Those who wait for a change of a store or a queue, and how they hear of it without missing one.
 //!
 //! Kept apart from what is waited for so that every interleaving can be tried (see `tests/loom.rs`).
 
@@ -26,6 +26,9 @@ impl Waiters {
     }
 
     /// Waits until `check` gives something.
+    ///
+    /// # Cancel safety
+    /// `check` is called between waits only: dropping the future while it waits leaves everything as it is.
     pub(crate) async fn until_some<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = check() {
             return found;
