@@ -22,7 +22,7 @@ import (
 )
 
 // Fills a server with running pods as a cluster has them: two containers, owned by a replica set, scheduled,
-// with a full status and the managed fields of two writers. Container ids and digests are random, so that they
+// with a full status and the managed fields of two writers. Ten belong to one replica set. Container ids and digests are random, so that they
 // compress no better than real ones.
 
 func init() {
@@ -59,8 +59,8 @@ func fillWithPods() {
 	for range *workers {
 		working.Go(func() {
 			for number := range numbers {
-				random := rand.New(rand.NewPCG(*seed, uint64(number)))
-				check(createPod(ctx, client, random, number, namespaceName(number%*namespaces)))
+				random, owner := rand.New(rand.NewPCG(*seed, uint64(number))), rand.New(rand.NewPCG(^*seed, uint64(number/10)))
+				check(createPod(ctx, client, random, owner, number, namespaceName(number/10%*namespaces)))
 			}
 		})
 	}
@@ -72,9 +72,9 @@ func fillWithPods() {
 	fmt.Fprintf(os.Stderr, "%d pods in %.1f s\n", *count, time.Since(began).Seconds())
 }
 
-func createPod(ctx context.Context, client kubernetes.Interface, random *rand.Rand, number int, namespace string) error {
+func createPod(ctx context.Context, client kubernetes.Interface, random, owner *rand.Rand, number int, namespace string) error {
 	pods := client.CoreV1().Pods(namespace)
-	created, err := pods.Create(ctx, podSpec(random, number), metav1.CreateOptions{FieldManager: "kube-controller-manager"})
+	created, err := pods.Create(ctx, podSpec(owner, number), metav1.CreateOptions{FieldManager: "kube-controller-manager"})
 	if err != nil {
 		return fmt.Errorf("create pod %d: %w", number, err)
 	}
@@ -85,20 +85,21 @@ func createPod(ctx context.Context, client kubernetes.Interface, random *rand.Ra
 	return nil
 }
 
-func podSpec(random *rand.Rand, number int) *corev1.Pod {
+// What all pods of a replica set have in common comes from the owner's random numbers.
+func podSpec(owner *rand.Rand, number int) *corev1.Pod {
 	app := fmt.Sprintf("app-%d", number/10)
-	hash := hexadecimal(random, 5)
+	hash := hexadecimal(owner, 5)
 	isController, grace := true, int64(30)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("%s-%s-%d", app, hash, number),
 			Labels: map[string]string{
 				"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop", "pod-template-hash": hash,
-				"tier": []string{"frontend", "backend", "batch"}[number%3],
+				"tier": []string{"frontend", "backend", "batch"}[number/10%3],
 			},
-			Annotations: map[string]string{"prometheus.io/scrape": "true", "checksum/config": hexadecimal(random, 32)},
+			Annotations: map[string]string{"prometheus.io/scrape": "true", "checksum/config": hexadecimal(owner, 32)},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-" + hash, UID: uid(random),
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-" + hash, UID: uid(owner),
 				Controller: &isController, BlockOwnerDeletion: &isController,
 			}},
 		},

@@ -1,4 +1,4 @@
-//! Running pods as a cluster has them: two containers, owned by a replica set, scheduled, with a full status. The same that
+//! Running pods as a cluster has them: two containers, ten of a replica set, scheduled, with a full status. The same that
 //! `client-go-peer pods` makes. Uids, container ids and digests are random, so that they compress no better than real ones.
 
 use rand::rngs::StdRng;
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 /// The pod of a number; always the same.
 pub(crate) fn pod(number: u64, namespaces: u64) -> Value {
-    let random = &mut StdRng::seed_from_u64(number);
-    let app = format!("app-{}", number / 10);
-    let hash = hexadecimal(random, 5);
+    let set = number / 10;
+    let (random, owner) = (&mut StdRng::seed_from_u64(number), &mut StdRng::seed_from_u64(!set));
+    let (app, hash) = (format!("app-{set}"), hexadecimal(owner, 5));
     let began = format!("2025-10-09T{:02}:{:02}:{:02}Z", number / 3600 % 24, number / 60 % 60, number % 60);
     let address = format!("10.{}.{}.{}", 1 + (number >> 16), number >> 8 & 255, number & 255);
-    let tier = ["frontend", "backend", "batch"][number as usize % 3];
+    let tier = ["frontend", "backend", "batch"][set as usize % 3];
     let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": began});
-    let (own_uid, checksum, owner) = (uid(random), hexadecimal(random, 32), uid(random));
+    let (own_uid, checksum, owner) = (uid(random), hexadecimal(owner, 32), uid(owner));
     let statuses = ["main", "sidecar"].map(|name| {
         json!({
             "name": name, "image": image(name), "ready": true, "started": true, "restartCount": 0,
@@ -29,7 +29,7 @@ pub(crate) fn pod(number: u64, namespaces: u64) -> Value {
         "kind": "Pod",
         "metadata": {
             "name": format!("{app}-{hash}-{number}"),
-            "namespace": format!("team-{}", number % namespaces),
+            "namespace": format!("team-{}", set % namespaces),
             "uid": own_uid,
             "creationTimestamp": began,
             "labels": {

@@ -72,10 +72,14 @@ impl Backlog {
                     |waiting: &Segment| matches!(waiting, Segment::Present(_, of, Origin::Resync) if of == scope);
                 state.queue.retain(|waiting| !is_earlier(waiting));
             }
+            if state.is_empty() {
+                // What will be read next is shared and stays so, however long it is and whatever follows.
+                state.reading = Some(segment);
+                return;
+            }
             state.queued += segment.counted();
             state.queue.push_back(segment);
-            // A single stretch is shared and stays so, however long it is.
-            if state.queued > self.changes_max && state.queue.len() > 1 {
+            if state.queued > self.changes_max {
                 state.fold(self.hears_unchanged);
             }
         })
@@ -106,6 +110,10 @@ impl Backlog {
 // === impl State ===
 
 impl State {
+    fn is_empty(&self) -> bool {
+        self.reading.is_none() && self.folded.is_empty() && self.queue.is_empty()
+    }
+
     fn next(&mut self, unchanged: bool) -> Option<Heard> {
         loop {
             if let Some(reading) = &mut self.reading {

@@ -63,7 +63,7 @@ pub struct ChangeSet {
     pub(super) deleted: Vec<StoredObject>,
     /// What is new or different, in the order of the list.
     pub(super) puts: Vec<Put>,
-    /// Of each of them, what it has in indexes, as far as that was read when it came.
+    /// Of each of them, what it has in indexes, as far as that was read when it came. Empty if nothing was.
     pub(super) values: Vec<Option<ReadValues>>,
 }
 

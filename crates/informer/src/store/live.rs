@@ -12,7 +12,7 @@ use super::index::{Index, IndexError, IndexTrouble};
 use super::memory::Memory;
 use super::packing::Packer;
 use super::root::{Mark, Root};
-use super::write::{Edit, Writer};
+use super::write::{Aside, Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -191,24 +191,51 @@ impl Store {
     /// Applies a new full state, in one step. What it changed is told by [`ChangeSet::changes`].
     pub fn replace(&self, set: &ChangeSet) {
         let mut writer = self.writer.lock();
-        let mut edits = Vec::with_capacity(set.deleted.len() + set.puts.len());
-        edits.extend(set.deleted.iter().filter_map(|old| Some(Edit::Remove { old: self.known(old)? })));
-        edits.extend(set.puts.iter().zip(&set.values).map(|(put, values)| {
+        let removed = set.deleted.iter().filter_map(|old| Some(Edit::Remove { old: self.known(old)? }));
+        let put = set.puts.iter().enumerate().map(|(at, put)| {
             let (old, new) = (self.known(put.object()), put.object().clone());
-            Edit::Put { old, new, values: values.clone() }
-        }));
+            Edit::Put { old, new, values: set.values.get(at).cloned().flatten() }
+        });
+        let mut edits = removed.chain(put);
         let mark = Mark::Replaced {
             scope: set.scope,
             resource_version: &set.resource_version,
             new_epoch: set.new_epoch,
         };
-        self.commit(&mut writer, &mut edits, &[mark]);
-        self.upkeep(&mut writer, edits.len());
+        let written = set.deleted.len() + set.puts.len();
+        if written <= IN_PLACE_MAX {
+            self.commit(&mut writer, &mut edits.collect::<Vec<_>>(), &[mark]);
+        } else {
+            // A part after the other, so that a large state is not held in yet another form.
+            let (mut aside, mut gone) = (Aside::new(&self.root), 0);
+            let mut part = Vec::with_capacity(IN_PLACE_MAX);
+            loop {
+                part.extend(edits.by_ref().take(IN_PLACE_MAX));
+                if part.is_empty() {
+                    break;
+                }
+                gone += self.admit(&mut part);
+                writer.write_aside(&mut aside, &part, &mut |trouble| self.report(&trouble));
+                part.clear();
+            }
+            aside.replace(&self.root, &[mark]);
+            self.packer.release(gone);
+            self.waiters.wake();
+        }
+        self.upkeep(&mut writer, written);
     }
 
     pub(super) fn commit(&self, writer: &mut Writer, edits: &mut [Edit], marks: &[Mark<'_>]) {
+        let gone = self.admit(edits);
+        writer.write(&self.root, edits, marks, &mut |trouble| self.report(&trouble));
+        self.packer.release(gone);
+        self.waiters.wake();
+    }
+
+    /// Makes what is to be stored ready for it; gives how many objects will go, or take another state.
+    fn admit(&self, edits: &mut [Edit]) -> usize {
         let mut gone = 0;
-        for edit in &mut *edits {
+        for edit in edits {
             match edit {
                 Edit::Put { old, new, .. } => {
                     gone += usize::from(old.is_some());
@@ -218,9 +245,7 @@ impl Store {
                 Edit::Repack { .. } => {}
             }
         }
-        writer.write(&self.root, edits, marks, &mut |trouble| self.report(&trouble));
-        self.packer.release(gone);
-        self.waiters.wake();
+        gone
     }
 
     /// Puts objects in the place of the same ones, packed otherwise. There is nothing to tell.

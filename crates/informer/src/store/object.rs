@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock};
 
 use kube_wire::path::{FieldValue, PathReader};
 use kube_wire::{Encoding, Head, Labels, Owners, RawObject, TypeMeta};
+use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
-use super::packing::{Dictionary, Packed};
+use super::packing::{Dictionary, Packed, PackedRef};
 use super::table::Hashed;
 use crate::Key;
 use crate::queue::{Scope, SinkError};
@@ -21,9 +22,9 @@ use crate::queue::{Scope, SinkError};
 /// Nothing is decoded and no string is copied. What the head says (everything but [`raw`](Self::raw) and
 /// [`for_each_field`](Self::for_each_field)) is read as it is, even if the object is [packed](super::Memory).
 #[derive(Clone)]
-pub struct StoredObject(Arc<Inner>);
+pub struct StoredObject(ThinArc<Inner, u8>);
 
-/// 88 bytes with its counters, whatever the body: a million of them are meant to be held.
+/// 72 bytes with its counter and a length; the bytes of a packed object follow. A million of them are meant to be held.
 struct Inner {
     /// Of the kept bytes: the same object in the same encoding has the same.
     content_hash: u64,
@@ -35,6 +36,12 @@ struct Inner {
 enum Body {
     Plain(Box<Plain>),
     Packed(Packed),
+}
+
+/// The body with its bytes.
+enum View<'a> {
+    Plain(&'a Plain),
+    Packed(PackedRef<'a>),
 }
 
 struct Plain {
@@ -91,7 +98,18 @@ impl StoredObject {
 
     fn plain(scope: Scope, raw: RawObject, content_hash: u64, key_hash: u64) -> Self {
         let body = Body::Plain(Box::new(Plain { raw, scope, packed: OnceLock::new() }));
-        Self(Arc::new(Inner { content_hash, key_hash, body }))
+        Self(ThinArc::from_header_and_slice(Inner { content_hash, key_hash, body }, &[]))
+    }
+
+    fn inner(&self) -> &Inner {
+        &self.0.header.header
+    }
+
+    fn view(&self) -> View<'_> {
+        match &self.inner().body {
+            Body::Plain(plain) => View::Plain(plain),
+            Body::Packed(packed) => View::Packed(packed.with(&self.0.slice)),
+        }
     }
 
     /// The key. Making it costs an allocation; [`namespace`](Self::namespace) and [`name`](Self::name) cost nothing.
@@ -101,89 +119,89 @@ impl StoredObject {
 
     /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().namespace(),
-            Body::Packed(packed) => packed.namespace(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().namespace(),
+            View::Packed(packed) => packed.namespace(),
         }
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().name(),
-            Body::Packed(packed) => packed.name(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().name(),
+            View::Packed(packed) => packed.name(),
         }
     }
 
     /// The uid; empty if the server gave none.
     pub fn uid(&self) -> &str {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().uid(),
-            Body::Packed(packed) => packed.uid(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().uid(),
+            View::Packed(packed) => packed.uid(),
         }
     }
 
     /// The resourceVersion; empty if the server gave none.
     pub fn resource_version(&self) -> &str {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().resource_version(),
-            Body::Packed(packed) => packed.resource_version(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().resource_version(),
+            View::Packed(packed) => packed.resource_version(),
         }
     }
 
     /// The generation; 0 if the kind has none.
     pub fn generation(&self) -> i64 {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().generation(),
-            Body::Packed(packed) => packed.generation(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().generation(),
+            View::Packed(packed) => packed.generation(),
         }
     }
 
     /// Whether deletionTimestamp is set.
     pub fn is_deleting(&self) -> bool {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().is_deleting(),
-            Body::Packed(packed) => packed.deleting,
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().is_deleting(),
+            View::Packed(packed) => packed.is_deleting(),
         }
     }
 
     /// The labels, in the order of the bytes.
     pub fn labels(&self) -> Labels<'_> {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().labels(),
-            Body::Packed(packed) => Labels::new(packed.label_bytes(), packed.dictionary.encoding()),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().labels(),
+            View::Packed(packed) => Labels::new(packed.label_bytes(), packed.dictionary().encoding()),
         }
     }
 
     /// The owner references.
     pub fn owners(&self) -> Owners<'_> {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.head().owners(),
-            Body::Packed(packed) => Owners::new(packed.owner_bytes(), packed.dictionary.encoding()),
+        match self.view() {
+            View::Plain(plain) => plain.raw.head().owners(),
+            View::Packed(packed) => Owners::new(packed.owner_bytes(), packed.dictionary().encoding()),
         }
     }
 
     /// apiVersion and kind.
     pub fn type_meta(&self) -> &TypeMeta {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.type_meta(),
-            Body::Packed(packed) => packed.dictionary.type_meta(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.type_meta(),
+            View::Packed(packed) => packed.dictionary().type_meta(),
         }
     }
 
     /// The encoding of the bytes.
     pub fn encoding(&self) -> Encoding {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.encoding(),
-            Body::Packed(packed) => packed.dictionary.encoding(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.encoding(),
+            View::Packed(packed) => packed.dictionary().encoding(),
         }
     }
 
     /// The scope that the object was seen in.
     pub fn scope(&self) -> Scope {
-        match &self.0.body {
-            Body::Plain(plain) => plain.scope,
-            Body::Packed(packed) => packed.scope,
+        match self.view() {
+            View::Plain(plain) => plain.scope,
+            View::Packed(packed) => packed.scope(),
         }
     }
 
@@ -202,9 +220,9 @@ impl StoredObject {
         path: &PathReader,
         each: impl FnMut(FieldValue<'_>),
     ) -> Result<(), kube_wire::Error> {
-        match &self.0.body {
-            Body::Plain(plain) => path.for_each(plain.raw.head(), each),
-            Body::Packed(packed) => {
+        match self.view() {
+            View::Plain(plain) => path.for_each(plain.raw.head(), each),
+            View::Packed(packed) => {
                 packed.unpack(|bytes| path.for_each_in(bytes, self.encoding(), self.type_meta(), each))
             }
         }
@@ -212,23 +230,23 @@ impl StoredObject {
 
     /// How many bytes are held for the object's content.
     pub fn stored_bytes(&self) -> usize {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.bytes().len(),
-            Body::Packed(packed) => packed.len(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.bytes().len(),
+            View::Packed(packed) => packed.len(),
         }
     }
 
     /// How many bytes the content has, unpacked.
     pub fn plain_bytes(&self) -> usize {
-        match &self.0.body {
-            Body::Plain(plain) => plain.raw.bytes().len(),
-            Body::Packed(packed) => packed.plain_len(),
+        match self.view() {
+            View::Plain(plain) => plain.raw.bytes().len(),
+            View::Packed(packed) => packed.plain_len(),
         }
     }
 
     /// A hash of the kept bytes, the same in every process and on every machine.
     pub fn content_hash(&self) -> u64 {
-        self.0.content_hash
+        self.inner().content_hash
     }
 
     /// Whether the object is packed here. (Of an object that a change tells of, the store may keep a packed one.)
@@ -243,76 +261,83 @@ impl StoredObject {
 
     /// The object, borrowed where it is held as it came.
     pub(crate) fn body(&self) -> Cow<'_, RawObject> {
-        match &self.0.body {
-            Body::Plain(plain) => Cow::Borrowed(&plain.raw),
-            Body::Packed(packed) => Cow::Owned(packed.restore()),
+        match self.view() {
+            View::Plain(plain) => Cow::Borrowed(&plain.raw),
+            View::Packed(packed) => Cow::Owned(packed.restore()),
         }
     }
 
     /// The handle that the store keeps. Who holds an object for long holds this one: it is small.
     pub(crate) fn kept(&self) -> &Self {
-        match &self.0.body {
-            Body::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
-            Body::Packed(_) => self,
+        match self.view() {
+            View::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
+            View::Packed(_) => self,
         }
     }
 
     /// Where the object is kept: no two that are held at the same time have the same.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.kept().0).addr()
+        self.kept().0.as_ptr().addr()
     }
 
     /// How many handles to it there are.
     pub(crate) fn holders(&self) -> usize {
-        Arc::strong_count(&self.0)
+        ThinArc::strong_count(&self.0)
     }
 
     /// The packed object, if this handle is of one.
-    pub(super) fn packed(&self) -> Option<&Packed> {
-        match &self.0.body {
-            Body::Plain(_) => None,
-            Body::Packed(packed) => Some(packed),
+    pub(super) fn packed(&self) -> Option<PackedRef<'_>> {
+        match self.view() {
+            View::Plain(_) => None,
+            View::Packed(packed) => Some(packed),
         }
     }
 
     /// The dictionary that it is packed with.
     pub(super) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
-        self.packed().map(|packed| &packed.dictionary)
+        self.packed().map(PackedRef::dictionary)
     }
 
     /// What is to be packed: nothing, if that was tried already.
     pub(super) fn unpacked(&self) -> Option<(&RawObject, Scope)> {
-        match &self.0.body {
-            Body::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
+        match self.view() {
+            View::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
             _ => None,
         }
     }
 
-    /// Notes how the object is kept: packed, or (`None`) as it is.
-    pub(super) fn settle(&self, packed: Option<Packed>) {
-        let Body::Plain(plain) = &self.0.body else { return };
-        let Inner { content_hash, key_hash, .. } = *self.0;
-        let kept =
-            packed.map(|packed| Self(Arc::new(Inner { content_hash, key_hash, body: Body::Packed(packed) })));
+    /// Packs the object by `pack`, which hands on what it made, and notes how it is kept: packed, or as it is.
+    pub(super) fn settle(&self, pack: impl FnOnce(&mut dyn FnMut(Packed, &[u8]) -> Self) -> Option<Self>) {
+        let Inner { content_hash, key_hash, body: Body::Plain(plain) } = self.inner() else { return };
+        let (content_hash, key_hash) = (*content_hash, *key_hash);
+        let kept = pack(&mut |packed, bytes| {
+            let inner = Inner { content_hash, key_hash, body: Body::Packed(packed) };
+            Self(ThinArc::from_header_and_slice(inner, bytes))
+        });
         // Somebody else may have been faster, with the same object.
         let _ = plain.packed.set(kept);
     }
 
     /// The same object, plain, and not yet kept anywhere.
     pub(super) fn to_plain(&self) -> Self {
-        Self::plain(self.scope(), self.raw(), self.0.content_hash, self.0.key_hash)
+        Self::plain(self.scope(), self.raw(), self.inner().content_hash, self.inner().key_hash)
     }
 
     pub(crate) fn key_hash(&self) -> u64 {
-        self.0.key_hash
+        self.inner().key_hash
     }
 
     pub(crate) fn has_key(&self, namespace: &str, name: &str) -> bool {
-        self.name() == name && self.namespace() == namespace
+        match self.view() {
+            View::Plain(plain) => {
+                plain.raw.head().name() == name && plain.raw.head().namespace() == namespace
+            }
+            View::Packed(packed) => packed.has_key(namespace, name),
+        }
     }
 
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
-        self.0.key_hash == other.0.key_hash && self.has_key(other.namespace(), other.name())
+        self.inner().key_hash == other.inner().key_hash && self.has_key(other.namespace(), other.name())
     }
 
     /// How an object that came under this one's key relates to it; `hash` is of its bytes.
@@ -342,7 +367,7 @@ impl StoredObject {
 
 impl Hashed for StoredObject {
     fn hash(&self) -> u64 {
-        self.0.key_hash
+        self.inner().key_hash
     }
 }
 

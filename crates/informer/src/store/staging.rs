@@ -33,9 +33,11 @@ pub struct Staging {
     staged: Vec<Option<Put>>,
     /// Where in `staged` a key is.
     places: Table<Staged>,
-    /// Beside each of `staged`, what it has in indexes, read before it was packed.
+    /// Beside each of `staged`, what it has in indexes, read before it was packed; empty if no index reads that much.
     values: Vec<Option<ReadValues>>,
     indexes: Vec<Arc<Compiled>>,
+    /// Whether one of them reads more than heads.
+    reads_body: bool,
     room: Vec<u8>,
     packer: Arc<Packer>,
     /// Where in `staged` objects wait for a dictionary, and how many bytes they hold.
@@ -67,8 +69,22 @@ impl Staging {
         indexes: Vec<Arc<Compiled>>,
     ) -> Self {
         let seen = Seen::new(&base.0.objects);
-        let (staged, places, values, room, waiting) = Default::default();
-        Self { scope, base, seen, staged, places, values, indexes, room, packer, waiting, waiting_bytes: 0 }
+        let reads_body = indexes.iter().any(|index| index.reads_body());
+        let (staged, places, values, room, waiting, waiting_bytes) = Default::default();
+        Self {
+            scope,
+            base,
+            seen,
+            staged,
+            places,
+            values,
+            indexes,
+            reads_body,
+            room,
+            packer,
+            waiting,
+            waiting_bytes,
+        }
     }
 
     /// An object of the new state. Of several with one key the last counts.
@@ -102,7 +118,9 @@ impl Staging {
         };
         self.places.insert(Staged { key_hash, at: self.staged.len() }, |_| false);
         self.staged.push(Some(put));
-        self.values.push(None);
+        if self.reads_body {
+            self.values.push(None);
+        }
         self.pack();
         Ok(())
     }
@@ -122,10 +140,13 @@ impl Staging {
         if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
             self.train();
         }
-        let Self { scope, base, seen, staged, values, .. } = self;
+        let Self { scope, base, seen, staged, mut values, places, .. } = self;
+        drop(places);
         let before = base.state(scope);
-        let kept = staged.into_iter().zip(values).filter_map(|(put, values)| Some((put?, values)));
-        let (puts, values): (Vec<_>, Vec<_>) = kept.unzip();
+        // Both in their own place: a large state is held once.
+        let mut is_put = staged.iter().map(Option::is_some);
+        values.retain(|_| is_put.next().unwrap_or_default());
+        let puts = staged.into_iter().flatten().collect::<Vec<_>>();
         // Only after a full state is everything up to there known.
         let complete = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
         let new_epoch = before.is_some_and(|before| is_older(resource_version, &before.resource_version))
@@ -174,7 +195,9 @@ impl Staging {
     fn keep(&mut self, at: usize) {
         let Some(put) = &mut self.staged[at] else { return };
         if put.object().kept().is_packed() {
-            self.values[at] = ReadValues::read(&self.indexes, put.object(), &mut self.room);
+            if let Some(values) = self.values.get_mut(at) {
+                *values = ReadValues::read(&self.indexes, put.object(), &mut self.room);
+            }
             put.keep();
         }
     }

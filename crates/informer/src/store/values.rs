@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use triomphe::ThinArc;
+
 use super::StoredObject;
 use super::index::Compiled;
 
@@ -10,9 +12,8 @@ use super::index::Compiled;
 /// stays theirs.) Cloning shares it.
 #[derive(Clone, Debug)]
 pub(super) struct ReadValues {
-    indexes: usize,
-    /// For each value: the number of its index, its length in four bytes, its text.
-    text: Arc<[u8]>,
+    /// How many indexes; then for each value: the number of its index, its length in four bytes, its text.
+    text: ThinArc<usize, u8>,
 }
 
 impl ReadValues {
@@ -33,12 +34,12 @@ impl ReadValues {
             };
             index.values(object, each).ok()?;
         }
-        Some(Self { indexes: indexes.len(), text: Arc::from(&**room) })
+        Some(Self { text: ThinArc::from_header_and_slice(indexes.len(), room) })
     }
 
     /// The values in one index; `None` if it was not read.
     pub(super) fn of(&self, index: usize) -> Option<impl Iterator<Item = &str>> {
-        let mut rest = &*self.text;
+        let mut rest = &self.text.slice;
         let next = move || {
             let (head, tail) = rest.split_first_chunk::<5>()?;
             let [number, len @ ..] = *head;
@@ -48,6 +49,6 @@ impl ReadValues {
             Some((usize::from(number), std::str::from_utf8(value).unwrap_or_default()))
         };
         let values = std::iter::from_fn(next).filter(move |(number, _)| *number == index);
-        (index < self.indexes).then(|| values.map(|(_, value)| value))
+        (index < self.text.header.header).then(|| values.map(|(_, value)| value))
     }
 }

@@ -19,7 +19,7 @@ use super::values::ReadValues;
 /// Up to this many objects, a batch of a watch, are changed in place while readers wait: about a microsecond each, where
 /// a copy aside would cost several.
 pub(super) const IN_PLACE_MAX: usize = 1000;
-/// More room than this is given back after a write.
+/// More room than this is not kept for the next write.
 const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 
 /// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
@@ -75,6 +75,12 @@ struct Step {
     puts: bool,
 }
 
+/// A copy of the root that is changed while readers go on with the one there is, and then takes its place.
+pub(super) struct Aside {
+    before: Arc<Root>,
+    root: Root,
+}
+
 // === impl Writer ===
 
 impl Writer {
@@ -107,27 +113,44 @@ impl Writer {
         marks: &[Mark<'_>],
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
+        if edits.len() > IN_PLACE_MAX {
+            let mut aside = Aside::new(root);
+            edits.chunks(IN_PLACE_MAX).for_each(|edits| self.write_aside(&mut aside, edits, trouble));
+            return aside.replace(root, marks);
+        }
+        let steps = self.plan(edits, |index, value, old| root.read().indexes[index].has(value, old), trouble);
+        apply(Arc::make_mut(&mut root.write()), edits, &steps, marks);
+        self.steps = steps;
+    }
+
+    /// Makes edits aside. At most [`IN_PLACE_MAX`] at a time, so that what is planned takes little room.
+    pub(super) fn write_aside(
+        &mut self,
+        aside: &mut Aside,
+        edits: &[Edit],
+        trouble: &mut impl FnMut(IndexTrouble),
+    ) {
+        let steps =
+            self.plan(edits, |index, value, old| aside.before.indexes[index].has(value, old), trouble);
+        apply(&mut aside.root, edits, &steps, &[]);
+        self.steps = steps;
+    }
+
+    /// What the edits mean for the indexes; `has` says whether an object has a value in one.
+    fn plan(
+        &mut self,
+        edits: &[Edit],
+        has: impl Fn(usize, &str, &StoredObject) -> bool,
+        trouble: &mut impl FnMut(IndexTrouble),
+    ) -> Steps {
         let mut steps = std::mem::take(&mut self.steps);
+        steps.clear();
         for (at, edit) in edits.iter().enumerate() {
             for (index, indexer) in self.indexes.iter_mut().enumerate() {
-                let has = |value: &str, old: &StoredObject| root.read().indexes[index].has(value, old);
-                indexer.plan(edit, &mut steps, (at, index), has, trouble);
+                indexer.plan(edit, &mut steps, (at, index), |value, old| has(index, value, old), trouble);
             }
         }
-        if edits.len() <= IN_PLACE_MAX {
-            apply(Arc::make_mut(&mut root.write()), edits, &steps, marks);
-        } else {
-            let before = root.read().clone();
-            let mut aside = Root::clone(&before);
-            apply(&mut aside, edits, &steps, marks);
-            *root.write() = Arc::new(aside);
-            // Freed only now, when nobody waits.
-            drop(before);
-        }
-        if steps.steps.len() <= ROOM_MAX {
-            steps.clear();
-            self.steps = steps;
-        }
+        steps
     }
 
     /// Adds an index over everything that is there.
@@ -153,6 +176,23 @@ impl Writer {
         drop(present);
         Arc::make_mut(&mut root.write()).indexes.push(grouping);
         self.indexes.push(indexer);
+    }
+}
+
+// === impl Aside ===
+
+impl Aside {
+    pub(super) fn new(root: &RwLock<Arc<Root>>) -> Self {
+        let before = root.read().clone();
+        Self { root: Root::clone(&before), before }
+    }
+
+    /// Everything that was written to it is there, in one step, and the scopes are moved.
+    pub(super) fn replace(mut self, root: &RwLock<Arc<Root>>, marks: &[Mark<'_>]) {
+        marks.iter().for_each(|mark| self.root.mark(mark));
+        *root.write() = Arc::new(self.root);
+        // Freed only now, when nobody waits.
+        drop(self.before);
     }
 }
 
@@ -297,5 +337,8 @@ impl Steps {
     fn clear(&mut self) {
         self.text.clear();
         self.steps.clear();
+        if self.steps.capacity() > ROOM_MAX {
+            *self = Self::default();
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Room to pack and unpack in, used again and again: zstd's contexts and the buffers they write to.
+//! Room to pack and unpack in, used again and again: zstd's contexts and the buffers around them.
 //!
 //! A context takes about 100 KB and longer to make than to use. So a few are kept, those that are too many or too large are
 //! let go, and nobody waits for one: where none is free, another is made.
@@ -18,10 +18,14 @@ pub(super) struct Contexts {
     unpacking: Mutex<Vec<Room<DCtx<'static>>>>,
 }
 
-/// A context, and a buffer that is empty between uses.
+/// A context, and buffers that are empty between uses.
 pub(super) struct Room<C> {
     pub(super) context: C,
+    /// An object, packed or as it was.
     pub(super) buffer: Vec<u8>,
+    /// Its skeleton, and the bytes of its digits.
+    pub(super) skeleton: Vec<u8>,
+    pub(super) digits: Vec<u8>,
 }
 
 impl Contexts {
@@ -37,10 +41,13 @@ impl Contexts {
 /// Works in a room. No lock is held meanwhile, so that the work may itself need another.
 fn within<C, T>(free: &Mutex<Vec<Room<C>>>, make: fn() -> C, work: impl FnOnce(&mut Room<C>) -> T) -> T {
     let room = free.lock().pop();
-    let mut room = room.unwrap_or_else(|| Room { context: make(), buffer: Vec::new() });
+    let empty = || Room { context: make(), buffer: Vec::new(), skeleton: Vec::new(), digits: Vec::new() };
+    let mut room = room.unwrap_or_else(empty);
     let done = work(&mut room);
-    room.buffer.clear();
-    room.buffer.shrink_to(BUFFER_BYTES_MAX);
+    for buffer in [&mut room.buffer, &mut room.skeleton, &mut room.digits] {
+        buffer.clear();
+        buffer.shrink_to(BUFFER_BYTES_MAX);
+    }
     let mut free = free.lock();
     if free.len() < KEPT_MAX {
         free.push(room);

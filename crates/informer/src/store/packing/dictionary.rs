@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use kube_wire::{Encoding, RawObject, TypeMeta};
-use zstd::zstd_safe::{self, CDict, DDict};
+use zstd::zstd_safe::{self, CDict, DCtx, DDict};
 
 use super::contexts::Contexts;
+use super::skeleton::{Cuts, Names, put_together, take_apart};
 
 /// Of levels and dictionaries that were tried: see docs/design/packing.md.
 const LEVEL: i32 = 1;
@@ -51,7 +52,7 @@ impl Dictionary {
         } else {
             // Too few or too small to train on: then they are the dictionary themselves. (The zero keeps it from being
             // taken for a trained one.)
-            content = chosen.iter().copied().flatten().copied().take(bytes_max).collect();
+            content = chosen.iter().flatten().copied().take(bytes_max).collect();
             content.insert(0, 0);
         }
         let mut dictionary = Self {
@@ -77,13 +78,18 @@ impl Dictionary {
         self.encoding
     }
 
-    /// Packs bytes, and hands on what they became.
-    pub(super) fn pack<T>(&self, plain: &[u8], take: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        self.compress(plain, |packed| {
+    /// Packs an object, and hands on what it became, in a buffer that may be added to: the packed skeleton, then the bytes
+    /// of its digits.
+    pub(super) fn pack<T>(
+        &self,
+        object: &RawObject,
+        take: impl FnOnce(&mut Vec<u8>, Cuts) -> T,
+    ) -> Option<T> {
+        self.compress(object, |packed, cuts| {
             self.objects.fetch_add(1, Ordering::Relaxed);
-            self.plain_bytes.fetch_add(plain.len() as u64, Ordering::Relaxed);
+            self.plain_bytes.fetch_add(object.bytes().len() as u64, Ordering::Relaxed);
             self.packed_bytes.fetch_add(packed.len() as u64, Ordering::Relaxed);
-            take(packed)
+            take(packed, cuts)
         })
     }
 
@@ -92,37 +98,51 @@ impl Dictionary {
         let (mut plain_bytes, mut packed_bytes) = (0, 0);
         for sample in samples.iter().step_by(samples.len().div_ceil(TRIED_MAX).max(1)) {
             plain_bytes += sample.bytes().len() as u64;
-            packed_bytes += self.compress(sample.bytes(), |packed| packed.len() as u64).unwrap_or_default();
+            packed_bytes += self.compress(sample, |packed, _| packed.len() as u64).unwrap_or_default();
         }
         packed_bytes * 1000 / plain_bytes.max(1)
     }
 
-    fn compress<T>(&self, plain: &[u8], take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    fn compress<T>(&self, object: &RawObject, take: impl FnOnce(&mut Vec<u8>, Cuts) -> T) -> Option<T> {
         self.contexts.pack(|room| {
-            room.buffer.reserve(zstd_safe::compress_bound(plain.len()));
+            let cuts = take_apart(object.bytes(), names_of(object), &mut room.skeleton, &mut room.digits);
+            room.buffer.reserve(zstd_safe::compress_bound(room.skeleton.len()));
             // Cannot fail with a buffer of this size; if it did, the object would stay plain.
-            room.context.compress_using_cdict(&mut room.buffer, plain, &self.pack).ok()?;
-            Some(take(&room.buffer))
+            room.context.compress_using_cdict(&mut room.buffer, &room.skeleton, &self.pack).ok()?;
+            room.buffer.extend_from_slice(&room.digits);
+            Some(take(&mut room.buffer, cuts))
         })
     }
 
     /// Unpacks into a buffer that is used again, for as long as `read` takes.
-    pub(in crate::store) fn unpack<T>(&self, packed: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
+    pub(super) fn unpack<T>(&self, parts: &Parts<'_>, read: impl FnOnce(&[u8]) -> T) -> T {
         self.contexts.unpack(|room| {
-            room.buffer.reserve(plain_len(packed));
-            let unpacked = room.context.decompress_using_ddict(&mut room.buffer, packed, &self.unpack);
-            unpacked.expect(UNPACKS);
+            self.decompress(parts, &mut room.context, &mut room.skeleton, &mut room.buffer);
             read(&room.buffer)
         })
     }
 
     /// Unpacks an object for somebody to keep.
-    pub(in crate::store) fn restore(&self, packed: &[u8]) -> RawObject {
-        let mut plain = Vec::with_capacity(plain_len(packed));
+    pub(super) fn restore(&self, parts: &Parts<'_>) -> RawObject {
+        let mut plain = Vec::new();
         self.contexts.unpack(|room| {
-            room.context.decompress_using_ddict(&mut plain, packed, &self.unpack).expect(UNPACKS);
+            self.decompress(parts, &mut room.context, &mut room.skeleton, &mut plain);
         });
         RawObject::restore(Bytes::from(plain), self.encoding, self.type_meta.clone()).expect(UNPACKS)
+    }
+
+    fn decompress(
+        &self,
+        parts: &Parts<'_>,
+        context: &mut DCtx<'_>,
+        skeleton: &mut Vec<u8>,
+        plain: &mut Vec<u8>,
+    ) {
+        let (packed, digits) = parts.split();
+        skeleton.reserve(skeleton_len(packed));
+        context.decompress_using_ddict(skeleton, packed, &self.unpack).expect(UNPACKS);
+        plain.reserve_exact(parts.cuts.plain_len(skeleton.len(), parts.names));
+        put_together(skeleton, parts.names, digits, plain).expect(UNPACKS);
     }
 
     /// How many objects were packed since it was trained or settled.
@@ -157,18 +177,48 @@ impl Dictionary {
 /// The invariant behind every `expect` here: memory does not change by itself.
 const UNPACKS: &str = "what a dictionary has packed, it unpacks";
 
-/// How many bytes it will be.
-pub(super) fn plain_len(packed: &[u8]) -> usize {
+/// What there is of a packed object.
+pub(super) struct Parts<'a> {
+    /// The packed skeleton, then the bytes of its digits.
+    pub(super) bytes: &'a [u8],
+    pub(super) names: Names<'a>,
+    pub(super) cuts: Cuts,
+}
+
+impl<'a> Parts<'a> {
+    /// How many bytes the object will have.
+    pub(super) fn plain_len(&self) -> usize {
+        self.cuts.plain_len(skeleton_len(self.split().0), self.names)
+    }
+
+    fn split(&self) -> (&'a [u8], &'a [u8]) {
+        let digits = usize::from(self.cuts.digit_bytes);
+        self.bytes.split_at(self.bytes.len().checked_sub(digits).expect(UNPACKS))
+    }
+}
+
+fn skeleton_len(packed: &[u8]) -> usize {
     let len = zstd_safe::get_frame_content_size(packed).ok().flatten();
     len.and_then(|len| usize::try_from(len).ok()).expect(UNPACKS)
 }
 
-/// Samples from all over the list, as far as there is time for them.
-fn choose(samples: &[RawObject]) -> Vec<&[u8]> {
+fn names_of(object: &RawObject) -> Names<'_> {
+    let head = object.head();
+    [head.namespace(), head.name(), head.uid(), head.resource_version()].map(str::as_bytes)
+}
+
+/// Skeletons from all over the list, as far as there is time for them.
+fn choose(samples: &[RawObject]) -> Vec<Vec<u8>> {
     let cut = |sample: &'_ RawObject| sample.bytes().len().min(SAMPLE_BYTES_MAX);
     let total = samples.iter().map(cut).sum::<usize>();
     let spread = samples.iter().step_by(total.div_ceil(TRAINING_BYTES_MAX).max(1));
-    spread.map(|sample| &sample.bytes()[..cut(sample)]).collect()
+    let skeleton = |sample: &RawObject| {
+        let mut skeleton = Vec::new();
+        take_apart(sample.bytes(), names_of(sample), &mut skeleton, &mut Vec::new());
+        skeleton.truncate(SAMPLE_BYTES_MAX);
+        skeleton
+    };
+    spread.map(skeleton).collect()
 }
 
 impl fmt::Debug for Dictionary {

@@ -13,6 +13,7 @@ mod contexts;
 mod dictionary;
 mod packed;
 mod sets;
+mod skeleton;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use parking_lot::{Mutex, RwLock};
 
 use self::contexts::Contexts;
 pub(super) use self::dictionary::Dictionary;
-pub(super) use self::packed::Packed;
 use self::packed::share_both;
+pub(super) use self::packed::{Packed, PackedRef};
 use self::sets::Sets;
 use super::memory::{Memory, Packing};
 use super::object::StoredObject;
@@ -83,7 +84,7 @@ impl Packer {
     /// store, or plain.
     pub(super) fn admit(&self, object: &mut StoredObject) {
         if let Some(packed) = object.kept().packed() {
-            if self.has(&packed.dictionary) {
+            if self.has(packed.dictionary()) {
                 return;
             }
             // From another store, or packed when this one was another.
@@ -98,7 +99,7 @@ impl Packer {
         let Some(dictionary) = self.dictionary_for(body) else { return self.count_plain(body, packing) };
         let share = |labels: &[u8], owners: &[u8]| share_both(&mut self.sets.lock(), labels, owners);
         let len_max = if packing.is_eager() { usize::MAX } else { body.bytes().len() };
-        object.settle(Packed::new(body, scope, &dictionary, len_max, share));
+        object.settle(|keep| Packed::make(body, scope, &dictionary, len_max, share, keep));
         if dictionary.objects() >= packing.drift_objects
             && dictionary.drift_percent() >= packing.drift_percent
         {

@@ -1,39 +1,50 @@
 //! An object at rest: what its head says, readable as it is, and the rest packed.
 //!
-//! The four names of an object stand as text before its packed bytes, in one piece of memory; labels and owners are shared
-//! with all objects that have the same. So whatever is asked of an object all the time (its key, its resourceVersion,
-//! whether a selector matches) is answered without unpacking, and everything else waits until somebody looks.
+//! All of it is one piece of memory: what is asked of every object, then its packed bytes, then its four names as text (which
+//! the packed bytes are without).
+//! Labels and owners are shared with all objects that have the same. So whatever is asked of an object all the time (its
+//! key, its resourceVersion, whether a selector matches) is answered without unpacking, and everything else waits until
+//! somebody looks.
 
 use std::sync::Arc;
 
 use kube_wire::RawObject;
 
-use super::dictionary::{Dictionary, plain_len};
+use super::dictionary::{Dictionary, Parts};
 use super::sets::{Sets, Shared};
+use super::skeleton::Cuts;
 use crate::queue::Scope;
 
-/// 56 bytes, and one allocation beside the handle's.
+/// What stands before the bytes of a packed object: 40 bytes.
 pub(in crate::store) struct Packed {
-    pub(in crate::store) dictionary: Arc<Dictionary>,
+    dictionary: Arc<Dictionary>,
     labels: Option<Shared>,
     owners: Option<Shared>,
-    /// Namespace, name, uid and resourceVersion, then the packed object.
-    bytes: Box<[u8]>,
     generation: u32,
     lens: [u8; 4],
-    pub(in crate::store) scope: Scope,
-    pub(in crate::store) deleting: bool,
+    cuts: Cuts,
+    scope: Scope,
+    deleting: bool,
+}
+
+/// A packed object with its bytes: the packed ones, then namespace, name, uid and resourceVersion.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct PackedRef<'a> {
+    head: &'a Packed,
+    bytes: &'a [u8],
 }
 
 impl Packed {
-    /// Packs an object; `None` if it does not become shorter than `len_max`, or its head is not what heads are like.
-    pub(super) fn new(
+    /// Packs an object and hands it on; `None` if it does not become shorter than `len_max`, or its head is not what heads
+    /// are like.
+    pub(super) fn make<T>(
         object: &RawObject,
         scope: Scope,
         dictionary: &Arc<Dictionary>,
         len_max: usize,
         share: impl FnOnce(&[u8], &[u8]) -> (Option<Shared>, Option<Shared>),
-    ) -> Option<Self> {
+        keep: impl FnOnce(Self, &[u8]) -> T,
+    ) -> Option<T> {
         let head = object.head();
         let texts = [head.namespace(), head.name(), head.uid(), head.resource_version()];
         let mut lens = [0; 4];
@@ -41,75 +52,103 @@ impl Packed {
             *len = u8::try_from(text.len()).ok()?;
         }
         let generation = u32::try_from(head.generation()).ok()?;
-        let text_len = texts.iter().map(|text| text.len()).sum::<usize>();
-        let bytes = dictionary.pack(object.bytes(), |packed| {
-            let len = text_len + packed.len();
-            (len < len_max).then(|| {
-                let mut bytes = Vec::with_capacity(len);
-                texts.iter().for_each(|text| bytes.extend_from_slice(text.as_bytes()));
-                bytes.extend_from_slice(packed);
-                bytes.into_boxed_slice()
-            })
-        })??;
-        let (labels, owners) = share(head.label_bytes(), head.owner_bytes());
-        let (dictionary, deleting) = (dictionary.clone(), head.is_deleting());
-        Some(Self { dictionary, labels, owners, bytes, generation, lens, scope, deleting })
+        dictionary.pack(object, |bytes, cuts| {
+            texts.iter().for_each(|text| bytes.extend_from_slice(text.as_bytes()));
+            if bytes.len() >= len_max {
+                return None;
+            }
+            let (labels, owners) = share(head.label_bytes(), head.owner_bytes());
+            let (dictionary, deleting) = (dictionary.clone(), head.is_deleting());
+            Some(keep(Self { dictionary, labels, owners, generation, lens, cuts, scope, deleting }, bytes))
+        })?
     }
 
-    pub(in crate::store) fn namespace(&self) -> &str {
+    pub(in crate::store) fn with<'a>(&'a self, bytes: &'a [u8]) -> PackedRef<'a> {
+        PackedRef { head: self, bytes }
+    }
+}
+
+impl<'a> PackedRef<'a> {
+    pub(in crate::store) fn dictionary(self) -> &'a Arc<Dictionary> {
+        &self.head.dictionary
+    }
+
+    pub(in crate::store) fn namespace(self) -> &'a str {
         self.text(0)
     }
 
-    pub(in crate::store) fn name(&self) -> &str {
+    pub(in crate::store) fn name(self) -> &'a str {
         self.text(1)
     }
 
-    pub(in crate::store) fn uid(&self) -> &str {
+    /// As comparing both with [`namespace`](Self::namespace) and [`name`](Self::name), without finding out that they are text.
+    pub(in crate::store) fn has_key(self, namespace: &str, name: &str) -> bool {
+        self.text_bytes(1) == name.as_bytes() && self.text_bytes(0) == namespace.as_bytes()
+    }
+
+    pub(in crate::store) fn uid(self) -> &'a str {
         self.text(2)
     }
 
-    pub(in crate::store) fn resource_version(&self) -> &str {
+    pub(in crate::store) fn resource_version(self) -> &'a str {
         self.text(3)
     }
 
-    pub(in crate::store) fn generation(&self) -> i64 {
-        self.generation.into()
+    pub(in crate::store) fn generation(self) -> i64 {
+        self.head.generation.into()
     }
 
-    pub(in crate::store) fn label_bytes(&self) -> &[u8] {
-        self.labels.as_deref().map_or(&[], |bytes| bytes)
+    pub(in crate::store) fn is_deleting(self) -> bool {
+        self.head.deleting
     }
 
-    pub(in crate::store) fn owner_bytes(&self) -> &[u8] {
-        self.owners.as_deref().map_or(&[], |bytes| bytes)
+    pub(in crate::store) fn scope(self) -> Scope {
+        self.head.scope
+    }
+
+    pub(in crate::store) fn label_bytes(self) -> &'a [u8] {
+        self.head.labels.as_ref().map_or(&[], |shared| &shared.slice)
+    }
+
+    pub(in crate::store) fn owner_bytes(self) -> &'a [u8] {
+        self.head.owners.as_ref().map_or(&[], |shared| &shared.slice)
     }
 
     /// How many bytes are held for this object alone.
-    pub(in crate::store) fn len(&self) -> usize {
+    pub(in crate::store) fn len(self) -> usize {
         self.bytes.len()
     }
 
-    pub(in crate::store) fn plain_len(&self) -> usize {
-        plain_len(self.packed())
+    pub(in crate::store) fn plain_len(self) -> usize {
+        self.parts().plain_len()
     }
 
-    pub(in crate::store) fn restore(&self) -> RawObject {
-        self.dictionary.restore(self.packed())
+    pub(in crate::store) fn restore(self) -> RawObject {
+        self.head.dictionary.restore(&self.parts())
     }
 
-    pub(in crate::store) fn unpack<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
-        self.dictionary.unpack(self.packed(), read)
+    pub(in crate::store) fn unpack<T>(self, read: impl FnOnce(&[u8]) -> T) -> T {
+        self.head.dictionary.unpack(&self.parts(), read)
     }
 
-    fn text(&self, at: usize) -> &str {
-        let start = self.lens[..at].iter().map(|len| usize::from(*len)).sum::<usize>();
+    fn text(self, at: usize) -> &'a str {
         // It was text when it was packed.
-        std::str::from_utf8(&self.bytes[start..start + usize::from(self.lens[at])]).unwrap_or_default()
+        std::str::from_utf8(self.text_bytes(at)).unwrap_or_default()
     }
 
-    fn packed(&self) -> &[u8] {
-        &self.bytes[self.lens.iter().map(|len| usize::from(*len)).sum()..]
+    fn text_bytes(self, at: usize) -> &'a [u8] {
+        let end = self.bytes.len() - sum(&self.head.lens[at + 1..]);
+        &self.bytes[end - usize::from(self.head.lens[at])..end]
     }
+
+    fn parts(self) -> Parts<'a> {
+        let bytes = &self.bytes[..self.bytes.len() - sum(&self.head.lens)];
+        Parts { bytes, names: [0, 1, 2, 3].map(|at| self.text_bytes(at)), cuts: self.head.cuts }
+    }
+}
+
+fn sum(lens: &[u8]) -> usize {
+    lens.iter().map(|len| usize::from(*len)).sum()
 }
 
 /// Labels and owners, shared.

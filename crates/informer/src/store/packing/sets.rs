@@ -3,14 +3,13 @@
 //! The pods of a replica set have the same labels and the same owner, so that both can stay readable without unpacking and
 //! cost a pointer. What nobody refers to any more is thrown out when as much was released as is held.
 
-use std::sync::Arc;
-
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
-/// A set of bytes that others may have too. (A box in an `Arc`: a pointer of one word.)
-pub(in crate::store) type Shared = Arc<Box<[u8]>>;
+/// A set of bytes that others may have too: one word that leads to one allocation.
+pub(in crate::store) type Shared = ThinArc<(), u8>;
 
 /// Everything that is shared.
 #[derive(Default)]
@@ -29,11 +28,10 @@ impl Sets {
         if bytes.is_empty() {
             return None;
         }
-        let entry =
-            self.known.entry(XxHash3_64::oneshot(bytes), |known| ***known == *bytes, |known| hash(known));
+        let entry = self.known.entry(hash(bytes), |known| known.slice == *bytes, |known| hash(&known.slice));
         Some(match entry {
             Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(room) => room.insert(Arc::new(bytes.into())).get().clone(),
+            Entry::Vacant(room) => room.insert(ThinArc::from_header_and_slice((), bytes)).get().clone(),
         })
     }
 
@@ -42,8 +40,8 @@ impl Sets {
         self.released += objects;
         if self.released >= SWEEP_MIN.max(self.known.len() / 2) {
             self.released = 0;
-            self.known.retain(|known| Arc::strong_count(known) > 1);
-            self.known.shrink_to(2 * self.known.len(), |known| hash(known));
+            self.known.retain(|known| ThinArc::strong_count(known) > 1);
+            self.known.shrink_to(2 * self.known.len(), |known| hash(&known.slice));
         }
     }
 
@@ -64,13 +62,13 @@ mod tests {
     fn equal_bytes_are_held_once_and_no_longer_than_they_are_used() {
         let mut sets = Sets::default();
         let kept = sets.share(b"kept").unwrap();
-        assert!(Arc::ptr_eq(&kept, &sets.share(b"kept").unwrap()));
+        assert_eq!(kept.as_ptr(), sets.share(b"kept").unwrap().as_ptr());
         assert!(sets.share(b"").is_none());
         for number in 0..10_000_u32 {
             sets.share(&number.to_be_bytes());
             sets.release(1);
         }
         assert!(sets.len() <= 2 * SWEEP_MIN, "{} are held", sets.len());
-        assert!(Arc::ptr_eq(&kept, &sets.share(b"kept").unwrap()));
+        assert_eq!(kept.as_ptr(), sets.share(b"kept").unwrap().as_ptr());
     }
 }
