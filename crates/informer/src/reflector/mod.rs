@@ -21,6 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_wire::TypeMeta;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -59,6 +60,8 @@ pub struct Reflector<S> {
     config: ReflectorConfig,
     /// What the source lists and watches, for messages.
     resource: Arc<str>,
+    /// The type of its objects: asked for once, not with each of them.
+    expected: Option<TypeMeta>,
     status: channel::Sender<ReflectorStatus>,
     /// The resourceVersion up to which the sink was told everything.
     last_version: LastVersion,
@@ -101,6 +104,7 @@ impl<S: Sink> Reflector<S> {
     pub fn new(source: Arc<dyn ListerWatcher>, sink: Arc<S>, scope: Scope, config: ReflectorConfig) -> Self {
         Self {
             resource: source.describe().into(),
+            expected: source.expected_type(),
             backoff: Backoff::new(config.backoff.clone()),
             rng: config.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64),
             source,
@@ -222,8 +226,8 @@ impl<S: Sink> Reflector<S> {
 
     /// Whether an object is of the kind that is reflected; another is reported.
     fn is_expected(&self, object: &kube_wire::RawObject) -> bool {
-        let Some(expected) = self.source.expected_type() else { return true };
-        if *object.type_meta() == expected {
+        let Some(expected) = &self.expected else { return true };
+        if object.type_meta() == expected {
             return true;
         }
         let error = ReflectorError::UnexpectedKind {

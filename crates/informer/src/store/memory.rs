@@ -19,7 +19,7 @@ pub struct Packing {
     /// Objects that hold fewer bytes than this in all are left plain: a dictionary and what goes with it takes 0.3 MB.
     /// Default: 512 KiB.
     pub bytes_min: usize,
-    /// A dictionary is trained as soon as this many bytes have come; so many are held plain meanwhile. Default: 2 MiB.
+    /// A dictionary is trained as soon as this many bytes have come; so many are held plain meanwhile. Default: 1 MiB.
     pub sample_bytes: usize,
     /// The size of a dictionary. Default: 16 KiB.
     pub dictionary_bytes: usize,
@@ -47,7 +47,7 @@ impl Default for Packing {
     fn default() -> Self {
         Self {
             bytes_min: 512 << 10,
-            sample_bytes: 2 << 20,
+            sample_bytes: 1 << 20,
             dictionary_bytes: 16 << 10,
             drift_objects: 2000,
             drift_percent: 25,

@@ -8,13 +8,14 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashTable;
 use kube_wire::RawObject;
 
 use super::change::{ChangeSet, Put};
 use super::index::Compiled;
 use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
 use super::packing::Packer;
-use super::table::{Hashed, Place, Table};
+use super::table::{Place, Table};
 use super::values::ReadValues;
 use super::{Snapshot, StoredObject};
 use crate::Key;
@@ -32,7 +33,7 @@ pub struct Staging {
     /// What is not as it is known, in the order of the list. `None`: it was put again, or removed.
     staged: Vec<Option<Put>>,
     /// Where in `staged` a key is.
-    places: Table<Staged>,
+    places: HashTable<Staged>,
     /// Beside each of `staged`, what it has in indexes, read before it was packed; empty if no index reads that much.
     values: Vec<Option<ReadValues>>,
     indexes: Vec<Arc<Compiled>>,
@@ -45,10 +46,12 @@ pub struct Staging {
     waiting_bytes: usize,
 }
 
-#[derive(Clone, Debug)]
+/// Eight bytes, because there is one for each object of a list.
+#[derive(Clone, Copy, Debug)]
 struct Staged {
-    key_hash: u64,
-    at: usize,
+    /// Half of the key's.
+    hash: u32,
+    at: u32,
 }
 
 /// A bit for each place where a known object may stand.
@@ -116,7 +119,8 @@ impl Staging {
                 }
             }
         };
-        self.places.insert(Staged { key_hash, at: self.staged.len() }, |_| false);
+        let place = Staged::new(key_hash, self.staged.len());
+        self.places.insert_unique(place.hash(), place, Staged::hash);
         self.staged.push(Some(put));
         if self.reads_body {
             self.values.push(None);
@@ -149,8 +153,10 @@ impl Staging {
         let puts = staged.into_iter().flatten().collect::<Vec<_>>();
         // Only after a full state is everything up to there known.
         let complete = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
-        let new_epoch = before.is_some_and(|before| is_older(resource_version, &before.resource_version))
-            || puts.iter().any(|put| put.goes_back(complete));
+        let new_epoch = before.is_some_and(|before| {
+            is_older(resource_version, &before.resource_version)
+                || puts.iter().any(|put| put.goes_back(complete))
+        });
         ChangeSet {
             scope,
             resource_version: resource_version.to_owned(),
@@ -164,12 +170,13 @@ impl Staging {
 
     /// Takes back what was put under a key.
     fn unstage(&mut self, hash: u64, namespace: &str, name: &str) {
-        let staged = &self.staged;
-        let has_key = |place: &Staged| {
-            staged[place.at].as_ref().is_some_and(|put| put.object().has_key(namespace, name))
+        let (staged, looked_for) = (&self.staged, Staged::new(hash, 0));
+        let is_it = |place: &Staged| {
+            let put = || staged[place.at as usize].as_ref();
+            place.hash == looked_for.hash && put().is_some_and(|put| put.object().has_key(namespace, name))
         };
-        if let Some(place) = self.places.remove(hash, has_key) {
-            self.staged[place.at] = None;
+        if let Ok(found) = self.places.find_entry(looked_for.hash(), is_it) {
+            self.staged[found.remove().0.at as usize] = None;
         }
     }
 
@@ -217,9 +224,17 @@ impl Staging {
     }
 }
 
-impl Hashed for Staged {
+// === impl Staged ===
+
+impl Staged {
+    fn new(key_hash: u64, at: usize) -> Self {
+        let at = u32::try_from(at).expect("memory does not hold four billion objects");
+        Self { hash: key_hash as u32, at }
+    }
+
+    /// Spread over all bits: a table takes some from either end.
     fn hash(&self) -> u64 {
-        self.key_hash
+        u64::from(self.hash) << 32 | u64::from(self.hash)
     }
 }
 

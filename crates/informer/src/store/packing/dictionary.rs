@@ -16,8 +16,8 @@ use super::skeleton::{Cuts, Names, put_together, take_apart};
 
 /// Of levels and dictionaries that were tried: see docs/design/packing.md.
 const LEVEL: i32 = 1;
-/// Training time grows with what is trained on, its use does not: 250 pods give what 1,000 give.
-const TRAINING_BYTES_MAX: usize = 1 << 20;
+/// Training time grows with what is trained on, its use does not: 100 pods give what 1,000 give.
+const TRAINING_BYTES_MAX: usize = 512 << 10;
 /// The beginning of a large object says as much as the whole.
 const SAMPLE_BYTES_MAX: usize = 32 << 10;
 /// How many samples a dictionary is tried on.
