@@ -85,7 +85,7 @@ pub use error::{Error, Result};
 pub use frame::{ListDecoder, ListHead, WatchDecoder, WatchEvent};
 pub use head::{Head, Labels, OwnerReference, Owners};
 pub use limits::{Limit, Limits};
-pub use object::{ObjectReader, RawObject};
+pub use object::{KeptBytes, ObjectReader, RawObject};
 pub use path::FieldPath;
 pub use projection::Projection;
 pub use status::{Status, StatusCause};

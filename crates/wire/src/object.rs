@@ -27,6 +27,18 @@ pub struct RawObject {
     spans: Spans,
 }
 
+/// The kept bytes of an object, wherever they are at the moment, with what is needed to decode them. See
+/// [`RawObject::kept`].
+#[derive(Clone, Copy, Debug)]
+pub struct KeptBytes<'a> {
+    /// As [`RawObject::bytes`].
+    pub bytes: &'a [u8],
+    /// Their encoding.
+    pub encoding: Encoding,
+    /// apiVersion and kind of the object.
+    pub type_meta: &'a TypeMeta,
+}
+
 /// Makes [`RawObject`]s: applies a projection, checks limits, finds the head.
 ///
 /// One reader serves one stream; it keeps what is the same for all of its objects (the compiled projection, a buffer).
@@ -99,7 +111,7 @@ impl RawObject {
     /// # Errors
     /// If the object does not fit the type, or is in protobuf and of a kind that the schema table does not hold.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
-        self.decode_with(UnknownFields::Skip)
+        self.kept().decode()
     }
 
     /// A dynamic value (`DynamicObject`, `serde_json::Value`), which may be changed and written back: so a field that the
@@ -107,6 +119,31 @@ impl RawObject {
     ///
     /// # Errors
     /// As [`decode`](Self::decode), and [`Error::UnknownField`].
+    pub fn decode_dynamic<T: DeserializeOwned>(&self) -> Result<T> {
+        self.kept().decode_dynamic()
+    }
+
+    /// The kept bytes, with what is needed to decode them.
+    pub fn kept(&self) -> KeptBytes<'_> {
+        KeptBytes { bytes: &self.bytes, encoding: self.encoding, type_meta: &self.type_meta }
+    }
+}
+
+// === impl KeptBytes ===
+
+impl KeptBytes<'_> {
+    /// As [`RawObject::decode`].
+    ///
+    /// # Errors
+    /// As [`RawObject::decode`].
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
+        self.decode_with(UnknownFields::Skip)
+    }
+
+    /// As [`RawObject::decode_dynamic`].
+    ///
+    /// # Errors
+    /// As [`RawObject::decode_dynamic`].
     pub fn decode_dynamic<T: DeserializeOwned>(&self) -> Result<T> {
         self.decode_with(UnknownFields::Reject)
     }
@@ -120,20 +157,27 @@ impl RawObject {
                 let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
                     Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
                 })?;
-                let deserializer = Deserializer::new(&self.bytes, message)
+                let deserializer = Deserializer::new(self.bytes, message)
                     .type_meta(api_version, kind)
                     .unknown_fields(unknown);
                 T::deserialize(deserializer)
             }
         };
         decoded.map_err(|error| match error {
-            Error::Value(why) => {
-                let (namespace, name) = (self.head().namespace(), self.head().name());
-                let slash = if namespace.is_empty() { "" } else { "/" };
-                Error::Value(format!("{kind} {namespace}{slash}{name}: {why}"))
-            }
+            Error::Value(why) => Error::Value(format!("{kind} {}: {why}", self.key())),
             other => other,
         })
+    }
+
+    /// Namespace and name, for a message.
+    fn key(&self) -> String {
+        let bytes = Bytes::copy_from_slice(self.bytes);
+        let Ok(object) = RawObject::restore(bytes, self.encoding, self.type_meta.clone()) else {
+            return "without a head".to_owned();
+        };
+        let (namespace, name) = (object.head().namespace(), object.head().name());
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        format!("{namespace}{slash}{name}")
     }
 
     /// The JSON text with apiVersion and kind put back.

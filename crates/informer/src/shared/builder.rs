@@ -128,7 +128,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         V: IntoIterator<Item = String>,
     {
         let decode = self.decode;
-        let index = Index::try_by(name, move |object| Ok(values(&decode(&object.body())?)));
+        let index = Index::try_by(name, move |object| Ok(values(&object.read(decode)?)));
         self.index(&index)
     }
 
@@ -172,7 +172,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     {
         let decode = self.decode;
         self.settings.transform = Some(Arc::new(move |raw| {
-            let mut value = decode(raw).map_err(|error| error.to_string())?;
+            let mut value = decode(raw.kept()).map_err(|error| error.to_string())?;
             change(&mut value).map_err(|error| error.to_string())?;
             serde_json::to_vec(&value).map_err(|error| error.to_string())
         }));

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use kube_wire::RawObject;
+use kube_wire::KeptBytes;
 use parking_lot::Mutex;
 
 use super::DecodeError;
@@ -17,7 +17,7 @@ use crate::source::JsonSwitch;
 use crate::store::StoredObject;
 
 /// How bytes become a value.
-pub(super) type Decode<K> = fn(&RawObject) -> Result<K, kube_wire::Error>;
+pub(super) type Decode<K> = fn(KeptBytes<'_>) -> Result<K, kube_wire::Error>;
 
 /// Makes values, and remembers those that are held.
 pub(crate) struct Decoder<K> {
@@ -61,7 +61,7 @@ impl<K> Decoder<K> {
         if let Some(value) = held.upgrade() {
             return Ok(value);
         }
-        let value = (self.decode)(&object.body()).map_err(|error| {
+        let value = object.read(self.decode).map_err(|error| {
             self.errors.fetch_add(1, Ordering::Relaxed);
             if let (kube_wire::Error::UnknownField { .. }, Some(json)) = (&error, self.json.get()) {
                 json.turn();

@@ -3,12 +3,11 @@
 //! On its way in an object is plain. The store packs it, keeps what was packed, and notes that in the plain one; so those
 //! who hear of the change read the bytes as they came, and whoever has both handles knows that they are one object.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use kube_wire::path::{FieldValue, PathReader};
-use kube_wire::{Encoding, Head, Labels, Owners, RawObject, TypeMeta};
+use kube_wire::{Encoding, Head, KeptBytes, Labels, Owners, RawObject, TypeMeta};
 use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
@@ -207,7 +206,10 @@ impl StoredObject {
 
     /// The object with all that was kept of it. Unpacking it takes about a microsecond and a copy of its bytes.
     pub fn raw(&self) -> RawObject {
-        self.body().into_owned()
+        match self.view() {
+            View::Plain(plain) => plain.raw.clone(),
+            View::Packed(packed) => packed.restore(),
+        }
     }
 
     /// Hands every value that a path leads to on to `each`. The object is unpacked into a buffer that is used again, and not
@@ -259,11 +261,12 @@ impl StoredObject {
         self.address() == other.address()
     }
 
-    /// The object, borrowed where it is held as it came.
-    pub(crate) fn body(&self) -> Cow<'_, RawObject> {
+    /// Reads the kept bytes where they are, or from a buffer that is used again.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(KeptBytes<'_>) -> T) -> T {
+        let (encoding, type_meta) = (self.encoding(), self.type_meta());
         match self.view() {
-            View::Plain(plain) => Cow::Borrowed(&plain.raw),
-            View::Packed(packed) => Cow::Owned(packed.restore()),
+            View::Plain(plain) => read(plain.raw.kept()),
+            View::Packed(packed) => packed.unpack(|bytes| read(KeptBytes { bytes, encoding, type_meta })),
         }
     }
 
