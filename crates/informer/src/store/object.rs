@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use kube_wire::path::{FieldValue, PathReader};
 use kube_wire::{Encoding, Head, KeptBytes, Labels, Owners, RawObject, TypeMeta};
+use serde::de::DeserializeOwned;
 use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
@@ -212,6 +213,14 @@ impl StoredObject {
         }
     }
 
+    /// A value of any type that the object fits, made anew. (Informers keep those that were made lately.)
+    ///
+    /// # Errors
+    /// As [`RawObject::decode`].
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, kube_wire::Error> {
+        self.read(|kept| kept.decode())
+    }
+
     /// Hands every value that a path leads to on to `each`. The object is unpacked into a buffer that is used again, and not
     /// decoded.
     ///
@@ -324,6 +333,14 @@ impl StoredObject {
     /// The same object, plain, and not yet kept anywhere.
     pub(super) fn to_plain(&self) -> Self {
         Self::plain(self.scope(), self.raw(), self.inner().content_hash, self.inner().key_hash)
+    }
+
+    /// The same object, packed as it is, in another place of memory; `None` of a plain one.
+    pub(super) fn moved(&self) -> Option<Self> {
+        let Inner { content_hash, key_hash, body: Body::Packed(packed) } = self.inner() else { return None };
+        let (content_hash, key_hash) = (*content_hash, *key_hash);
+        let inner = Inner { content_hash, key_hash, body: Body::Packed(packed.clone()) };
+        Some(Self(ThinArc::from_header_and_slice(inner, &self.0.slice)))
     }
 
     pub(crate) fn key_hash(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! What is done beside writing, a little with each write: training another dictionary when objects have drifted away from
-//! the one there is, and packing anew what is packed with an old one, or plain.
+//! the one there is; packing anew what is packed with an old one, or plain; and, when most objects have gone, moving the rest
+//! together, because memory is given back in large pieces only.
 //!
 //! It goes through the same door as every other write, so indexes and snapshots need not know of it; and nothing is told,
 //! because nothing has changed.
@@ -19,6 +20,8 @@ const SLICE: usize = 32;
 const SLICE_MAX: usize = 512;
 /// Nor are more leaves of the table looked through for them.
 const LEAVES_MAX: usize = 32;
+/// Where there were fewer objects, there is little to be given back.
+const MOVED_MIN: usize = 4000;
 /// How many objects a dictionary is trained on at most, and how many bytes they hold.
 const SAMPLES_MAX: usize = 1000;
 const SAMPLES_BYTES_MAX: usize = 4 << 20;
@@ -33,7 +36,7 @@ pub(super) struct Pass {
 impl Store {
     /// Does a little of what is to be done, after so many objects were written.
     pub(super) fn upkeep(&self, writer: &mut Writer, written: usize) {
-        let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass()) else { return };
+        let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass(writer)) else { return };
         let snapshot = self.snapshot();
         let mut edits = Vec::new();
         let (mut at_end, mut leaves) = (false, LEAVES_MAX);
@@ -60,14 +63,27 @@ impl Store {
         }
     }
 
-    fn next_pass(&self) -> Option<Pass> {
-        let duty = self.packer.next_duty(|type_meta, encoding| self.sample(type_meta, encoding))?;
+    fn next_pass(&self, writer: &mut Writer) -> Option<Pass> {
+        let duty = self.packer.next_duty(|type_meta, encoding| self.sample(type_meta, encoding));
+        let duty = duty.or_else(|| self.has_shrunk(writer).then_some(Duty::Move))?;
         Some(Pass { duty, leaf: 0 })
+    }
+
+    /// Whether most objects have gone since what is left was last moved together.
+    fn has_shrunk(&self, writer: &mut Writer) -> bool {
+        let objects = self.len();
+        writer.objects_max = writer.objects_max.max(objects);
+        let has_shrunk = writer.objects_max >= MOVED_MIN && objects <= writer.objects_max / 4;
+        if has_shrunk {
+            writer.objects_max = objects;
+        }
+        has_shrunk
     }
 
     /// An edit that puts the object in its own place, if the duty is about it.
     fn packed_anew(&self, old: &StoredObject, duty: &Duty) -> Option<Edit> {
         match (duty, old.dictionary()) {
+            (Duty::Move, _) => return Some(Edit::Repack { old: old.clone(), new: old.moved()? }),
             (Duty::PackPlain, None) => {}
             (Duty::Retire(oldest), Some(dictionary)) if Arc::ptr_eq(oldest, dictionary) => {}
             _ => return None,

@@ -44,6 +44,8 @@ pub(super) struct Writer {
     keys: Hashes,
     /// What is being done beside writing.
     pub(super) pass: Option<Pass>,
+    /// How many objects there were at most since what is left was last moved together.
+    pub(super) objects_max: usize,
 }
 
 /// An index and the values that cannot be read again.

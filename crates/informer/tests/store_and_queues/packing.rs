@@ -140,7 +140,8 @@ proptest! {
 /// Objects that are much alike, of about half a kilobyte each.
 fn alike(count: usize, what: &str) -> Vec<RawObject> {
     let one = |number: usize| {
-        let text = format!("{what} of the service at https://{what}.example.com/path/{what} ").repeat(7);
+        // Long, without repeating itself: only a dictionary makes it short.
+        let text = (1..40).map(|word| format!("{what} {} ", word * 7919 % 9973)).collect::<String>();
         let labels = json!({"app": format!("app-{}", number / 10)});
         pod_with(
             &format!("web/{what}-{number}"),
@@ -221,6 +222,31 @@ fn when_objects_drift_another_dictionary_is_trained_and_never_a_fifth() {
     for object in store.snapshot().iter() {
         let raw = object.raw();
         assert_eq!(StoredObject::new(A, raw).unwrap().content_hash(), object.content_hash());
+    }
+}
+
+#[test]
+fn when_most_objects_are_gone_the_rest_is_moved_together_and_stays_what_it_was() {
+    let store = Store::new(StoreConfig::default().index(Index::namespace())).unwrap();
+    replace(&store, A, alike(6000, "object"), "10");
+    let handles = store.snapshot().iter().cloned().collect::<Vec<_>>();
+    let (left, gone) = handles.split_at(1000);
+    // Nobody else holds what is gone, but somebody what is left.
+    store.write(gone.iter().map(Write::Vanished));
+    let mut bookmarks = 0;
+    let is_moved = || store.snapshot().iter().all(|object| !left.iter().any(|held| held.ptr_eq(object)));
+    while !is_moved() {
+        bookmarks += 1;
+        assert!(bookmarks < 200, "not moved");
+        assert!(store.write([Write::Bookmark(A, "11")]).is_empty(), "nothing is told");
+    }
+    assert_eq!(is_packed(&store), (1000, 1000));
+    let snapshot = store.snapshot();
+    for held in left {
+        let moved = snapshot.get_by_name(held.namespace(), held.name()).unwrap();
+        assert_eq!(moved.raw().bytes(), held.raw().bytes());
+        let group = snapshot.by_index("namespace", held.namespace()).unwrap();
+        assert!(group.into_iter().any(|object| object.ptr_eq(moved)), "the index has what the store has");
     }
 }
 

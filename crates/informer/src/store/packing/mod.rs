@@ -63,6 +63,8 @@ pub(super) enum Duty {
     PackPlain,
     /// Pack anew what was packed with this dictionary, to make room for another.
     Retire(Arc<Dictionary>),
+    /// Much was deleted: copy what is left, so that it lies together and the memory around it is free.
+    Move,
 }
 
 impl Packer {

@@ -16,6 +16,7 @@ use super::skeleton::Cuts;
 use crate::queue::Scope;
 
 /// What stands before the bytes of a packed object: 40 bytes.
+#[derive(Clone)]
 pub(in crate::store) struct Packed {
     dictionary: Arc<Dictionary>,
     labels: Option<Shared>,
