@@ -45,6 +45,14 @@ pub(crate) struct Limits {
 impl Limits {
     /// A day. More would not fit a [`Rank`], and is as good as for ever.
     pub(crate) const AGING_MAX: u64 = 24 * 3600 * 1_000_000_000;
+
+    /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
+    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
+    #[inline]
+    fn rank(self, held: &Held) -> Rank {
+        let head_start = i64::from(held.priority) * self.aging as i64;
+        ((held.since as i64).saturating_sub(head_start), held.arrival)
+    }
 }
 
 /// A key that was handed out, and what is needed to finish it.
@@ -54,17 +62,23 @@ pub(crate) struct Taken<T> {
     pub(crate) priority: i16,
 }
 
-/// Invariant: it is wanted, running or both; and it is in `ready` iff it is not running.
-struct Held {
-    wanted: Option<Wanted>,
-    running: bool,
-}
-
+/// A key that is queued or with a worker. The first three say how it is wanted, or was when it was handed out.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct Held {
     since: u64,
     arrival: u64,
     priority: i16,
+    place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In `ready`.
+    Queued,
+    /// With a worker.
+    Running,
+    /// With a worker, and to be queued again.
+    Again,
 }
 
 impl<T> Core<T> {
@@ -136,21 +150,22 @@ impl<T> Core<T> {
         }
     }
 
-    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then.
+    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then. If not, the queue's
+    /// own key is handed out, to be dropped outside the lock.
     #[inline]
-    pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) {
+    pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) -> Option<T> {
         if let Some(stats) = &mut self.stats {
             stats.finished(slot, now());
         }
         let held = self.held.value_mut(slot);
-        held.running = false;
-        match held.wanted {
-            Some(wanted) => {
-                self.again -= 1;
-                self.ready.insert(self.rank(wanted), slot);
-            }
-            None => drop(self.held.remove(slot)),
+        if held.place == Place::Running {
+            return Some(self.held.remove(slot).0);
         }
+        held.place = Place::Queued;
+        let rank = self.limits.rank(held);
+        self.again -= 1;
+        self.ready.insert(rank, slot);
+        None
     }
 
     /// From now on new keys are refused; keys put off are dropped.
@@ -158,14 +173,6 @@ impl<T> Core<T> {
         self.closed = true;
         self.delayed = Slots::new();
         self.due = DueHeap::new();
-    }
-
-    /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
-    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
-    #[inline]
-    fn rank(&self, wanted: Wanted) -> Rank {
-        let head_start = i64::from(wanted.priority) * self.limits.aging as i64;
-        ((wanted.since as i64).saturating_sub(head_start), wanted.arrival)
     }
 
     #[inline]
@@ -253,9 +260,8 @@ impl<T: Eq> Core<T> {
         let key = self.held.key(slot).clone(); // first, lest a panic in it lose the key
         self.ready.remove_first();
         let held = self.held.value_mut(slot);
-        held.running = true;
-        // Invariant: whatever is in `ready` is wanted.
-        let Wanted { since, priority, .. } = held.wanted.take()?;
+        held.place = Place::Running;
+        let Held { since, priority, .. } = *held;
         if let Some(stats) = &mut self.stats {
             stats.taken(slot, since, now());
         }
@@ -264,23 +270,24 @@ impl<T: Eq> Core<T> {
 
     #[inline]
     fn want(&mut self, key: T, hash: u32, known: Option<SlotId>, priority: i16, since: u64) {
-        let new = Wanted { since, arrival: self.next_arrival(), priority };
+        let new = Held { since, arrival: self.next_arrival(), priority, place: Place::Queued };
         let Some(slot) = known else {
-            let slot = self.held.insert(key, hash, Held { wanted: Some(new), running: false });
-            self.ready.insert(self.rank(new), slot);
+            let slot = self.held.insert(key, hash, new);
+            self.ready.insert(self.limits.rank(&new), slot);
             return self.count_add();
         };
         let held = self.held.value_mut(slot);
-        let running = held.running;
-        let Some(old) = held.wanted else {
-            held.wanted = Some(new);
+        if held.place == Place::Running {
+            *held = Held { place: Place::Again, ..new };
             self.again += 1;
             return self.count_add();
-        };
-        let both = Wanted { since: old.since.min(since), priority: old.priority.max(priority), ..old };
-        held.wanted = Some(both);
-        if !running && self.rank(both) != self.rank(old) {
-            self.ready.advance(self.rank(old), self.rank(both));
+        }
+        let before = self.limits.rank(held);
+        held.since = held.since.min(since);
+        held.priority = held.priority.max(priority);
+        let after = self.limits.rank(held);
+        if held.place == Place::Queued && after != before {
+            self.ready.advance(before, after);
         }
     }
 

@@ -51,10 +51,24 @@ impl<T, V> Slots<T, V> {
     #[inline]
     pub(crate) fn insert(&mut self, key: T, hash: u32, value: V) -> SlotId {
         debug_assert!(self.len() < Self::MAX);
+        if self.by_key.len() == self.by_key.capacity() {
+            self.grow();
+        }
         let id = self.entries.insert(Entry { key, value, hash }) as SlotId;
         let entries = &self.entries;
         self.by_key.insert_unique(spread(hash), id, |&id| spread(entries[id as usize].hash));
         id
+    }
+
+    /// Makes room in the table by going through the entries as they lie in memory. The table would go through its own,
+    /// which are scattered, and wait for memory at each of a million.
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = HashTable::with_capacity(2 * self.len().max(2));
+        for (id, entry) in &self.entries {
+            larger.insert_unique(spread(entry.hash), id as SlotId, |_| 0);
+        }
+        self.by_key = larger;
     }
 
     /// Removes an entry and hands its key, hash and value out.
