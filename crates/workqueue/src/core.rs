@@ -55,6 +55,22 @@ impl Limits {
     }
 }
 
+/// Why a key is not taken.
+#[derive(Clone, Copy)]
+pub(crate) enum Refusal {
+    ShutDown,
+    Full { limit: usize },
+}
+
+impl Refusal {
+    pub(crate) fn of<T>(self, key: T) -> AddError<T> {
+        match self {
+            Self::ShutDown => AddError::ShutDown(key),
+            Self::Full { limit } => AddError::Full { item: key, limit },
+        }
+    }
+}
+
 /// A key that was handed out, and what is needed to finish it.
 pub(crate) struct Taken<T> {
     pub(crate) key: T,
@@ -186,17 +202,17 @@ impl<T: Eq> Core<T> {
     /// How many keys that are due one call moves over: about a tenth of a millisecond's work.
     pub(crate) const SLICE: usize = 512;
 
-    /// Hands a key back as an error if it would be refused now.
+    /// Whether a key would be taken now.
     #[inline]
-    pub(crate) fn admit(&self, key: T, hash: u32) -> Result<T, AddError<T>> {
+    pub(crate) fn admit(&self, key: &T, hash: u32) -> Result<(), Refusal> {
         if self.closed {
-            return Err(AddError::ShutDown(key));
+            return Err(Refusal::ShutDown);
         }
         let full = self.held.len() + self.delayed.len() >= self.limits.capacity;
-        if full && self.held.find(&key, hash).is_none() && self.delayed.find(&key, hash).is_none() {
-            return Err(AddError::Full { item: key, limit: self.limits.capacity });
+        if full && self.held.find(key, hash).is_none() && self.delayed.find(key, hash).is_none() {
+            return Err(Refusal::Full { limit: self.limits.capacity });
         }
-        Ok(key)
+        Ok(())
     }
 
     /// Queues a key, or marks it to be queued again if it is with a worker.
@@ -208,7 +224,9 @@ impl<T: Eq> Core<T> {
         priority: i16,
         now: impl Fn() -> u64,
     ) -> Result<(), AddError<T>> {
-        let key = self.admit(key, hash)?;
+        if let Err(refusal) = self.admit(&key, hash) {
+            return Err(refusal.of(key));
+        }
         self.promote(&now);
         let known = self.held.find(&key, hash);
         self.timed |= priority != 0;
@@ -219,7 +237,9 @@ impl<T: Eq> Core<T> {
 
     /// Puts a key off until `at`. Of two times the earlier holds, of two priorities the higher.
     pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i16, at: u64) -> Result<(), AddError<T>> {
-        let key = self.admit(key, hash)?;
+        if let Err(refusal) = self.admit(&key, hash) {
+            return Err(refusal.of(key));
+        }
         self.timed |= priority != 0;
         if let Some(slot) = self.delayed.find(&key, hash) {
             let known = self.delayed.value_mut(slot);
@@ -236,10 +256,10 @@ impl<T: Eq> Core<T> {
     /// Queues keys whose time has come, each as of that time, the longest due first. Says whether there may be more.
     #[inline]
     pub(crate) fn promote(&mut self, now: impl Fn() -> u64) -> bool {
-        if self.due.first().is_none() {
-            return false;
-        }
-        let now = now();
+        self.due.first().is_some() && self.promote_until(now())
+    }
+
+    fn promote_until(&mut self, now: u64) -> bool {
         for _ in 0..Self::SLICE {
             let Some(Due { at, slot, .. }) = self.due.pop_until(now) else { return false };
             let (key, hash, priority) = self.delayed.remove(slot);
