@@ -76,6 +76,7 @@ pub(crate) struct Taken<T> {
     pub(crate) key: T,
     pub(crate) slot: SlotId,
     pub(crate) priority: i16,
+    pub(crate) arrival: u64,
 }
 
 /// A key that is queued or with a worker. The first three say how it is wanted, or was when it was handed out.
@@ -281,11 +282,11 @@ impl<T: Eq> Core<T> {
         self.ready.remove_first();
         let held = self.held.value_mut(slot);
         held.place = Place::Running;
-        let Held { since, priority, .. } = *held;
+        let Held { since, arrival, priority, .. } = *held;
         if let Some(stats) = &mut self.stats {
             stats.taken(slot, since, now());
         }
-        Some(Taken { key, slot, priority })
+        Some(Taken { key, slot, priority, arrival })
     }
 
     #[inline]

@@ -15,7 +15,7 @@ pub struct Work<T> {
 }
 
 impl<T> Work<T> {
-    pub(crate) fn new(queue: Arc<Inner<T>>, Taken { key, slot, priority }: Taken<T>) -> Self {
+    pub(crate) fn new(queue: Arc<Inner<T>>, Taken { key, slot, priority, .. }: Taken<T>) -> Self {
         Self { key, priority, slot, queue }
     }
 
