@@ -39,7 +39,8 @@ pub enum BuildError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An informer could not get its first full state.
+    /// An informer could not get its first full state: the server refuses it (401, 403, 404), or it was stopped. To wait until it is
+    /// served instead, wait for the informer before running, as in [`Controller::run`](crate::Controller::run).
     #[error("controller `{controller}`: {source}")]
     Sync {
         /// The controller.

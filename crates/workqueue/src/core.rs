@@ -45,6 +45,30 @@ pub(crate) struct Limits {
 impl Limits {
     /// A day. More would not fit a [`Rank`], and is as good as for ever.
     pub(crate) const AGING_MAX: u64 = 24 * 3600 * 1_000_000_000;
+
+    /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
+    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
+    #[inline]
+    fn rank(self, held: &Held) -> Rank {
+        let head_start = i64::from(held.priority) * self.aging as i64;
+        ((held.since as i64).saturating_sub(head_start), held.arrival)
+    }
+}
+
+/// Why a key is not taken.
+#[derive(Clone, Copy)]
+pub(crate) enum Refusal {
+    ShutDown,
+    Full { limit: usize },
+}
+
+impl Refusal {
+    pub(crate) fn of<T>(self, key: T) -> AddError<T> {
+        match self {
+            Self::ShutDown => AddError::ShutDown(key),
+            Self::Full { limit } => AddError::Full { item: key, limit },
+        }
+    }
 }
 
 /// A key that was handed out, and what is needed to finish it.
@@ -52,19 +76,26 @@ pub(crate) struct Taken<T> {
     pub(crate) key: T,
     pub(crate) slot: SlotId,
     pub(crate) priority: i16,
+    pub(crate) arrival: u64,
 }
 
-/// Invariant: it is wanted, running or both; and it is in `ready` iff it is not running.
-struct Held {
-    wanted: Option<Wanted>,
-    running: bool,
-}
-
+/// A key that is queued or with a worker. The first three say how it is wanted, or was when it was handed out.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct Held {
     since: u64,
     arrival: u64,
     priority: i16,
+    place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In `ready`.
+    Queued,
+    /// With a worker.
+    Running,
+    /// With a worker, and to be queued again.
+    Again,
 }
 
 impl<T> Core<T> {
@@ -136,21 +167,22 @@ impl<T> Core<T> {
         }
     }
 
-    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then.
+    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then. If not, the queue's
+    /// own key is handed out, to be dropped outside the lock.
     #[inline]
-    pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) {
+    pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) -> Option<T> {
         if let Some(stats) = &mut self.stats {
             stats.finished(slot, now());
         }
         let held = self.held.value_mut(slot);
-        held.running = false;
-        match held.wanted {
-            Some(wanted) => {
-                self.again -= 1;
-                self.ready.insert(self.rank(wanted), slot);
-            }
-            None => drop(self.held.remove(slot)),
+        if held.place == Place::Running {
+            return Some(self.held.remove(slot).0);
         }
+        held.place = Place::Queued;
+        let rank = self.limits.rank(held);
+        self.again -= 1;
+        self.ready.insert(rank, slot);
+        None
     }
 
     /// From now on new keys are refused; keys put off are dropped.
@@ -158,14 +190,6 @@ impl<T> Core<T> {
         self.closed = true;
         self.delayed = Slots::new();
         self.due = DueHeap::new();
-    }
-
-    /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
-    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
-    #[inline]
-    fn rank(&self, wanted: Wanted) -> Rank {
-        let head_start = i64::from(wanted.priority) * self.limits.aging as i64;
-        ((wanted.since as i64).saturating_sub(head_start), wanted.arrival)
     }
 
     #[inline]
@@ -179,17 +203,17 @@ impl<T: Eq> Core<T> {
     /// How many keys that are due one call moves over: about a tenth of a millisecond's work.
     pub(crate) const SLICE: usize = 512;
 
-    /// Hands a key back as an error if it would be refused now.
+    /// Whether a key would be taken now.
     #[inline]
-    pub(crate) fn admit(&self, key: T, hash: u32) -> Result<T, AddError<T>> {
+    pub(crate) fn admit(&self, key: &T, hash: u32) -> Result<(), Refusal> {
         if self.closed {
-            return Err(AddError::ShutDown(key));
+            return Err(Refusal::ShutDown);
         }
         let full = self.held.len() + self.delayed.len() >= self.limits.capacity;
-        if full && self.held.find(&key, hash).is_none() && self.delayed.find(&key, hash).is_none() {
-            return Err(AddError::Full { item: key, limit: self.limits.capacity });
+        if full && self.held.find(key, hash).is_none() && self.delayed.find(key, hash).is_none() {
+            return Err(Refusal::Full { limit: self.limits.capacity });
         }
-        Ok(key)
+        Ok(())
     }
 
     /// Queues a key, or marks it to be queued again if it is with a worker.
@@ -201,7 +225,9 @@ impl<T: Eq> Core<T> {
         priority: i16,
         now: impl Fn() -> u64,
     ) -> Result<(), AddError<T>> {
-        let key = self.admit(key, hash)?;
+        if let Err(refusal) = self.admit(&key, hash) {
+            return Err(refusal.of(key));
+        }
         self.promote(&now);
         let known = self.held.find(&key, hash);
         self.timed |= priority != 0;
@@ -212,7 +238,9 @@ impl<T: Eq> Core<T> {
 
     /// Puts a key off until `at`. Of two times the earlier holds, of two priorities the higher.
     pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i16, at: u64) -> Result<(), AddError<T>> {
-        let key = self.admit(key, hash)?;
+        if let Err(refusal) = self.admit(&key, hash) {
+            return Err(refusal.of(key));
+        }
         self.timed |= priority != 0;
         if let Some(slot) = self.delayed.find(&key, hash) {
             let known = self.delayed.value_mut(slot);
@@ -229,10 +257,10 @@ impl<T: Eq> Core<T> {
     /// Queues keys whose time has come, each as of that time, the longest due first. Says whether there may be more.
     #[inline]
     pub(crate) fn promote(&mut self, now: impl Fn() -> u64) -> bool {
-        if self.due.first().is_none() {
-            return false;
-        }
-        let now = now();
+        self.due.first().is_some() && self.promote_until(now())
+    }
+
+    fn promote_until(&mut self, now: u64) -> bool {
         for _ in 0..Self::SLICE {
             let Some(Due { at, slot, .. }) = self.due.pop_until(now) else { return false };
             let (key, hash, priority) = self.delayed.remove(slot);
@@ -253,34 +281,34 @@ impl<T: Eq> Core<T> {
         let key = self.held.key(slot).clone(); // first, lest a panic in it lose the key
         self.ready.remove_first();
         let held = self.held.value_mut(slot);
-        held.running = true;
-        // Invariant: whatever is in `ready` is wanted.
-        let Wanted { since, priority, .. } = held.wanted.take()?;
+        held.place = Place::Running;
+        let Held { since, arrival, priority, .. } = *held;
         if let Some(stats) = &mut self.stats {
             stats.taken(slot, since, now());
         }
-        Some(Taken { key, slot, priority })
+        Some(Taken { key, slot, priority, arrival })
     }
 
     #[inline]
     fn want(&mut self, key: T, hash: u32, known: Option<SlotId>, priority: i16, since: u64) {
-        let new = Wanted { since, arrival: self.next_arrival(), priority };
+        let new = Held { since, arrival: self.next_arrival(), priority, place: Place::Queued };
         let Some(slot) = known else {
-            let slot = self.held.insert(key, hash, Held { wanted: Some(new), running: false });
-            self.ready.insert(self.rank(new), slot);
+            let slot = self.held.insert(key, hash, new);
+            self.ready.insert(self.limits.rank(&new), slot);
             return self.count_add();
         };
         let held = self.held.value_mut(slot);
-        let running = held.running;
-        let Some(old) = held.wanted else {
-            held.wanted = Some(new);
+        if held.place == Place::Running {
+            *held = Held { place: Place::Again, ..new };
             self.again += 1;
             return self.count_add();
-        };
-        let both = Wanted { since: old.since.min(since), priority: old.priority.max(priority), ..old };
-        held.wanted = Some(both);
-        if !running && self.rank(both) != self.rank(old) {
-            self.ready.advance(self.rank(old), self.rank(both));
+        }
+        let before = self.limits.rank(held);
+        held.since = held.since.min(since);
+        held.priority = held.priority.max(priority);
+        let after = self.limits.rank(held);
+        if held.place == Place::Queued && after != before {
+            self.ready.advance(before, after);
         }
     }
 

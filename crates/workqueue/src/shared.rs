@@ -6,13 +6,13 @@
 //! getters also watches the clock for keys put off, and hands that on in the same way.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     task::{Context, Poll, Waker},
 };
 
 use crate::{
     core::{Core, Taken},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
 };
 
 /// The queue's state and its waiters.
@@ -44,8 +44,8 @@ pub(crate) struct Drainer<'a, T> {
 
 struct State<T> {
     core: Core<T>,
-    /// Sleeping getters by their places, longest first.
-    getters: BTreeMap<u64, Waker>,
+    /// Sleeping getters with their places, which ascend: the longest first.
+    getters: VecDeque<(u64, Waker)>,
     /// Getters that were woken and have not come back yet.
     woken: usize,
     /// The place of the getter that watches the clock, and the time for which its alarm is set.
@@ -61,7 +61,7 @@ impl<T> Shared<T> {
     pub(crate) fn new(core: Core<T>) -> Self {
         let state = State {
             core,
-            getters: BTreeMap::new(),
+            getters: VecDeque::new(),
             woken: 0,
             watch: None,
             drainers: BTreeMap::new(),
@@ -77,6 +77,15 @@ impl<T> Shared<T> {
         self.with_state(|state| act(&mut state.core))
     }
 
+    /// Likewise for what may be refused: then nothing has changed, and nobody is woken.
+    #[inline]
+    pub(crate) fn try_with<E>(&self, act: impl FnOnce(&mut Core<T>) -> Result<(), E>) -> Result<(), E> {
+        let mut state = self.state.lock();
+        act(&mut state.core)?;
+        Self::leave(state);
+        Ok(())
+    }
+
     pub(crate) fn getter(&self) -> Getter<'_, T> {
         Getter { shared: self, place: None }
     }
@@ -85,16 +94,25 @@ impl<T> Shared<T> {
     fn with_state<R>(&self, act: impl FnOnce(&mut State<T>) -> R) -> R {
         let mut state = self.state.lock();
         let result = act(&mut state);
-        let getter = state.next_getter();
-        let drainer = state.next_drainer();
-        drop(state);
-        if let Some(waker) = getter {
-            waker.wake();
-        }
-        if let Some(waker) = drainer {
-            waker.wake();
-        }
+        Self::leave(state);
         result
+    }
+
+    /// Unlocks, and wakes whom it concerns.
+    #[inline]
+    fn leave(state: MutexGuard<'_, State<T>>) {
+        if !(state.getters.is_empty() && state.drainers.is_empty()) {
+            Self::leave_and_wake(state);
+        }
+    }
+
+    #[inline(never)]
+    fn leave_and_wake(mut state: MutexGuard<'_, State<T>>) {
+        let sleepers = [state.next_getter(), state.next_drainer()];
+        drop(state);
+        for waker in sleepers.into_iter().flatten() {
+            waker.wake();
+        }
     }
 }
 
@@ -139,7 +157,7 @@ impl<T: Clone + Eq> Getter<'_, T> {
             }
             let place = state.next_place();
             self.place = Some(place);
-            state.getters.insert(place, cx.waker().clone());
+            state.getters.push_back((place, cx.waker().clone()));
             let alarm = state.unwatched();
             if let Some(alarm) = alarm {
                 state.watch = Some((place, alarm));
@@ -201,8 +219,9 @@ impl<T> State<T> {
     #[inline]
     fn leave(&mut self, place: Option<u64>) {
         let Some(place) = place else { return };
-        if self.getters.remove(&place).is_none() {
-            self.woken -= 1;
+        match self.getters.binary_search_by_key(&place, |&(place, _)| place) {
+            Ok(index) => drop(self.getters.remove(index)),
+            Err(_) => self.woken -= 1,
         }
         self.watch = self.watch.filter(|&(watcher, _)| watcher != place);
     }
@@ -221,28 +240,20 @@ impl<T> State<T> {
     }
 
     /// The getter that has to be woken now. One that is on its way will see to the clock, so none is woken for that.
-    #[inline]
     fn next_getter(&mut self) -> Option<Waker> {
-        if self.getters.is_empty() {
-            return None;
-        }
         let needed = self.core.len() > self.woken
             || self.core.is_finished()
             || self.woken == 0 && self.unwatched().is_some();
         if !needed {
             return None;
         }
-        let (_, waker) = self.getters.pop_first()?;
+        let (_, waker) = self.getters.pop_front()?;
         self.woken += 1;
         Some(waker)
     }
 
     /// The drainer that has to be woken now.
-    #[inline]
     fn next_drainer(&mut self) -> Option<Waker> {
-        if self.drainers.is_empty() {
-            return None;
-        }
         let first = self.drainers.first_entry()?;
         let over = self.core.is_drained() || first.get().0 != self.aborts;
         over.then(|| first.remove().1)

@@ -2,7 +2,6 @@
 //! then name an entry by four bytes, finish it without hashing, and the key is stored only once.
 
 use hashbrown::HashTable;
-use slab::Slab;
 
 /// The number of an entry, stable until it is removed.
 pub(crate) type SlotId = u32;
@@ -12,7 +11,10 @@ pub(crate) type SlotId = u32;
 /// The caller hashes (outside its lock) and hands the hash in; 32 bits of it are kept per entry, so
 /// that neither growing the table nor removing an entry runs code of `T`.
 pub(crate) struct Slots<T, V> {
-    entries: Slab<Entry<T, V>>,
+    /// `None` is a free one.
+    entries: Vec<Option<Entry<T, V>>>,
+    /// The free ones, to be used again.
+    free: Vec<SlotId>,
     by_key: HashTable<SlotId>,
 }
 
@@ -22,17 +24,20 @@ struct Entry<T, V> {
     hash: u32,
 }
 
+/// Invariant: a number is held by the heaps and guards only until they remove the entry.
+const NOT_FREE: &str = "an entry is named until it is removed";
+
 impl<T, V> Slots<T, V> {
     /// More entries than this cannot be numbered.
     pub(crate) const MAX: usize = SlotId::MAX as usize;
 
     pub(crate) fn new() -> Self {
-        Self { entries: Slab::new(), by_key: HashTable::new() }
+        Self { entries: Vec::new(), free: Vec::new(), by_key: HashTable::new() }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.by_key.len()
     }
 
     #[inline]
@@ -41,8 +46,7 @@ impl<T, V> Slots<T, V> {
         T: Eq,
     {
         let is_key = |&id: &SlotId| {
-            let entry = &self.entries[id as usize];
-            entry.hash == hash && entry.key == *key
+            self.entries[id as usize].as_ref().is_some_and(|entry| entry.hash == hash && entry.key == *key)
         };
         self.by_key.find(spread(hash), is_key).copied()
     }
@@ -51,16 +55,27 @@ impl<T, V> Slots<T, V> {
     #[inline]
     pub(crate) fn insert(&mut self, key: T, hash: u32, value: V) -> SlotId {
         debug_assert!(self.len() < Self::MAX);
-        let id = self.entries.insert(Entry { key, value, hash }) as SlotId;
-        let entries = &self.entries;
-        self.by_key.insert_unique(spread(hash), id, |&id| spread(entries[id as usize].hash));
+        if self.by_key.len() == self.by_key.capacity() {
+            self.grow();
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            (self.entries.len() - 1) as SlotId
+        });
+        // Looked at first, so that the compiler knows that there is nothing to drop and writes the entry in its place: written
+        // elsewhere and then copied, it would take twice the time.
+        if let free @ None = &mut self.entries[id as usize] {
+            *free = Some(Entry { key, value, hash });
+        }
+        self.by_key.insert_unique(spread(hash), id, |_| 0); // there is room, so that nothing is hashed again
         id
     }
 
     /// Removes an entry and hands its key, hash and value out.
     #[inline]
     pub(crate) fn remove(&mut self, id: SlotId) -> (T, u32, V) {
-        let Entry { key, value, hash } = self.entries.remove(id as usize);
+        let Entry { key, value, hash } = self.entries[id as usize].take().expect(NOT_FREE);
+        self.free.push(id);
         if let Ok(found) = self.by_key.find_entry(spread(hash), |&other| other == id) {
             found.remove();
         }
@@ -69,12 +84,25 @@ impl<T, V> Slots<T, V> {
 
     #[inline]
     pub(crate) fn key(&self, id: SlotId) -> &T {
-        &self.entries[id as usize].key
+        &self.entries[id as usize].as_ref().expect(NOT_FREE).key
     }
 
     #[inline]
     pub(crate) fn value_mut(&mut self, id: SlotId) -> &mut V {
-        &mut self.entries[id as usize].value
+        &mut self.entries[id as usize].as_mut().expect(NOT_FREE).value
+    }
+
+    /// Makes room in the table by going through the entries as they lie in memory. The table would go through its own,
+    /// which are scattered, and wait for memory at each of a million.
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = HashTable::with_capacity(2 * self.len().max(2));
+        for (entry, id) in self.entries.iter().zip(0..) {
+            if let Some(entry) = entry {
+                larger.insert_unique(spread(entry.hash), id, |_| 0);
+            }
+        }
+        self.by_key = larger;
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Work<T> {
 }
 
 impl<T> Work<T> {
-    pub(crate) fn new(queue: Arc<Inner<T>>, Taken { key, slot, priority }: Taken<T>) -> Self {
+    pub(crate) fn new(queue: Arc<Inner<T>>, Taken { key, slot, priority, .. }: Taken<T>) -> Self {
         Self { key, priority, slot, queue }
     }
 
@@ -39,7 +39,7 @@ impl<T> Deref for Work<T> {
 impl<T> Drop for Work<T> {
     fn drop(&mut self) {
         let now = || self.queue.clock.now();
-        self.queue.shared.with(|core| core.done(self.slot, now));
+        drop(self.queue.shared.with(|core| core.done(self.slot, now)));
     }
 }
 

@@ -21,6 +21,8 @@ mod stats;
 
 /// Takes the place of `src/sync.rs`.
 mod sync {
+    pub(crate) use loom::sync::MutexGuard;
+
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
@@ -28,7 +30,7 @@ mod sync {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
         }
     }
@@ -76,11 +78,11 @@ impl Queue {
     }
 
     fn add(&self, key: u8) {
-        self.shared.with(|core| core.add(key, key.into(), 0, || self.now.load(SeqCst))).unwrap();
+        self.shared.try_with(|core| core.add(key, key.into(), 0, || self.now.load(SeqCst))).unwrap();
     }
 
     fn add_at(&self, key: u8, at: u64) {
-        self.shared.with(|core| core.add_at(key, key.into(), 0, at)).unwrap();
+        self.shared.try_with(|core| core.add_at(key, key.into(), 0, at)).unwrap();
     }
 
     fn shutdown(&self) {

@@ -363,3 +363,22 @@ fn handles_and_guards_can_be_sent_and_shared() {
     fn check_send<T: Send>(_: &T) {}
     check_send(&WorkQueue::<String>::new().get());
 }
+
+#[tokio::test]
+async fn a_worker_that_always_finds_a_key_lets_other_tasks_run() {
+    let queue = WorkQueue::new();
+    for key in 0..10_000 {
+        queue.add(key).unwrap();
+    }
+    queue.shutdown();
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { while queue.get().await.is_some() {} }
+    });
+    let other = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.len() }
+    });
+    worker.await.unwrap();
+    assert!(other.await.unwrap() > 0, "it ran only when the worker was through");
+}

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client, Error as ClientError};
-use kube_core::{ObjectMeta, Resource, ResourceExt as _};
+use kube_core::{Resource, ResourceExt as _};
 use kube_informer::Key;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -22,12 +22,15 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::children::Children;
-use crate::reconcile::Directory;
+use crate::reconcile::{Directory, FINALIZER};
 use crate::website::definition;
-use crate::{Website, WebsiteSpec};
+use crate::{Website, WebsiteSpec, WebsiteStatus};
 
 /// The namespace that it all happens in.
 pub const NAMESPACE: &str = "default";
+
+/// For how long nothing may get better. An operator that works needs a fraction of it; one that does not is noticed.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A trial. What is done is decided by the seed.
 pub struct Trial {
@@ -141,53 +144,59 @@ impl Trial {
     /// Waits until everything is as it should be, and gives the number of websites that there are.
     ///
     /// # Errors
-    /// What is not, if it takes longer than `patience`.
-    pub async fn converged(&self, patience: Duration) -> anyhow::Result<usize> {
-        let began = Instant::now();
+    /// What is not as it should be, if nothing gets better for [`PATIENCE`], however fast or slow it is otherwise.
+    pub async fn converged(&self) -> anyhow::Result<usize> {
+        let mut fewest = usize::MAX;
+        let mut better = Instant::now();
         loop {
-            match self.check().await {
-                Ok(sites) => return Ok(sites),
-                Err(error) if began.elapsed() >= patience => {
-                    return Err(error.context(format!("after {patience:?}")));
-                }
-                // Looking is not cheap: it lists everything.
-                Err(_) => sleep(Duration::from_secs(5)).await,
+            let (sites, wrong) = self.look().await.context("looking whether all is as it should be")?;
+            if wrong.is_empty() {
+                return Ok(sites);
             }
+            if wrong.len() < fewest {
+                fewest = wrong.len();
+                better = Instant::now();
+            }
+            ensure!(better.elapsed() < PATIENCE, "nothing got better for {PATIENCE:?}: {}", summary(&wrong));
+            // Looking is not cheap: it lists everything.
+            sleep(Duration::from_secs(5)).await;
         }
     }
 
-    /// Whether everything is as it should be.
-    async fn check(&self) -> anyhow::Result<usize> {
+    /// How many websites there are, and everything that is not as it should be.
+    async fn look(&self) -> anyhow::Result<(usize, Vec<String>)> {
         let sites = self.list::<Website>().await?;
         let maps = self.list::<ConfigMap>().await?;
         let (services, deployments) = (self.list::<Service>().await?, self.list::<Deployment>().await?);
-        let mut names = BTreeMap::new();
+        let mut wrong = Vec::new();
         for (name, site) in &sites {
-            ensure!(site.metadata.deletion_timestamp.is_none(), "{name} is still being deleted");
-            let status = site.status.clone().unwrap_or_default();
-            ensure!(
-                Some(status.observed_generation) == site.metadata.generation,
-                "the status of {name} is old"
-            );
-            let wanted = Children::of(site);
-            is_part_of(&wanted.config_map, maps.get(name)).with_context(|| format!("config map {name}"))?;
-            is_part_of(&wanted.service, services.get(name)).with_context(|| format!("service {name}"))?;
-            is_part_of(&wanted.deployment, deployments.get(name))
-                .with_context(|| format!("deployment {name}"))?;
-            names.insert(Key::new(NAMESPACE, name), site.spec.host.clone());
+            let children = Children::of(site);
+            let parts = [
+                ("website", website_is_settled(site, deployments.get(name))),
+                ("config map", is_part_of(&children.config_map, maps.get(name))),
+                ("service", is_part_of(&children.service, services.get(name))),
+                ("deployment", is_part_of(&children.deployment, deployments.get(name))),
+            ];
+            for (kind, part) in parts {
+                wrong.extend(part.err().map(|error| format!("{kind} {name}: {error:#}")));
+            }
         }
-        // A real cluster has some of its own.
-        let ours = |meta: &ObjectMeta| {
-            meta.labels.as_ref().is_some_and(|labels| labels.contains_key("example.com/website"))
-        };
-        let left = [
-            maps.values().filter(|map| ours(&map.metadata)).count(),
-            services.values().filter(|service| ours(&service.metadata)).count(),
-            deployments.values().filter(|deployment| ours(&deployment.metadata)).count(),
-        ];
-        ensure!(left == [sites.len(); 3], "{left:?} children of {} websites", sites.len());
-        ensure!(self.directory.entries() == names, "the directory holds other names than there are websites");
-        Ok(sites.len())
+        left_over("config map", &maps, &sites, &mut wrong);
+        left_over("service", &services, &sites, &mut wrong);
+        left_over("deployment", &deployments, &sites, &mut wrong);
+        self.compare_directory(&sites, &mut wrong);
+        Ok((sites.len(), wrong))
+    }
+
+    fn compare_directory(&self, sites: &BTreeMap<String, Website>, wrong: &mut Vec<String>) {
+        let mut entries = self.directory.entries();
+        for (name, site) in sites {
+            let (wanted, found) = (&site.spec.host, entries.remove(&Key::new(NAMESPACE, name)));
+            if found.as_ref() != Some(wanted) {
+                wrong.push(format!("directory: the host of {name} is {found:?}, not {wanted}"));
+            }
+        }
+        wrong.extend(entries.keys().map(|key| format!("directory: {key} is in it, but is no website")));
     }
 
     fn api<K>(&self) -> Api<K>
@@ -207,6 +216,41 @@ impl Trial {
         let items = self.api::<K>().list(&ListParams::default()).await?.items;
         Ok(items.into_iter().map(|item| (item.name_any(), item)).collect())
     }
+}
+
+/// Whether nothing is left to be done to a website itself.
+fn website_is_settled(site: &Website, deployment: Option<&Deployment>) -> anyhow::Result<()> {
+    ensure!(site.metadata.deletion_timestamp.is_none(), "it is still being deleted");
+    ensure!(site.finalizers().iter().any(|finalizer| finalizer == FINALIZER), "it has no finalizer");
+    let ready = deployment.and_then(|deployment| deployment.status.as_ref()?.ready_replicas);
+    let wanted = WebsiteStatus {
+        observed_generation: site.metadata.generation.unwrap_or_default(),
+        ready_replicas: ready.unwrap_or_default(),
+        problem: None,
+    };
+    ensure!(site.status.as_ref() == Some(&wanted), "its status is {:?}, not {wanted:?}", site.status);
+    Ok(())
+}
+
+/// Children whose website is gone. A real cluster has objects of its own: those are not meant.
+fn left_over<K: Resource>(
+    kind: &str,
+    found: &BTreeMap<String, K>,
+    sites: &BTreeMap<String, Website>,
+    wrong: &mut Vec<String>,
+) {
+    for (name, child) in found {
+        if child.labels().contains_key("example.com/website") && !sites.contains_key(name) {
+            wrong.push(format!("{kind} {name}: its website is gone"));
+        }
+    }
+}
+
+/// How many things are wrong, and the first of them.
+fn summary(wrong: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let more = if wrong.len() > SHOWN { "; …" } else { "" };
+    format!("{} wrong: {}{more}", wrong.len(), wrong[..wrong.len().min(SHOWN)].join("; "))
 }
 
 /// What is gone cannot be broken.

@@ -115,6 +115,25 @@ impl Controller {
     /// Runs until told to stop: waits until the informers are synced, then (as soon as it leads, if there is a leader
     /// election) reconciles.
     ///
+    /// An informer that the server refuses, because its definition is not installed or its role is missing, ends it: whoever
+    /// starts the program should hear of that. The informer itself goes on trying. To wait for a definition that somebody
+    /// else will install, wait for its informer first:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use kube_informer::{Informer, SyncError};
+    /// async fn served<K: Send + Sync + 'static>(informer: &Informer<K>) -> Result<(), SyncError> {
+    ///     loop {
+    ///         match informer.synced().await {
+    ///             Err(SyncError::Refused { status, .. }) if status.code == 404 => {
+    ///                 tokio::time::sleep(Duration::from_secs(5)).await;
+    ///             }
+    ///             ended => return ended,
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If an informer is refused its first state or stopped before, or reconciles were cut short in the end. Losing
     /// leadership is no error: it waits to lead again.

@@ -64,6 +64,25 @@ async fn a_refusal_ends_it_with_the_servers_words() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_waits_for_the_informer_runs_when_the_definition_is_there() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    world.maps.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
+    let mut status = kube_wire::Status::default();
+    status.code = 404;
+    world.maps.fail_next_list(kube_informer::source::SourceError::Status(status));
+    let maps = world.map_informer();
+    let mut refused = 0;
+    while let Err(SyncError::Refused { .. }) = maps.synced().await {
+        refused += 1;
+        sleep(5 * SECOND).await;
+    }
+    assert!(refused > 0);
+    let (_running, log) = noting(Controller::builder("t", &maps));
+    assert_eq!(log.next(1).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_back_off_and_success_resets_them() {
     let world = World::new();
     world.maps.put(named("a"));

@@ -34,7 +34,7 @@ pub enum StartError {
 #[non_exhaustive]
 pub enum SyncError {
     /// The server refuses: 401, 403 or 404. The informer goes on trying; it syncs should the server change its mind.
-    #[error("{resource}: the server refuses: {status}")]
+    #[error("{resource}: the server refuses: {status}; {}", remedy(status))]
     Refused {
         /// What was asked for.
         resource: Arc<str>,
@@ -91,4 +91,34 @@ pub struct DecodeError {
     /// Why.
     #[source]
     pub error: kube_wire::Error,
+}
+
+/// What to do about a refusal.
+fn remedy(refusal: &Status) -> &'static str {
+    match refusal.code {
+        401 => "check the credentials",
+        403 => "let this account `list` and `watch` it (a role, and a binding to it)",
+        _ => "install its CustomResourceDefinition, or check group, version and plural",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_resource_and_what_to_do() {
+        for (code, remedy) in
+            [(401, "credentials"), (403, "`list` and `watch`"), (404, "CustomResourceDefinition")]
+        {
+            let mut status = Status::default();
+            status.code = code;
+            let error = SyncError::Refused { resource: "widgets.example.com".into(), status }.to_string();
+            assert!(
+                error.starts_with(&format!("widgets.example.com: the server refuses: {code}")),
+                "{error}"
+            );
+            assert!(error.contains(remedy), "{error}");
+        }
+    }
 }
