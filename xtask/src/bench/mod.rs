@@ -24,7 +24,7 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "usage: cargo xtask bench [--smoke | --long] [--server real] [--build-only] [WORD…]
 
 Runs the scenarios whose names contain one of the words, or all of them, and writes their tables into
-docs/benchmarks.md and their plots into docs/plots. Close everything else first; it takes MINUTES.
+docs/benchmarks.md and their plots into docs/plots. Close everything else first; it takes about twenty minutes.
 
   --smoke         small and short, everything once: whether it runs and all stores are equal; nothing is written
   --long          the first state of 200,000 pods, too
@@ -106,7 +106,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a quarter of an hour of silence would look like a hang")]
+#[expect(clippy::print_stderr, reason = "twenty minutes of silence would look like a hang")]
 fn tell(what: &str) {
     eprintln!("{what}");
 }

@@ -19,6 +19,9 @@ const SLOW_PART: u64 = 4;
 /// Who reaches less of a rate than this falls behind, and is later the longer one looks.
 const KEEPING_UP: f64 = 0.95;
 
+/// What was written to a real server, as the writer says.
+const WRITTEN: &str = "written a second";
+
 /// Something that all subjects do.
 pub(super) struct Scenario {
     pub(super) name: String,
@@ -80,6 +83,7 @@ impl Scenario {
                 repeated.add(&printed);
             }
         }
+        notes.extend(self.server_was_slow(&results));
         notes.extend(results.iter_mut().filter_map(|(subject, figures)| self.did_less(*subject, figures)));
         let table = Table { columns: self.columns, results: &results };
         let mut text = format!("### {}\n\n{}", self.title, table.text());
@@ -126,7 +130,8 @@ impl Scenario {
             }
             Work::Changes { rate: Some(rate), .. } | Work::Written { rate, .. } => {
                 let reached = figures.median("changes a second")?;
-                (reached < rate as f64 * KEEPING_UP).then(|| {
+                let sent = figures.median(WRITTEN).unwrap_or(rate as f64);
+                (reached < sent * KEEPING_UP).then(|| {
                     figures.forget("late, ");
                     let reached = grouped(reached as u64);
                     format!("{} does not keep up: {reached} changes a second.", subject.label())
@@ -134,6 +139,16 @@ impl Scenario {
             }
             _ => None,
         }
+    }
+
+    /// What is said if a real server did not take as many writes as it was to.
+    fn server_was_slow(&self, results: &[(Subject, Repeated)]) -> Option<String> {
+        let Work::Written { rate, .. } = self.work else { return None };
+        let written =
+            results.iter().filter_map(|(_, figures)| figures.median(WRITTEN)).fold(f64::INFINITY, f64::min);
+        (written < rate as f64 * KEEPING_UP).then(|| {
+            format!("The server took no more than {} writes a second at times.", grouped(written as u64))
+        })
     }
 
     fn measure(&self, subject: Subject, programs: &Programs, server: &mut Server) -> Outcome<Printed> {
@@ -157,8 +172,16 @@ impl Scenario {
                 let mut writer = Command::new(&programs.client_go);
                 writer.args(["change", "--changes", &numbers[0], "--rate", &numbers[1], "--kubeconfig"]);
                 writer.arg(server.kubeconfig());
-                let write = || figures::of(&mut writer).map(drop);
-                figures::of_waiting(ask("watch").args(["--label", "--changes", &numbers[0]]), write)
+                let mut written = Printed::new();
+                let write = || {
+                    written = figures::of(&mut writer)?;
+                    Ok(())
+                };
+                let mut watch = ask("watch");
+                let mut printed =
+                    figures::of_waiting(watch.args(["--label", "--changes", &numbers[0]]), write)?;
+                printed.append(&mut written);
+                Ok(printed)
             }
             Work::Start { namespaces, .. } => {
                 figures::of(ask("start").args(["--namespaces", &namespaces.to_string()]))
