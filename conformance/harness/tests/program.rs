@@ -66,8 +66,7 @@ async fn kubectl_and_the_program_show_the_same() {
     }
     // The program's own columns, for live views and for servers that make no tables, are the same as the server's: those of
     // 1.36, which shows the architecture beside a node's kernel where earlier ones do not.
-    let as_the_server =
-        |text: &str| if minor >= 36 { text.to_owned() } else { text.replace(" (amd64)", "") };
+    let as_the_server = |text: &str| if minor >= 36 { text.to_owned() } else { text.replace(" (amd64)", "") };
     for what in
         ["pods", "deployments", "replicasets", "nodes", "services", "configmaps", "secrets", "namespaces"]
     {
