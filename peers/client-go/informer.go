@@ -25,8 +25,11 @@ func init() {
 // How long memory may settle.
 const settle = time.Second
 
-// The replay's last change.
+// The last change, of a replay or of pods that are written.
 const lastVersion = "9000000000000000"
+
+// Says when a change was sent.
+const sentLabel = "sent"
 
 type options struct {
 	kubeconfig string

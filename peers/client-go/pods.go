@@ -27,6 +27,7 @@ import (
 
 func init() {
 	subcommands["pods"] = fillWithPods
+	subcommands["change"] = changePods
 }
 
 func fillWithPods() {
@@ -38,12 +39,7 @@ func fillWithPods() {
 	seed := flags.Uint64("seed", 1, "of the random ids")
 	flags.Parse(os.Args[2:])
 
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
-	check(err)
-	config.QPS = -1
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	client, err := kubernetes.NewForConfig(config)
-	check(err)
+	client := unlimited(*kubeconfig)
 	ctx := context.Background()
 	for number := range *namespaces {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceName(number)}}
@@ -54,22 +50,71 @@ func fillWithPods() {
 	}
 
 	began := time.Now()
+	inParallel(*workers, *count, func(int) {}, func(number int) {
+		random, owner := rand.New(rand.NewPCG(*seed, uint64(number))), rand.New(rand.NewPCG(^*seed, uint64(number/10)))
+		check(createPod(ctx, client, random, owner, number, namespaceName(number/10%*namespaces)))
+	})
+	fmt.Fprintf(os.Stderr, "%d pods in %.1f s\n", *count, time.Since(began).Seconds())
+}
+
+// Changes labels of the server's pods at a rate: each says when it was written, and the last that it is the last.
+func changePods() {
+	flags := flag.NewFlagSet("change", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
+	changes := flags.Int("changes", 5_000, "how many")
+	rate := flags.Int("rate", 500, "how many a second")
+	workers := flags.Int("workers", 16, "how many at once")
+	flags.Parse(os.Args[2:])
+	client := unlimited(*kubeconfig)
+	ctx := context.Background()
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	check(err)
+	change := func(number int, sent string) {
+		pod := &pods.Items[number%len(pods.Items)]
+		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, sentLabel, sent)
+		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		check(err)
+	}
+	began := time.Now()
+	due := func(number int) {
+		time.Sleep(time.Until(began.Add(time.Duration(number) * time.Second / time.Duration(*rate))))
+	}
+	inParallel(*workers, *changes-1, due, func(number int) {
+		change(number, strconv.FormatInt(time.Now().UnixMicro(), 10))
+	})
+	// The first one's pod: it has another label by now.
+	change(0, lastVersion)
+	report("written a second", float64(*changes)/time.Since(began).Seconds(), "1/s")
+}
+
+// Does something for each number up to a count, several at a time; each is handed out after before has returned.
+func inParallel(workers, count int, before, do func(number int)) {
 	numbers := make(chan int)
 	var working sync.WaitGroup
-	for range *workers {
+	for range workers {
 		working.Go(func() {
 			for number := range numbers {
-				random, owner := rand.New(rand.NewPCG(*seed, uint64(number))), rand.New(rand.NewPCG(^*seed, uint64(number/10)))
-				check(createPod(ctx, client, random, owner, number, namespaceName(number/10%*namespaces)))
+				do(number)
 			}
 		})
 	}
-	for number := range *count {
+	for number := range count {
+		before(number)
 		numbers <- number
 	}
 	close(numbers)
 	working.Wait()
-	fmt.Fprintf(os.Stderr, "%d pods in %.1f s\n", *count, time.Since(began).Seconds())
+}
+
+// A client that writes as fast as the server takes it.
+func unlimited(kubeconfig string) kubernetes.Interface {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	check(err)
+	config.QPS = -1
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(config)
+	check(err)
+	return client
 }
 
 func createPod(ctx context.Context, client kubernetes.Interface, random, owner *rand.Rand, number int, namespace string) error {

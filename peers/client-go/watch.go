@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Follows the changes of a replay, and starts many informers at once: as peers/ours/src/watch.rs and start.rs.
+// Follows changes of pods, and starts many informers at once: as peers/ours/src/watch.rs and start.rs.
 
 func init() {
 	subcommands["watch"] = benchWatch
@@ -24,7 +24,8 @@ func benchWatch() {
 	flags := flag.NewFlagSet("watch", flag.ExitOnError)
 	var options options
 	options.add(flags)
-	changes := flags.Int("changes", 0, "how many come after the first state")
+	changes := flags.Int("changes", 0, "how many come after the first state, or are looked at")
+	label := flags.Bool("label", false, "the label sent says when a change was sent, instead of the resourceVersion")
 	flags.Parse(os.Args[2:])
 	client := options.client()
 
@@ -34,10 +35,23 @@ func benchWatch() {
 	informer := factory.Core().V1().Pods().Informer()
 	late := make([]int64, 0, *changes)
 	last := make(chan struct{})
+	var wall time.Time
+	var cpu float64
+	ended := false
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) {
+			if ended {
+				return
+			}
+			if wall.IsZero() {
+				wall, cpu = time.Now(), cpuSeconds()
+			}
 			version := object.(*corev1.Pod).ResourceVersion
-			if version == lastVersion {
+			if *label {
+				version = object.(*corev1.Pod).Labels[sentLabel]
+			}
+			if version == lastVersion || len(late)+1 == *changes {
+				ended = true
 				close(last)
 				return
 			}
@@ -49,7 +63,7 @@ func benchWatch() {
 	check(err)
 	factory.Start(ctx.Done())
 	waitFor(registration.HasSynced)
-	wall, cpu := time.Now(), cpuSeconds()
+	report("waiting", 1, "changes")
 	<-last
 	seconds, cpuUsed := time.Since(wall).Seconds(), cpuSeconds()-cpu
 	report("changes a second", float64(*changes)/seconds, "1/s")

@@ -65,7 +65,8 @@ fn test(args: &[&str]) -> Outcome<String> {
     }
     for run in runs {
         let mut cargo = cargo();
-        cargo.arg("test").args(&run);
+        // What else fails is worth knowing, too.
+        cargo.args(["test", "--no-fail-fast"]).args(&run);
         cargo.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs);
         cargo.env("KUBE_INFORMER_CONFORMANCE", "required");
         if asked.long {

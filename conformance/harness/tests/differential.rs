@@ -25,6 +25,7 @@ use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// uid and resourceVersion by name.
@@ -93,21 +94,38 @@ fn held(object: &Value) -> (String, (String, String)) {
     (text("name"), (text("uid"), text("resourceVersion")))
 }
 
-/// What really happened, from a watch that nothing disturbs.
-struct Truth(raw::Stream);
+/// What really happened, from a watch that no bad network disturbs. It is read all the time, because a server ends the
+/// watch of a client that falls behind; and goes on where it was if it is ended all the same.
+struct Truth {
+    events: mpsc::UnboundedReceiver<Value>,
+    _task: JoinSet<()>,
+}
 
 impl Truth {
     async fn record(client: Client) -> Self {
-        let version = common::version_of(&common::get(&client, MAPS).await.json());
-        let path = format!("{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=3600");
-        Self(raw::watch(&client, &path, raw::JSON).await.unwrap())
+        let mut version = common::version_of(&common::get(&client, MAPS).await.json());
+        let (told, events) = mpsc::unbounded_channel();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                let path = format!("{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=3600");
+                let mut watch = raw::watch(&client, &path, raw::JSON).await.unwrap();
+                while let Some(event) = watch.line().await.unwrap() {
+                    version = common::version_of(&event["object"]);
+                    if told.send(event).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Self { events, _task: task }
     }
 
     /// Everything up to a state.
     async fn until(mut self, state: &Held) -> Seen {
         let (mut seen, mut now) = (Seen::new(), Held::new());
         while now != *state {
-            let event = self.0.line().await.unwrap().unwrap();
+            let event = self.events.recv().await.unwrap();
             let (name, (uid, version)) = held(&event["object"]);
             if event["type"] == "DELETED" {
                 now.remove(&name);

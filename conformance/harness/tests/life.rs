@@ -68,7 +68,8 @@ async fn a_frozen_server_has_stopped_and_answers_once_it_is_thawed() {
     let Some((server, client)) = common::server().await else { return };
     server.freeze().unwrap();
     let asked = tokio::spawn(async move { get(&client, "/version").await.status });
-    assert_eq!(state(pid(server.process_ids()[0].into())), Some('T'));
+    let server_process = pid(server.process_ids()[0].into());
+    while !is_stopped(server_process) {}
     server.thaw().unwrap();
     assert_eq!(asked.await.unwrap(), StatusCode::OK);
 }
@@ -173,7 +174,7 @@ fn a_server_dies_with_the_process_that_started_it_even_while_frozen() {
         if frozen {
             watched.iter().for_each(|(pid, _)| kill_process(*pid, Signal::STOP).unwrap());
             // A program of many threads takes its time; one that is not stopped when it is orphaned would not be woken.
-            watched.iter().for_each(|(pid, _)| while state(*pid) != Some('T') {});
+            watched.iter().for_each(|(pid, _)| while !is_stopped(*pid) {});
         }
         holder.kill().unwrap();
         holder.wait().unwrap();
@@ -184,10 +185,13 @@ fn a_server_dies_with_the_process_that_started_it_even_while_frozen() {
     }
 }
 
-/// What the kernel says that a process is doing; `T` is stopped.
-fn state(pid: Pid) -> Option<char> {
-    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
-    state.rsplit(')').next().unwrap().trim_start().chars().next()
+/// Whether a process has stopped, with all of its threads: the first may stop long before the last on a busy machine.
+fn is_stopped(pid: Pid) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
+    let mut states = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")));
+    // A thread that has gone meanwhile stops nobody.
+    states
+        .all(|state| state.is_ok_and(|state| state.rsplit(')').next().unwrap().trim_start().starts_with('T')))
 }
 
 fn pid(id: u64) -> Pid {

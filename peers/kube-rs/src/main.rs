@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! kube-rs-peer informer FILE [--watch-list] [--reads] [--idle SECONDS] [--relist]
-//! kube-rs-peer watch FILE --changes N
+//! kube-rs-peer watch FILE --changes N [--label]
 //! kube-rs-peer start FILE [--namespaces N]
 //! ```
 
@@ -102,16 +102,25 @@ async fn watch(client: Client, arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
     let (store, mut events) = reflect(Api::all(client), true);
     complete(&mut events).await?;
-    let (wall, cpu) = (Instant::now(), cpu_seconds()?);
+    report("waiting", 1, "changes");
+    let mut begun = None;
     let mut late = Vec::with_capacity(changes as usize);
     loop {
         if let watcher::Event::Apply(pod) = events.next().await.ok_or("the stream ended")?? {
-            match pod.resource_version().unwrap_or_default().parse()? {
+            if begun.is_none() {
+                begun = Some((Instant::now(), cpu_seconds()?));
+            }
+            let sent = match arguments.has("--label") {
+                true => pod.labels().get("sent").cloned(),
+                false => pod.resource_version(),
+            };
+            match sent.unwrap_or_default().parse()? {
                 LAST => break,
                 sent => late.push(micros()?.saturating_sub(sent)),
             }
         }
     }
+    let (wall, cpu) = begun.ok_or("no change")?;
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
     report("changes a second", changes as f64 / wall, "1/s");
     report("cpu a change", cpu / changes as f64 * 1e6, "µs");
@@ -161,7 +170,12 @@ async fn complete(events: &mut Events) -> Outcome {
     loop {
         match events.next().await.ok_or("the stream ended")? {
             Ok(watcher::Event::InitDone) => return Ok(()),
-            Ok(_) | Err(watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_) | watcher::Error::WatchStartFailed(_)) => {}
+            Ok(_)
+            | Err(
+                watcher::Error::WatchFailed(_)
+                | watcher::Error::WatchError(_)
+                | watcher::Error::WatchStartFailed(_),
+            ) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -35,8 +35,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let mut body = client.send(request.body(Vec::new().into())?).await?.into_body();
     let mut frames = Frames::default();
     let mut begun = (began, cpu);
-    // The first state ends with a bookmark.
-    let (first, last) = (objects + 1, objects + 1 + changes);
+    // The first state ends with a bookmark; all is counted from the first change on.
+    let (first, last) = (objects + 2, objects + 1 + changes);
     while frames.complete < last {
         let data = body.frame().await.ok_or("the watch ended")??.into_data().unwrap_or_default();
         let before = frames.complete;

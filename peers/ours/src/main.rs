@@ -5,7 +5,7 @@
 //! ours serve DIRECTORY COUNT [--namespaces N]      a server full of pods: writes DIRECTORY/kubeconfig
 //! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as they are taken
 //! ours informer FILE [--json] [--reads] [--idle SECONDS] [--relist]
-//! ours watch FILE [--json]                         the changes of a replay
+//! ours watch FILE --changes N [--json] [--label]   the changes of a replay, or of what somebody else writes
 //! ours start FILE [--namespaces N]                 an informer for each namespace, all at once
 //! ours floor FILE [--watch]                        receives the same bytes and throws them away
 //! ```

@@ -26,6 +26,8 @@ const DIGITS: usize = 16;
 pub(crate) const LAST: u64 = 9_000_000_000_000_000;
 /// Bytes that are sent at a time.
 const CHUNK: usize = 64 << 10;
+/// Before changes at a rate, so that nobody is late because of the first state.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Answers each watch with the pods, then the changes, until its standard input ends.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
@@ -175,17 +177,26 @@ fn answer(connection: &TcpStream, recordings: &[Recording], changes: u64, rate: 
 }
 
 fn send_changes(output: &TcpStream, recording: &Recording, changes: u64, rate: Option<u64>) -> Outcome {
-    let (began, mut version, mut pending) = (Instant::now(), 0, Vec::with_capacity(2 * CHUNK));
+    let (mut version, mut pending) = (0, Vec::with_capacity(2 * CHUNK));
+    if rate.is_some() {
+        std::thread::sleep(PAUSE);
+    }
+    let (began, began_micros) = (Instant::now(), micros());
     for (number, event) in (0..changes).zip(recording.changed.iter().cycle()) {
+        let mut sent = micros();
         if let Some(rate) = rate {
-            let due = began + Duration::from_micros(number * 1_000_000 / rate);
-            if let Some(early) = due.checked_duration_since(Instant::now()) {
+            let due = Duration::from_micros(number * 1_000_000 / rate);
+            if let Some(early) = due.checked_sub(began.elapsed()) {
                 chunk(output, &pending)?;
                 pending.clear();
                 std::thread::sleep(early);
+                sent = micros();
+            } else {
+                // A client that does not take it in time is late from when it was due.
+                sent = began_micros + due.as_micros() as u64;
             }
         }
-        version = if number + 1 == changes { LAST } else { micros().max(version + 1) };
+        version = if number + 1 == changes { LAST } else { sent.max(version + 1) };
         let at = pending.len() + event.version_at;
         pending.extend_from_slice(&event.bytes);
         pending[at..at + DIGITS].copy_from_slice(version.to_string().as_bytes());

@@ -1,10 +1,11 @@
-//! Follows the changes of a replay: how fast, at what cost, how late.
+//! Follows the changes of a replay, or of a real server's pods: how fast, at what cost, how late. All is counted from the
+//! first change on.
 
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informer::source::{Clients, EncodingPreference};
-use kube_informer::{Event, Informer};
+use kube_informer::{Event, Informer, Object};
 use tokio::sync::mpsc;
 
 use crate::Outcome;
@@ -13,31 +14,36 @@ use crate::informer::checksum;
 use crate::measure::{cpu_seconds, micros, peak, report};
 use crate::replay::LAST;
 
-/// `--changes N` says how many changes come after the first state.
+/// The label that says when a change was sent, where the resourceVersion is the server's.
+const SENT: &str = "sent";
+
+/// `--changes N` says how many changes come after the first state; `--label`: the label `sent` tells when, instead of the
+/// resourceVersion.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
+    let by_label = arguments.has("--label");
     let clients = Clients::from_config(arguments.config().await?)?;
     let mut builder = Informer::<Pod>::builder(&clients);
     if arguments.has("--json") {
         builder = builder.encoding(EncodingPreference::Json);
     }
     let pods = builder.start()?;
-    let (told, mut ends) = mpsc::unbounded_channel();
+    let (told, mut steps) = mpsc::unbounded_channel();
     let mut lateness = Vec::with_capacity(changes as usize);
-    let _handler = pods.add_handler(move |event: Event<Pod>| {
-        match &event {
-            Event::Synced => drop(told.send(Vec::new())),
-            Event::Updated { new, .. } => match new.resource_version().parse() {
-                Ok(LAST) => drop(told.send(std::mem::take(&mut lateness))),
-                sent => lateness.push(micros().saturating_sub(sent.unwrap_or(LAST))),
-            },
-            _ => {}
+    let mut begun = None;
+    let handler = pods.add_handler(move |event: Event<Pod>| {
+        if let Event::Updated { new, .. } = &event {
+            let begun = *begun.get_or_insert_with(|| (Instant::now(), cpu_seconds()));
+            match sent(new, by_label) {
+                LAST => drop(told.send((begun, std::mem::take(&mut lateness)))),
+                sent => lateness.push(micros().saturating_sub(sent)),
+            }
         }
         std::future::ready(())
     })?;
-    ends.recv().await.ok_or("the informer ended")?;
-    let (began, cpu) = (Instant::now(), cpu_seconds());
-    let lateness = ends.recv().await.ok_or("the informer ended")?;
+    handler.synced().await?;
+    report("waiting", 1, "changes");
+    let ((began, cpu), lateness) = steps.recv().await.ok_or("the informer ended")?;
     let (wall, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     report("changes a second", changes as f64 / wall, "1/s");
     report("cpu a change", cpu / changes as f64 * 1e6, "µs");
@@ -45,6 +51,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     report("peak", peak()?, "B");
     checksum(&pods);
     Ok(())
+}
+
+/// When a change was sent, in microseconds.
+fn sent(pod: &Object<Pod>, by_label: bool) -> u64 {
+    let text =
+        if by_label { pod.labels().get(SENT).unwrap_or_default() } else { pod.resource_version().into() };
+    text.parse().unwrap_or_default()
 }
 
 /// From sending to the handler.

@@ -1,6 +1,7 @@
 //! What programs print, gathered over repetitions: medians with their spread.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use super::Outcome;
@@ -30,6 +31,30 @@ pub(super) fn of(command: &mut Command) -> Outcome<Printed> {
     parse(&String::from_utf8(output.stdout)?)
 }
 
+/// The same for a program that says once that it waits for something, which is then done.
+pub(super) fn of_waiting(command: &mut Command, mut something: impl FnMut() -> Outcome) -> Outcome<Printed> {
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
+    let mut text = String::new();
+    let mut done = Ok(());
+    while done.is_ok() && output.read_line(&mut text)? > 0 {
+        if text.lines().next_back().is_some_and(|line| line.starts_with("waiting\t")) {
+            done = something();
+        }
+    }
+    if done.is_err() {
+        // It would wait for ever.
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    done?;
+    if !status.success() {
+        return Err(format!("{command:?} failed ({status})").into());
+    }
+    parse(&text)
+}
+
 /// The figures of one subject over all repetitions.
 #[derive(Debug, Default)]
 pub(super) struct Repeated(BTreeMap<String, Vec<f64>>);
@@ -41,6 +66,11 @@ impl Repeated {
                 self.0.entry(figure.clone()).or_default().push(value);
             }
         }
+    }
+
+    /// Drops the figures whose names begin so.
+    pub(super) fn forget(&mut self, beginning: &str) {
+        self.0.retain(|figure, _| !figure.starts_with(beginning));
     }
 
     pub(super) fn median(&self, figure: &str) -> Option<f64> {
@@ -61,6 +91,19 @@ impl Repeated {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_waits_is_given_what_it_waits_for_and_does_not_outlive_a_failure() {
+        let directory = std::env::temp_dir().join(format!("kube-informer-waits-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let script = "printf 'a\\t1\\ts\\nwaiting\\t1\\tfile\\n'; until [ -e there ]; do :; done; printf 'b\\t2\\ts\\n'";
+        let mut waits = Command::new("sh");
+        waits.current_dir(&directory).args(["-c", script]);
+        assert!(of_waiting(&mut waits, || Err("no".into())).is_err());
+        let printed = of_waiting(&mut waits, || Ok(std::fs::write(directory.join("there"), "")?)).unwrap();
+        assert_eq!((printed["a"].as_str(), printed["b"].as_str()), ("1", "2"));
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 
     #[test]
     fn repetitions_give_a_median_and_a_spread() {

@@ -22,8 +22,29 @@ pub(super) fn describe() -> String {
         said("go", &["version"]).replace("go version ", ""),
         version("peers/client-go/go.mod", "k8s.io/client-go "),
         version("peers/kube-rs/Cargo.lock", "name = \"kube\"\nversion = "),
-        said("git", &["describe", "--always", "--dirty"]),
+        commit(),
     )
+}
+
+/// Bytes of memory that a program could get now; no limit if the system does not say.
+pub(super) fn available() -> u64 {
+    let kilobytes = field("/proc/meminfo", "MemAvailable:")
+        .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.map_or(u64::MAX, |kilobytes| kilobytes << 10)
+}
+
+/// What was measured: `-dirty` if something besides the figures themselves has changed since that commit.
+fn commit() -> String {
+    let commit = said("git", &["describe", "--always"]);
+    let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
+    if changed.lines().any(matters) { commit + "-dirty" } else { commit }
+}
+
+/// Whether a line of `git status --porcelain` tells of something that figures could depend on. The first line has lost
+/// its leading blank.
+fn matters(line: &str) -> bool {
+    let path = line.trim_start().split_once(' ').map_or("", |(_, path)| path.trim_start());
+    path != "docs/benchmarks.md" && !path.starts_with("docs/plots/")
 }
 
 /// What a program says; empty if it is not there.
@@ -43,4 +64,29 @@ fn version(file: &str, before: &str) -> String {
     let text = fs::read_to_string(root().join(file)).unwrap_or_default();
     let after = text.split(before).nth(1).unwrap_or_default();
     after.split_whitespace().next().unwrap_or_default().trim_matches('"').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_were_just_written_do_not_make_the_commit_dirty() {
+        for figures in [
+            "M docs/benchmarks.md",
+            " M docs/benchmarks.md",
+            "AM docs/plots/watch.svg",
+            "D  docs/plots/old.svg",
+        ] {
+            assert!(!matters(figures), "{figures}");
+        }
+        for work in [
+            " M README.md",
+            "M xtask/src/main.rs",
+            "R  docs/benchmarks.md -> docs/other.md",
+            "MM docs/benchmarks.md.rs",
+        ] {
+            assert!(matters(work), "{work}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! one sitting. Every program is a process of its own (`peers/`) and measures itself; here they are built, run in turns,
 //! compared, and written down: a table and a plot for each scenario, into docs/benchmarks.md and docs/plots/.
 
+mod catalogue;
 mod figures;
 mod machine;
 mod paper;
@@ -23,12 +24,12 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "usage: cargo xtask bench [--smoke | --long] [--server real] [--build-only] [WORD…]
 
 Runs the scenarios whose names contain one of the words, or all of them, and writes their tables into
-docs/benchmarks.md and their plots into docs/plots. Close everything else first; it takes a quarter of an hour.
+docs/benchmarks.md and their plots into docs/plots. Close everything else first; it takes about twenty minutes.
 
   --smoke         small and short, everything once: whether it runs and all stores are equal; nothing is written
   --long          the first state of 200,000 pods, too
-  --server real   pods in a real kube-apiserver (built as by `cargo xtask conformance`) instead of the embedded one;
-                  nothing is written
+  --server real   the first states, and changes that are written, of pods in a real kube-apiserver (built as by
+                  `cargo xtask conformance`) instead of the embedded one; their sections stand apart
   --build-only    builds the programs, and says where they are";
 
 /// Runs the chore, and gives what there is to say at the end.
@@ -43,15 +44,16 @@ fn bench(args: &[&str]) -> Outcome<String> {
         return Ok(programs.to_string());
     }
     let mut said = format!("{}\n", machine::describe());
-    for scenario in scenario::all(asked.size) {
+    let scenarios = if asked.real { catalogue::real } else { catalogue::embedded };
+    for scenario in scenarios(asked.size) {
         if !asked.wants(&scenario) {
             continue;
         }
-        tell(&format!("{} …", scenario.title()));
+        tell(&format!("{} …", scenario.title));
         let section = scenario.run(&programs)?;
         tell(&section.text);
         said += &format!("\n{}", section.text);
-        if asked.size != Size::Smoke && !asked.real {
+        if asked.size != Size::Smoke {
             paper::write(&root(), &section)?;
         }
     }
@@ -100,12 +102,11 @@ impl<'a> Asked<'a> {
     }
 
     fn wants(&self, scenario: &Scenario) -> bool {
-        let named = self.words.is_empty() || self.words.iter().any(|word| scenario.name().contains(word));
-        named && (!self.real || scenario.works_on_real())
+        self.words.is_empty() || self.words.iter().any(|word| scenario.name.contains(word))
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a quarter of an hour of silence would look like a hang")]
+#[expect(clippy::print_stderr, reason = "twenty minutes of silence would look like a hang")]
 fn tell(what: &str) {
     eprintln!("{what}");
 }
@@ -118,6 +119,15 @@ struct Section {
 }
 
 impl Section {
+    /// The comment in the document before which a new section of this sort is put.
+    fn end(&self) -> &'static str {
+        if self.name.starts_with("real-") {
+            "<!-- end of cargo xtask bench --server real -->\n"
+        } else {
+            "<!-- end of cargo xtask bench -->\n"
+        }
+    }
+
     /// Where the plot stands, seen from docs/.
     fn plot_file(&self) -> String {
         format!("plots/{}.svg", self.name)
@@ -129,6 +139,14 @@ impl Section {
             std::fs::write(docs.join(self.plot_file()), plot)?;
         }
         Ok(())
+    }
+}
+
+/// A number with commas.
+fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
     }
 }
 

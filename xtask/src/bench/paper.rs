@@ -16,6 +16,7 @@ pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) form: Form,
     better: Better,
+    done_before: bool,
 }
 
 /// How a figure is written.
@@ -37,7 +38,12 @@ pub(super) enum Better {
 
 impl Column {
     pub(super) const fn new(figure: &'static str, title: &'static str, form: Form, better: Better) -> Self {
-        Self { figure, title, form, better }
+        Self { figure, title, form, better, done_before: false }
+    }
+
+    /// What it shows is work that the peers have done before: to be better at it is no merit.
+    pub(super) const fn done_before_by_peers(self) -> Self {
+        Self { done_before: true, ..self }
     }
 
     /// How many times worse than the reference a value is.
@@ -96,6 +102,14 @@ impl Table<'_> {
         if !better.is_empty() {
             text += &format!("\nBetter than ours: {}.\n", better.join("; "));
         }
+        let before: Vec<_> =
+            self.columns.iter().filter(|column| column.done_before).map(|column| column.title).collect();
+        if !before.is_empty() {
+            let before = before.join("” and “");
+            text += &format!(
+                "\n“{before}”: the peers have decoded everything on arrival, ours does it at the read.\n"
+            );
+        }
         text
     }
 
@@ -122,17 +136,18 @@ impl Table<'_> {
         ours.and_then(|(_, figures)| figures.median(column.figure))
     }
 
-    /// Where a peer's median is better than ours.
+    /// Where a peer's median is better than ours, by what can be seen in two digits.
     fn better(&self) -> Vec<String> {
         let peers =
             self.results.iter().filter(|(subject, _)| !subject.is_ours() && *subject != Subject::Floor);
-        let found = peers.flat_map(|(subject, figures)| {
-            self.columns.iter().filter_map(|column| {
+        let found = peers.filter_map(|(subject, figures)| {
+            let columns = self.columns.iter().filter(|column| !column.done_before).filter_map(|column| {
                 let (theirs, ours) = (figures.median(column.figure)?, self.reference(*column)?);
-                let ratio = column.ratio(theirs, ours);
-                (ratio < 1.0)
-                    .then(|| format!("{} in “{}” ({:.1}×)", subject.label(), column.title, 1.0 / ratio))
-            })
+                let times = 1.0 / column.ratio(theirs, ours);
+                (times >= 1.05).then(|| format!("“{}” ({times:.1}×)", column.title))
+            });
+            let columns: Vec<_> = columns.collect();
+            (!columns.is_empty()).then(|| format!("{} in {}", subject.label(), columns.join(", ")))
         });
         found.collect()
     }
@@ -148,20 +163,19 @@ pub(super) fn write(root: &Path, section: &Section) -> Outcome {
     }
     let path = docs.join(DOCUMENT);
     let document = std::fs::read_to_string(&path)?;
-    Ok(std::fs::write(path, placed(&document, &section.name, &text)?)?)
+    Ok(std::fs::write(path, placed(&document, &section.name, &text, section.end())?)?)
 }
 
-/// The document with a section in its place.
-fn placed(document: &str, name: &str, text: &str) -> Outcome<String> {
-    const END: &str = "<!-- end of cargo xtask bench -->\n";
+/// The document with a section in its place, or before the end of all of its sort.
+fn placed(document: &str, name: &str, text: &str, end: &str) -> Outcome<String> {
     let (open, close) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
     let section = format!("{open}{text}{close}");
     if let Some((before, rest)) = document.split_once(&open) {
         let (_, after) = rest.split_once(&close).ok_or_else(|| format!("docs/{DOCUMENT}: no {close}"))?;
         return Ok(format!("{before}{section}{after}"));
     }
-    let (before, after) = document.split_once(END).ok_or_else(|| format!("docs/{DOCUMENT}: no {END}"))?;
-    Ok(format!("{before}{section}\n{END}{after}"))
+    let (before, after) = document.split_once(end).ok_or_else(|| format!("docs/{DOCUMENT}: no {end}"))?;
+    Ok(format!("{before}{section}\n{end}{after}"))
 }
 
 #[cfg(test)]
@@ -186,18 +200,29 @@ mod tests {
         let text = Table { columns: COLUMNS, results: &results }.text();
         assert!(text.contains("| ours, protobuf | 2.00 s | 500 |"), "{text}");
         assert!(text.contains("| client-go, protobuf | 7.00 s, **3.50×** | 2.00 k, **0.25×** |"), "{text}");
-        assert!(text.contains("Better than ours: client-go, protobuf in “a second” (4.0×)."), "{text}");
+        assert!(text.ends_with("Better than ours: client-go, protobuf in “a second” (4.0×).\n"), "{text}");
+    }
+
+    #[test]
+    fn what_peers_have_done_before_is_said_instead_of_how_much_better_they_are() {
+        let results = [(Subject::Ours, figures(2.0, 1.0)), (Subject::ClientGo, figures(0.002, 1.04))];
+        let columns = [COLUMNS[0].done_before_by_peers(), COLUMNS[1]];
+        let text = Table { columns: &columns, results: &results }.text();
+        assert!(!text.contains("Better than ours"), "{text}");
+        assert!(text.contains("“client CPU”: the peers have decoded everything on arrival"), "{text}");
     }
 
     #[test]
     fn a_section_replaces_its_predecessor_and_a_new_one_comes_last() {
-        let empty = "# B\n<!-- end of cargo xtask bench -->\nmore\n";
-        let one = placed(empty, "sync", "1\n").unwrap();
-        let two = placed(&one, "watch", "2\n").unwrap();
-        let again = placed(&two, "sync", "3\n").unwrap();
+        let (end, other) = ("<!-- end -->\n", "<!-- another end -->\n");
+        let empty = "# B\n<!-- end -->\nmore\n<!-- another end -->\n";
+        let one = placed(empty, "sync", "1\n", end).unwrap();
+        let two = placed(&one, "watch", "2\n", end).unwrap();
+        let three = placed(&two, "real-sync", "4\n", other).unwrap();
+        let again = placed(&three, "sync", "3\n", end).unwrap();
         let expected = "# B\n<!-- bench sync -->\n3\n<!-- /bench sync -->\n\n<!-- bench watch -->\n2\n<!-- /bench watch -->\n\n\
-                        <!-- end of cargo xtask bench -->\nmore\n";
+                        <!-- end -->\nmore\n<!-- bench real-sync -->\n4\n<!-- /bench real-sync -->\n\n<!-- another end -->\n";
         assert_eq!(again, expected);
-        assert!(placed("nothing", "sync", "").is_err());
+        assert!(placed("nothing", "sync", "", end).is_err());
     }
 }

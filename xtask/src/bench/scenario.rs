@@ -1,172 +1,57 @@
-//! What is measured: the scenarios, who takes part, and how one is run.
+//! How a scenario is run: all who take part, in turn and as often as it says, against one server; and what there is to say
+//! about those who did less than the others.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::figures::{self, Printed, Repeated};
-use super::paper::{Better, Column, Form, Table};
+use super::paper::{Column, Table};
 use super::programs::Programs;
 use super::servers::Server;
-use super::subject::Subject::{self, ClientGo, ClientGoJson, Floor, KubeRs, KubeRsStreaming, Ours, OursJson};
-use super::{Outcome, Section, Size, plot};
+use super::subject::Subject::{self, ClientGoJson, Floor};
+use super::{Outcome, Section, grouped, machine, plot};
 use crate::bench_queue;
 
 /// Who takes longer is not asked again: the table shows one figure without a spread.
 const ONCE_IS_ENOUGH: Duration = Duration::from_secs(20);
+/// Who takes ten times as long as the others gets this part of the changes that come at full speed.
+const SLOW_PART: u64 = 4;
+/// Who reaches less of a rate than this falls behind, and is later the longer one looks.
+const KEEPING_UP: f64 = 0.95;
+
+/// What was written to a real server, as the writer says.
+const WRITTEN: &str = "written a second";
 
 /// Something that all subjects do.
 pub(super) struct Scenario {
-    name: String,
-    title: String,
-    work: Work,
-    repetitions: usize,
-    subjects: &'static [Subject],
-    columns: &'static [Column],
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) work: Work,
+    pub(super) repetitions: usize,
+    pub(super) subjects: &'static [Subject],
+    pub(super) columns: &'static [Column],
 }
 
-enum Work {
+pub(super) enum Work {
     /// The first state of so many pods, and what the options ask for besides.
     Pods { count: u64, options: Vec<String>, relist: bool },
-    /// So many changes of pods, as fast as they are taken or so many a second.
+    /// So many changes of pods, as fast as they are taken or so many a second, as a replay sends them.
     Changes { count: u64, changes: u64, rate: Option<u64> },
+    /// The same, but somebody writes the pods of a real server.
+    Written { count: u64, changes: u64, rate: u64 },
     /// An informer for each of so many namespaces.
     Start { count: u64, namespaces: u64 },
     /// The work queues, which have programs of their own.
     Queue,
 }
 
-const SYNC: &[Column] = &[
-    Column::new("wall", "wall", Form::Seconds, Better::Less),
-    Column::new("cpu", "client CPU", Form::Seconds, Better::Less),
-    Column::new("peak", "peak memory", Form::Bytes, Better::Less),
-    Column::new("steady", "memory afterwards", Form::Bytes, Better::Less),
-];
-const RELIST: &[Column] = &[
-    SYNC[0],
-    SYNC[1],
-    SYNC[2],
-    SYNC[3],
-    Column::new("relist cpu", "relist, client CPU", Form::Seconds, Better::Less),
-    Column::new("relist peak", "relist, peak memory", Form::Bytes, Better::Less),
-];
-const START: &[Column] = &[SYNC[0], SYNC[1], SYNC[2]];
-const IDLE: &[Column] =
-    &[Column::new("idle cpu", "CPU a minute", Form::Milliseconds, Better::Less), SYNC[1], SYNC[3]];
-const READS: &[Column] = &[
-    Column::new("get", "get", Form::Nanoseconds, Better::Less),
-    Column::new("get, value, cold", "get and decode, first time", Form::Nanoseconds, Better::Less),
-    Column::new("get, value, hot", "again", Form::Nanoseconds, Better::Less),
-    Column::new("by index", "the pods of a node", Form::Nanoseconds, Better::Less),
-    Column::new("list, an object", "list, a pod", Form::Nanoseconds, Better::Less),
-    Column::new("list, value, an object", "list and decode, a pod", Form::Nanoseconds, Better::Less),
-];
-const CHANGES: &[Column] = &[
-    Column::new("cpu a change", "client CPU a change", Form::Microseconds, Better::Less),
-    Column::new("changes a second", "changes a second", Form::Rate, Better::More),
-    SYNC[2],
-];
-const PACED: &[Column] = &[
-    CHANGES[0],
-    Column::new("late, median", "late, median", Form::Milliseconds, Better::Less),
-    Column::new("late, 99 of 100", "99 of 100", Form::Milliseconds, Better::Less),
-    Column::new("late, 999 of 1000", "999 of 1,000", Form::Milliseconds, Better::Less),
-];
-
-/// The scenarios of a run, in order.
-pub(super) fn all(size: Size) -> Vec<Scenario> {
-    const EVERYBODY: &[Subject] = &Subject::ALL;
-    const THREE: &[Subject] = &[Ours, ClientGo, KubeRs];
-    const FOLLOWING: &[Subject] = &[Ours, OursJson, ClientGo, ClientGoJson, KubeRsStreaming, Floor];
-    let smoke = size == Size::Smoke;
-    let sync = |count: u64, columns, subjects, repetitions| {
-        let relist = columns == RELIST;
-        let options = if relist { vec!["--relist".to_owned()] } else { Vec::new() };
-        let title =
-            format!("First state of {} pods{}", grouped(count), if relist { ", and a relist" } else { "" });
-        let work = Work::Pods { count, options, relist };
-        Scenario { name: format!("sync-{count}"), title, work, repetitions, subjects, columns }
-    };
-    let pods = |name: &str, title: String, count: u64, options: &[&str], columns, repetitions| {
-        let options = options.iter().map(|&option| option.to_owned()).collect();
-        let work = Work::Pods { count, options, relist: false };
-        Scenario { name: name.to_owned(), title, work, repetitions, subjects: THREE, columns }
-    };
-    let changes = |count, changes, rate: Option<u64>, repetitions| Scenario {
-        name: rate.map_or_else(|| "watch".to_owned(), |rate| format!("watch-{rate}")),
-        title: match rate {
-            None => {
-                format!("{} changes of {} pods, as fast as they are taken", grouped(changes), grouped(count))
-            }
-            Some(rate) => format!("{} changes a second of {} pods", grouped(rate), grouped(count)),
-        },
-        work: Work::Changes { count, changes, rate },
-        repetitions,
-        subjects: FOLLOWING,
-        columns: if rate.is_some() { PACED } else { CHANGES },
-    };
-    let start = |count, namespaces, repetitions| Scenario {
-        name: "start".to_owned(),
-        title: format!("{namespaces} informers at once, {} pods in all", grouped(count)),
-        work: Work::Start { count, namespaces },
-        repetitions,
-        subjects: THREE,
-        columns: START,
-    };
-    let queue = Scenario {
-        name: "queue".to_owned(),
-        title: "The work queue".to_owned(),
-        work: Work::Queue,
-        repetitions: 1,
-        subjects: &[],
-        columns: &[],
-    };
-    if smoke {
-        return vec![
-            sync(300, SYNC, EVERYBODY, 1),
-            sync(301, RELIST, EVERYBODY, 1),
-            pods("reads", "Reads, 500 pods".to_owned(), 500, &["--reads"], READS, 1),
-            pods("idle", "Idle with 500 pods".to_owned(), 500, &["--idle", "1"], IDLE, 1),
-            changes(100, 2_000, None, 1),
-            changes(100, 500, Some(1_000), 1),
-            start(200, 50, 1),
-        ];
-    }
-    let mut scenarios = vec![
-        sync(10_000, SYNC, EVERYBODY, 5),
-        sync(50_000, RELIST, EVERYBODY, 2),
-        pods("reads", "Reads, 10,000 pods, 20 a node".to_owned(), 10_000, &["--reads"], READS, 3),
-        pods("idle", "Idle with 100,000 pods".to_owned(), 100_000, &["--idle", "20"], IDLE, 1),
-        changes(10_000, 100_000, None, 3),
-        changes(10_000, 10_000, Some(2_000), 3),
-        start(10_000, 50, 3),
-        queue,
-    ];
-    if size == Size::Long {
-        const LARGE: &[Subject] = &[Ours, OursJson, ClientGo, KubeRsStreaming, Floor];
-        scenarios.insert(2, sync(200_000, SYNC, LARGE, 2));
-    }
-    scenarios
-}
-
 impl Scenario {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn title(&self) -> &str {
-        &self.title
-    }
-
-    /// Whether it can be run on a real kube-apiserver: one that is not asked for what only ours can do.
-    pub(super) fn works_on_real(&self) -> bool {
-        matches!(self.work, Work::Pods { relist: false, .. } | Work::Start { .. })
-    }
-
-    /// Runs it: all subjects in turn, as often as it says, against one server.
+    /// Runs it.
     pub(super) fn run(&self, programs: &Programs) -> Outcome<Section> {
         let mut server = match self.work {
-            Work::Pods { count, .. } | Work::Start { count, .. } => Server::of_pods(programs, count)?,
+            Work::Pods { count, .. } | Work::Start { count, .. } | Work::Written { count, .. } => {
+                Server::of_pods(programs, count)?
+            }
             Work::Changes { count, changes, rate } => Server::of_changes(programs, count, changes, rate)?,
             Work::Queue => {
                 let table = bench_queue::run(None)?;
@@ -174,8 +59,14 @@ impl Scenario {
                 return Ok(Section { name: self.name.clone(), text, plot: None });
             }
         };
-        let mut results: Vec<(Subject, Repeated)> =
-            self.subjects.iter().map(|&subject| (subject, Repeated::default())).collect();
+        let mut results: Vec<(Subject, Repeated)> = Vec::new();
+        let mut notes = Vec::new();
+        for &subject in self.subjects {
+            match self.too_large(subject, machine::available()) {
+                Some(why) => notes.push(why),
+                None => results.push((subject, Repeated::default())),
+            }
+        }
         let mut slow = Vec::new();
         for _ in 0..self.repetitions {
             let mut state = None;
@@ -192,23 +83,105 @@ impl Scenario {
                 repeated.add(&printed);
             }
         }
+        notes.extend(self.server_was_slow(&results));
+        notes.extend(results.iter_mut().filter_map(|(subject, figures)| self.did_less(*subject, figures)));
         let table = Table { columns: self.columns, results: &results };
-        let text = format!("### {}\n\n{}", self.title, table.text());
+        let mut text = format!("### {}\n\n{}", self.title, table.text());
+        for note in notes {
+            text += &format!("\n{note}\n");
+        }
         Ok(Section { name: self.name.clone(), text, plot: plot::bars(&self.title, &table) })
+    }
+
+    /// Why somebody is left out: the first state would not fit into what memory there is. The machine would swap or kill,
+    /// and maybe somebody else.
+    fn too_large(&self, subject: Subject, available: u64) -> Option<String> {
+        let (Work::Pods { count, .. } | Work::Start { count, .. }) = self.work else { return None };
+        let needed = count * subject.bytes_a_pod();
+        (needed > available).then(|| {
+            let (needed, free) = (needed.div_ceil(1 << 30), available >> 30);
+            format!("{}: not run, it needs about {needed} GiB and {free} were free.", subject.label())
+        })
+    }
+
+    /// Whether a subject is made to relist: for that it holds everything twice.
+    fn relists(&self, subject: Subject, available: u64) -> bool {
+        matches!(self.work, Work::Pods { count, relist: true, .. } if 2 * count * subject.bytes_a_pod() <= available)
+    }
+
+    /// How many of the changes a subject gets.
+    fn changes_of(&self, subject: Subject, changes: u64) -> u64 {
+        let slow = subject == ClientGoJson && matches!(self.work, Work::Changes { rate: None, .. });
+        if slow { changes / SLOW_PART } else { changes }
+    }
+
+    /// What is said of a subject that was not measured like the others; lateness without an end is no figure.
+    fn did_less(&self, subject: Subject, figures: &mut Repeated) -> Option<String> {
+        match self.work {
+            Work::Pods { count, relist: true, .. }
+                if subject != Floor && figures.median("relist cpu").is_none() =>
+            {
+                let needed = (2 * count * subject.bytes_a_pod()).div_ceil(1 << 30);
+                Some(format!("{}: no relist, for which it needs about {needed} GiB.", subject.label()))
+            }
+            Work::Changes { changes, rate: None, .. } if self.changes_of(subject, changes) < changes => {
+                let fewer = grouped(self.changes_of(subject, changes));
+                Some(format!("{}: {fewer} changes, as it takes so long.", subject.label()))
+            }
+            Work::Changes { rate: Some(rate), .. } | Work::Written { rate, .. } => {
+                let reached = figures.median("changes a second")?;
+                let sent = figures.median(WRITTEN).unwrap_or(rate as f64);
+                (reached < sent * KEEPING_UP).then(|| {
+                    figures.forget("late, ");
+                    let reached = grouped(reached as u64);
+                    format!("{} does not keep up: {reached} changes a second.", subject.label())
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What is said if a real server did not take as many writes as it was to.
+    fn server_was_slow(&self, results: &[(Subject, Repeated)]) -> Option<String> {
+        let Work::Written { rate, .. } = self.work else { return None };
+        let written =
+            results.iter().filter_map(|(_, figures)| figures.median(WRITTEN)).fold(f64::INFINITY, f64::min);
+        (written < rate as f64 * KEEPING_UP).then(|| {
+            format!("The server took no more than {} writes a second at times.", grouped(written as u64))
+        })
     }
 
     fn measure(&self, subject: Subject, programs: &Programs, server: &mut Server) -> Outcome<Printed> {
         let ask = |subcommand| subject.command(programs, subcommand, server.kubeconfig());
         match &self.work {
             Work::Pods { .. } if subject == Floor => figures::of(&mut ask("floor")),
-            Work::Pods { relist: true, options, .. } => with_relist(ask("informer").args(options), server),
+            Work::Pods { options, .. } if self.relists(subject, machine::available()) => {
+                figures::of_waiting(ask("informer").args(options).arg("--relist"), || server.relist())
+            }
             Work::Pods { options, .. } => figures::of(ask("informer").args(options)),
             Work::Changes { count, changes, .. } if subject == Floor => {
                 let numbers = [changes.to_string(), count.to_string()];
                 figures::of(ask("floor").args(["--watch", &numbers[0], "--objects", &numbers[1]]))
             }
             Work::Changes { changes, .. } => {
-                figures::of(ask("watch").args(["--changes", &changes.to_string()]))
+                let changes = self.changes_of(subject, *changes).to_string();
+                figures::of(ask("watch").args(["--changes", &changes]))
+            }
+            Work::Written { changes, rate, .. } => {
+                let numbers = [changes.to_string(), rate.to_string()];
+                let mut writer = Command::new(&programs.client_go);
+                writer.args(["change", "--changes", &numbers[0], "--rate", &numbers[1], "--kubeconfig"]);
+                writer.arg(server.kubeconfig());
+                let mut written = Printed::new();
+                let write = || {
+                    written = figures::of(&mut writer)?;
+                    Ok(())
+                };
+                let mut watch = ask("watch");
+                let mut printed =
+                    figures::of_waiting(watch.args(["--label", "--changes", &numbers[0]]), write)?;
+                printed.append(&mut written);
+                Ok(printed)
             }
             Work::Start { namespaces, .. } => {
                 figures::of(ask("start").args(["--namespaces", &namespaces.to_string()]))
@@ -239,28 +212,60 @@ impl Scenario {
     }
 }
 
-/// Runs a program that says when it waits for a relist.
-fn with_relist(command: &mut Command, server: &mut Server) -> Outcome<Printed> {
-    let mut child =
-        command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
-    let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
-    let mut text = String::new();
-    while output.read_line(&mut text)? > 0 {
-        if text.lines().next_back().is_some_and(|line| line.starts_with("waiting\t")) {
-            server.relist()?;
-            output.read_to_string(&mut text)?;
+#[cfg(test)]
+mod tests {
+    use super::super::{Size, catalogue};
+    use super::*;
+    use crate::bench::figures::parse;
+    use crate::bench::subject::Subject::{ClientGo, KubeRsStreaming, Ours};
+
+    const GIB: u64 = 1 << 30;
+
+    fn scenario(name: &str) -> Scenario {
+        let all = catalogue::embedded(Size::Long).into_iter().chain(catalogue::real(Size::Long));
+        all.into_iter().find(|scenario| scenario.name == name).unwrap()
+    }
+
+    fn reached(rate: f64) -> Repeated {
+        let mut figures = Repeated::default();
+        figures.add(&parse(&format!("changes a second\t{rate}\t1/s\nlate, median\t7\tms")).unwrap());
+        figures
+    }
+
+    #[test]
+    fn nobody_is_asked_for_more_memory_than_there_is() {
+        let large = scenario("sync-200000");
+        assert!(large.relists(Ours, 20 * GIB) && large.relists(ClientGo, 20 * GIB));
+        assert_eq!(large.too_large(KubeRsStreaming, 20 * GIB), None);
+        assert!(!large.relists(KubeRsStreaming, 20 * GIB), "twice 13 GB");
+        let said = large.did_less(KubeRsStreaming, &mut Repeated::default()).unwrap();
+        assert!(said.contains("no relist"), "{said}");
+        assert!(large.too_large(KubeRsStreaming, 10 * GIB).unwrap().contains("10 were free"));
+        assert!(!scenario("sync-10000").relists(Ours, 20 * GIB), "not asked for");
+    }
+
+    #[test]
+    fn who_does_not_keep_up_is_said_to_and_has_no_lateness() {
+        for name in ["watch-5000", "real-watch-500"] {
+            let paced = scenario(name);
+            let (mut well, mut behind) = (reached(4_990.0), reached(400.0));
+            assert_eq!(paced.did_less(Ours, &mut well), None);
+            assert_eq!(well.median("late, median"), Some(7.0));
+            let said = paced.did_less(ClientGoJson, &mut behind).unwrap();
+            assert!(said.contains("does not keep up: 400 changes"), "{said}");
+            assert_eq!(behind.median("late, median"), None);
         }
     }
-    match child.wait()? {
-        status if status.success() => figures::parse(&text),
-        status => Err(format!("{command:?} failed ({status})").into()),
-    }
-}
 
-/// A number with commas.
-fn grouped(number: u64) -> String {
-    match number {
-        0..1_000 => number.to_string(),
-        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
+    #[test]
+    fn the_slowest_gets_fewer_changes_at_full_speed_and_the_table_says_so() {
+        let full = scenario("watch");
+        assert_eq!(
+            (full.changes_of(Ours, 200_000), full.changes_of(ClientGoJson, 200_000)),
+            (200_000, 50_000)
+        );
+        assert_eq!(full.did_less(Ours, &mut reached(1.0)), None);
+        assert!(full.did_less(ClientGoJson, &mut reached(1.0)).unwrap().contains("50,000 changes"));
+        assert_eq!(scenario("watch-5000").changes_of(ClientGoJson, 25_000), 25_000);
     }
 }

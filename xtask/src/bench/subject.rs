@@ -44,6 +44,16 @@ impl Subject {
         }
     }
 
+    /// What a pod of the first state takes at most in memory, roughly: it decides what is not asked of whom.
+    pub(super) fn bytes_a_pod(self) -> u64 {
+        match self {
+            Self::Ours | Self::OursJson => 3_000,
+            Self::ClientGo | Self::ClientGoJson => 25_000,
+            Self::KubeRs | Self::KubeRsStreaming => 68_000,
+            Self::Floor => 0,
+        }
+    }
+
     pub(super) fn is_ours(self) -> bool {
         matches!(self, Self::Ours | Self::OursJson)
     }

@@ -83,6 +83,7 @@ async fn something<K: Send + Sync + 'static>(events: &mut Subscription<K>) {
 }
 
 fn comparable(mut object: Value) -> (String, Value) {
+    without_unset_times(&mut object);
     let fields = object.as_object_mut().unwrap();
     fields.remove("apiVersion");
     fields.remove("kind");
@@ -94,6 +95,19 @@ fn comparable(mut object: Value) -> (String, Value) {
         None => name.to_owned(),
     };
     (key, object)
+}
+
+/// Up to 1.33 the JSON of a pod template says `creationTimestamp: null`, which is as good as nothing; protobuf and later
+/// servers say nothing.
+fn without_unset_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, value| name != "creationTimestamp" || !value.is_null());
+            fields.values_mut().for_each(without_unset_times);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_unset_times),
+        _ => {}
+    }
 }
 
 fn version_of(object: &Value) -> &str {

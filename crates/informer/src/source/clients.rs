@@ -11,17 +11,18 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use hyper_util::client::legacy::{Client as HyperClient, Error as HyperError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config, Error};
 use parking_lot::Mutex;
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{BoxError, Service, ServiceBuilder};
 
+use super::connections::{self, Count, Counted};
 use super::held::Held;
 
 /// Most watches that one connection carries.
@@ -138,14 +139,14 @@ impl std::fmt::Debug for Clients {
 }
 
 #[cfg(not(all(feature = "socks5", feature = "http-proxy")))]
-fn disabled(url: http::Uri, protocol_feature: &'static str) -> Error {
+fn disabled(url: Uri, protocol_feature: &'static str) -> Error {
     Error::ProxyProtocolDisabled { proxy_url: Box::new(url), protocol_feature }
 }
 
 /// The client's layers, the same that kube puts on top of each other, less the retries.
 fn build<H>(config: &Config, pings: Pings, connector: H) -> Result<Client, Error>
 where
-    H: Service<http::Uri> + Clone + Send + Sync + 'static,
+    H: Service<Uri> + Clone + Send + Sync + 'static,
     H::Response: hyper_util::client::legacy::connect::Connection
         + hyper::rt::Read
         + hyper::rt::Write
@@ -172,7 +173,6 @@ where
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(tower::BoxError::from)
         .service(Spread::new(connector, pings));
     Ok(Client::new(service, config.default_namespace.clone()))
 }
@@ -182,24 +182,34 @@ where
 struct Spread<C> {
     connector: C,
     pings: Pings,
-    lists: HyperClient<C, Body>,
-    others: HyperClient<C, Body>,
+    lists: Lane<C>,
+    others: Lane<C>,
     watches: Arc<Mutex<Vec<WatchConnection<C>>>>,
+}
+
+/// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
+#[derive(Clone)]
+struct Lane<C> {
+    client: HyperClient<Counted<C>, Body>,
+    count: Count,
 }
 
 /// A connection for watches; each open one holds the token.
 struct WatchConnection<C> {
-    client: HyperClient<C, Body>,
+    client: Lane<C>,
     token: Arc<()>,
 }
 
 // === impl Spread ===
 
-impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
+impl<C: Clone> Spread<C>
+where
+    Counted<C>: Connect + Clone + Send + Sync + 'static,
+{
     fn new(connector: C, pings: Pings) -> Self {
         Self {
-            lists: connection(connector.clone(), pings),
-            others: connection(connector.clone(), pings),
+            lists: Lane::new(connector.clone(), pings),
+            others: Lane::new(connector.clone(), pings),
             watches: Arc::default(),
             connector,
             pings,
@@ -207,7 +217,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
     }
 
     /// A connection with room for a watch, and the token that keeps the room.
-    fn for_watch(&self) -> (HyperClient<C, Body>, Arc<()>) {
+    fn for_watch(&self) -> (Lane<C>, Arc<()>) {
         let mut watches = self.watches.lock();
         // Connections that carry nothing are let go, except one.
         let mut spare = 1;
@@ -219,7 +229,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
         let room =
             |connection: &&WatchConnection<C>| Arc::strong_count(&connection.token) <= WATCHES_PER_CONNECTION;
         if watches.iter().find(room).is_none() {
-            let client = connection(self.connector.clone(), self.pings);
+            let client = Lane::new(self.connector.clone(), self.pings);
             watches.push(WatchConnection { client, token: Arc::default() });
         }
         // There is one with room now, and only this lock hands it out.
@@ -228,23 +238,34 @@ impl<C: Connect + Clone + Send + Sync + 'static> Spread<C> {
     }
 }
 
-fn connection<C: Connect + Clone>(connector: C, pings: Pings) -> HyperClient<C, Body> {
-    HyperClient::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(pings.after)
-        .http2_keep_alive_timeout(pings.timeout)
-        .build(connector)
+impl<C> Lane<C>
+where
+    Counted<C>: Connect + Clone,
+{
+    fn new(connector: C, pings: Pings) -> Self {
+        let count = Count::default();
+        let client = HyperClient::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_keep_alive_interval(pings.after)
+            .http2_keep_alive_timeout(pings.timeout)
+            .build(Counted::new(connector, count.clone()));
+        Self { client, count }
+    }
 }
 
-impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Spread<C> {
+impl<C> Service<Request<Body>> for Spread<C>
+where
+    C: Service<Uri> + Clone,
+    Counted<C>: Connect + Clone + Send + Sync + 'static,
+{
     type Response = Response<Held<Incoming>>;
-    type Error = HyperError;
-    type Future = BoxFuture<'static, Result<Self::Response, HyperError>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), HyperError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -257,7 +278,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Spre
             Class::List => (self.lists.clone(), None),
             Class::Other => (self.others.clone(), None),
         };
-        client.oneshot(request).map_ok(|answer| answer.map(|body| Held::new(body, token))).boxed()
+        let answer = connections::send(client.client, &client.count, request);
+        answer.map_ok(|answer| answer.map(|body| Held::new(body, token))).boxed()
     }
 }
 

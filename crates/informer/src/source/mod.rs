@@ -5,6 +5,7 @@
 //! call is one request, and an error is told as it happened.
 
 mod clients;
+mod connections;
 mod error;
 mod functions;
 mod held;
