@@ -84,7 +84,8 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+    // Both listen from the beginning: what comes before one listens, it never hears of.
+    let (mut end, mut abort) = (Signals::listen()?, Signals::listen()?);
     let mut screen = Screen::new(arguments.color, StatusOn::Stdout);
     let server = Server::builder()
         .port(arguments.port)
@@ -99,8 +100,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let ended = tokio::select! {
         biased;
         // The second one; the first ends the demo in order.
-        () = async { signals.next().await; signals.next().await } => Ok(()),
-        ended = demo(&arguments, &server, &mut screen) => ended,
+        () = async { abort.next().await; abort.next().await } => Ok(()),
+        ended = demo(&arguments, &server, &mut screen, &mut end) => ended,
     };
     screen.clear_status();
     screen.flush()?;
@@ -108,8 +109,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     ended
 }
 
-async fn demo(arguments: &Arguments, server: &Server, screen: &mut Screen) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+async fn demo(
+    arguments: &Arguments,
+    server: &Server,
+    screen: &mut Screen,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
     let objects = arguments.objects as usize;
     let started = Instant::now();
     let filling = populate::populate(server, objects, arguments.seed, |done| {
@@ -142,7 +147,7 @@ async fn demo(arguments: &Arguments, server: &Server, screen: &mut Screen) -> Re
     screen.line(&format!("{mirrored} objects mirrored in {:.1?}", started.elapsed()))?;
 
     let mut show = Show { arguments, server, mirrors: &mirrors, view: View::new(arguments.quiet) };
-    show.run(&mut world, &mut signals, screen).await?;
+    show.run(&mut world, signals, screen).await?;
     screen.clear_status();
     server.faults().clear();
     let equal = tokio::select! {
