@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, TryFutureExt};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
@@ -22,7 +22,7 @@ use kube_client::{Client, Config, Error};
 use parking_lot::Mutex;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::connections::{self, Count, Counted};
+use super::connections::{Count, Counted};
 use super::held::Held;
 
 /// Most watches that one connection carries.
@@ -270,16 +270,19 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (client, token) = match Class::of(&request) {
+        let (Lane { client, count }, token) = match Class::of(&request) {
             Class::Watch => {
-                let (client, token) = self.for_watch();
-                (client, Some(token))
+                let (lane, token) = self.for_watch();
+                (lane, Some(token))
             }
             Class::List => (self.lists.clone(), None),
             Class::Other => (self.others.clone(), None),
         };
-        let answer = connections::send(client.client, &client.count, request);
-        answer.map_ok(|answer| answer.map(|body| Held::new(body, token))).boxed()
+        async move {
+            let answer = count.carry(client.request(request)).await?;
+            Ok(answer.map(|body| Held::new(body, token)))
+        }
+        .boxed()
     }
 }
 

@@ -13,12 +13,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
-use http::{Request, Response, Uri};
-use hyper::body::Incoming;
+use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use kube_client::client::Body;
 use tokio::sync::watch;
 use tower::{BoxError, Service};
 
@@ -51,32 +48,25 @@ pub(super) struct CountedIo<T> {
     _one: One,
 }
 
-/// Sends a request. It is looked at again when a connection begins or ends, and fails when there is none to carry it.
-pub(super) fn send<C>(
-    client: HyperClient<Counted<C>, Body>,
-    count: &Count,
-    request: Request<Body>,
-) -> BoxFuture<'static, Result<Response<Incoming>, BoxError>>
-where
-    Counted<C>: hyper_util::client::legacy::connect::Connect + Clone + Send + Sync + 'static,
-{
-    let count = count.clone();
-    async move {
-        tokio::select! {
-            biased;
-            answer = client.request(request) => Ok(answer?),
-            () = count.none_for(GRACE) => Err(Stranded.into()),
-        }
-    }
-    .boxed()
-}
-
 // === impl Count ===
 
 impl Count {
     fn one_more(&self) -> One {
         self.0.send_modify(|count| *count += 1);
         One(self.clone())
+    }
+
+    /// Waits for the answer to a request that these connections carry. It is looked at again when one begins or ends, and
+    /// given up when there is none.
+    pub(super) async fn carry<T, E: Into<BoxError>>(
+        &self,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, BoxError> {
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(Into::into),
+            () = self.none_for(GRACE) => Err(Stranded.into()),
+        }
     }
 
     /// Waits until there has been no connection for so long.
@@ -171,8 +161,11 @@ impl<T: Write + Unpin> Write for CountedIo<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use tokio::time::Instant;
+
+    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_request_is_given_up_when_there_has_been_no_connection_for_a_while() {
@@ -194,6 +187,26 @@ mod tests {
         drop(second);
         waiting.await;
         assert_eq!(began.elapsed(), GRACE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_tells_of_is_found_when_a_connection_ends() {
+        let (count, there) = (Count::default(), Arc::new(AtomicBool::new(false)));
+        let (broken, _other) = (count.one_more(), count.one_more());
+        // As hyper has it now and then: it is there, and whoever waits is not woken.
+        let is_there = there.clone();
+        let forgotten = std::future::poll_fn(move |_| match is_there.load(Ordering::Relaxed) {
+            true => Poll::Ready(Err::<(), _>("broken pipe")),
+            false => Poll::Pending,
+        });
+        let waits = tokio::spawn(async move { count.carry(forgotten).await });
+        tokio::task::yield_now().await;
+        there.store(true, Ordering::Relaxed);
+        tokio::time::advance(10 * GRACE).await;
+        assert!(!waits.is_finished(), "nothing has told it");
+        drop(broken);
+        let answer = tokio::time::timeout(10 * GRACE, waits).await.expect("it looks again").unwrap();
+        assert_eq!(answer.unwrap_err().to_string(), "broken pipe");
     }
 
     #[tokio::test]
