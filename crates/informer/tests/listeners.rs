@@ -38,6 +38,22 @@ fn resyncing(seconds: u64) -> ListenerConfig {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait() {
+    let source = pods();
+    for number in 0..10 {
+        source.put(pod(&format!("pod-{number}")));
+    }
+    let pods = informer(&source).start().unwrap();
+    let mut config = ListenerConfig::default();
+    config.changes_max = 3;
+    let log = Log::default();
+    let handle = pods.add_handler_with(config, logging(&log)).unwrap();
+    handle.synced().await.unwrap();
+    assert_eq!(take(&log).len(), 11, "ten objects, and that these are all");
+    assert_eq!(handle.folds(), 0, "nothing had to be gathered: it is shared");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_listener_hears_the_present_state_then_what_follows() {
     let source = pods();
     source.put(pod("a"));

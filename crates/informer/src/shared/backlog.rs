@@ -59,7 +59,9 @@ struct State {
 
 impl Backlog {
     pub(super) fn new(changes_max: usize, hears_unchanged: bool, present: Option<Segment>) -> Self {
-        let state = State { reading: present, ..State::default() };
+        // Nothing to be read must not stand before what comes: that would wait, and count.
+        let reading = present.filter(|present| present.len() > 0);
+        let state = State { reading, ..State::default() };
         Self { state: Mailbox::new(state), changes_max, hears_unchanged }
     }
 
