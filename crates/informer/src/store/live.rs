@@ -196,7 +196,6 @@ impl Store {
             let (old, new) = (self.known(put.object()), put.object().clone());
             Edit::Put { old, new, values: set.values.get(at).cloned().flatten() }
         });
-        let mut edits = removed.chain(put);
         let mark = Mark::Replaced {
             scope: set.scope,
             resource_version: &set.resource_version,
@@ -204,30 +203,40 @@ impl Store {
         };
         let written = set.deleted.len() + set.puts.len();
         if written <= IN_PLACE_MAX {
-            self.commit(&mut writer, &mut edits.collect::<Vec<_>>(), &[mark]);
+            self.commit(&mut writer, &mut removed.chain(put).collect(), &[mark]);
         } else {
-            // A part after the other, so that a large state is not held in yet another form.
-            let (mut aside, mut gone) = (Aside::new(&self.root), 0);
-            let mut part = Vec::with_capacity(IN_PLACE_MAX);
-            loop {
-                part.extend(edits.by_ref().take(IN_PLACE_MAX));
-                if part.is_empty() {
-                    break;
-                }
-                gone += self.admit(&mut part);
-                writer.write_aside(&mut aside, &part, &mut |trouble| self.report(&trouble));
-                part.clear();
-            }
-            aside.replace(&self.root, &[mark]);
-            self.packer.release(gone);
-            self.waiters.wake();
+            self.commit_aside(&mut writer, removed.chain(put), &[mark]);
         }
         self.upkeep(&mut writer, written);
     }
 
-    pub(super) fn commit(&self, writer: &mut Writer, edits: &mut [Edit], marks: &[Mark<'_>]) {
+    pub(super) fn commit(&self, writer: &mut Writer, edits: &mut Vec<Edit>, marks: &[Mark<'_>]) {
+        if edits.len() > IN_PLACE_MAX {
+            return self.commit_aside(writer, edits.drain(..), marks);
+        }
         let gone = self.admit(edits);
         writer.write(&self.root, edits, marks, &mut |trouble| self.report(&trouble));
+        self.committed(gone);
+    }
+
+    /// Commits a part after the other, so that a large state is not held in yet another form.
+    fn commit_aside(&self, writer: &mut Writer, edits: impl Iterator<Item = Edit>, marks: &[Mark<'_>]) {
+        let (mut edits, mut aside, mut gone) = (edits, Aside::new(&self.root), 0);
+        let mut part = Vec::with_capacity(IN_PLACE_MAX);
+        loop {
+            part.extend(edits.by_ref().take(IN_PLACE_MAX));
+            if part.is_empty() {
+                break;
+            }
+            gone += self.admit(&mut part);
+            writer.write_aside(&mut aside, &part, &mut |trouble| self.report(&trouble));
+            part.clear();
+        }
+        aside.replace(&self.root, marks);
+        self.committed(gone);
+    }
+
+    fn committed(&self, gone: usize) {
         self.packer.release(gone);
         self.waiters.wake();
     }

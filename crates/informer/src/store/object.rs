@@ -318,16 +318,19 @@ impl StoredObject {
         }
     }
 
-    /// Packs the object by `pack`, which hands on what it made, and notes how it is kept: packed, or as it is.
-    pub(super) fn settle(&self, pack: impl FnOnce(&mut dyn FnMut(Packed, &[u8]) -> Self) -> Option<Self>) {
-        let Inner { content_hash, key_hash, body: Body::Plain(plain) } = self.inner() else { return };
-        let (content_hash, key_hash) = (*content_hash, *key_hash);
-        let kept = pack(&mut |packed, bytes| {
-            let inner = Inner { content_hash, key_hash, body: Body::Packed(packed) };
-            Self(ThinArc::from_header_and_slice(inner, bytes))
-        });
-        // Somebody else may have been faster, with the same object.
-        let _ = plain.packed.set(kept);
+    /// Notes how the object is kept: packed, or (`None`) as it is.
+    pub(super) fn settle(&self, kept: Option<Self>) {
+        if let Body::Plain(plain) = &self.inner().body {
+            // Somebody else may have been faster, with the same object.
+            let _ = plain.packed.set(kept);
+        }
+    }
+
+    /// The same object, packed like this, in a place of its own.
+    pub(super) fn packed_as(&self, packed: Packed, bytes: &[u8]) -> Self {
+        let Inner { content_hash, key_hash, .. } = *self.inner();
+        let inner = Inner { content_hash, key_hash, body: Body::Packed(packed) };
+        Self(ThinArc::from_header_and_slice(inner, bytes))
     }
 
     /// The same object, plain, and not yet kept anywhere.
@@ -337,10 +340,10 @@ impl StoredObject {
 
     /// The same object, packed as it is, in another place of memory; `None` of a plain one.
     pub(super) fn moved(&self) -> Option<Self> {
-        let Inner { content_hash, key_hash, body: Body::Packed(packed) } = self.inner() else { return None };
-        let (content_hash, key_hash) = (*content_hash, *key_hash);
-        let inner = Inner { content_hash, key_hash, body: Body::Packed(packed.clone()) };
-        Some(Self(ThinArc::from_header_and_slice(inner, &self.0.slice)))
+        match &self.inner().body {
+            Body::Packed(packed) => Some(self.packed_as(packed.clone(), &self.0.slice)),
+            Body::Plain(_) => None,
+        }
     }
 
     pub(crate) fn key_hash(&self) -> u64 {

@@ -59,8 +59,9 @@ impl Store {
             }
             self.resolve(write, &mut step);
         }
+        let written = step.edits.len();
         self.commit(&mut writer, &mut step.edits, &step.marks);
-        self.upkeep(&mut writer, step.edits.len());
+        self.upkeep(&mut writer, written);
         step.clear();
         writer.give_room(step.edits, step.keys);
         step.changes

@@ -69,11 +69,13 @@ impl Store {
         Some(Pass { duty, leaf: 0 })
     }
 
-    /// Whether most objects have gone since what is left was last moved together.
+    /// Whether most objects have gone since what is left was last moved together. (Plain ones are never moved.)
     fn has_shrunk(&self, writer: &mut Writer) -> bool {
         let objects = self.len();
         writer.objects_max = writer.objects_max.max(objects);
-        let has_shrunk = writer.objects_max >= MOVED_MIN && objects <= writer.objects_max / 4;
+        let has_shrunk = self.packer.packing().is_some()
+            && writer.objects_max >= MOVED_MIN
+            && objects <= writer.objects_max / 4;
         if has_shrunk {
             writer.objects_max = objects;
         }

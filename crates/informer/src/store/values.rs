@@ -17,12 +17,9 @@ pub(super) struct ReadValues {
 }
 
 impl ReadValues {
-    /// Reads an object for all these indexes; `None` if that is not needed, or one of them cannot: it will say why when the
-    /// object is stored.
+    /// Reads an object for all of these indexes that need it; `None` if one of them cannot: it will say why when the object is
+    /// stored.
     pub(super) fn read(indexes: &[Arc<Compiled>], object: &StoredObject, room: &mut Vec<u8>) -> Option<Self> {
-        if !indexes.iter().any(|index| index.reads_body()) {
-            return None;
-        }
         room.clear();
         for (number, index) in indexes.iter().enumerate().filter(|(_, index)| index.reads_body()) {
             let number = u8::try_from(number).ok()?;

@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Makes the edits, and moves the scopes, in one step.
+    /// Makes the edits, at most [`IN_PLACE_MAX`], and moves the scopes, in one step.
     pub(super) fn write(
         &mut self,
         root: &RwLock<Arc<Root>>,
@@ -115,17 +115,12 @@ impl Writer {
         marks: &[Mark<'_>],
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        if edits.len() > IN_PLACE_MAX {
-            let mut aside = Aside::new(root);
-            edits.chunks(IN_PLACE_MAX).for_each(|edits| self.write_aside(&mut aside, edits, trouble));
-            return aside.replace(root, marks);
-        }
         let steps = self.plan(edits, |index, value, old| root.read().indexes[index].has(value, old), trouble);
         apply(Arc::make_mut(&mut root.write()), edits, &steps, marks);
         self.steps = steps;
     }
 
-    /// Makes edits aside. At most [`IN_PLACE_MAX`] at a time, so that what is planned takes little room.
+    /// Makes edits aside: as many at a time as in place, so that what is planned takes little room.
     pub(super) fn write_aside(
         &mut self,
         aside: &mut Aside,

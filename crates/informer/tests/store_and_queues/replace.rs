@@ -1,7 +1,7 @@
 //! A new full state: compared, staged, applied as a whole.
 
 use kube_informer::Key;
-use kube_informer::store::{Store, Write};
+use kube_informer::store::{Index, Snapshot, Store, Write};
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -163,6 +163,49 @@ fn a_large_replace_is_applied_in_one_step_while_a_snapshot_is_held() {
     assert_eq!(snapshot.resource_version(A), "5000");
     assert!(snapshot.iter().all(|object| object.resource_version().len() < 5));
     assert!(store.snapshot().iter().all(|object| object.resource_version().len() == 5));
+}
+
+#[test]
+fn a_large_replace_leaves_every_index_as_if_it_had_always_been_so() {
+    let indexed = || {
+        let config = config()
+            .index(Index::namespace())
+            .index(Index::field("node", "spec.nodeName"))
+            .index(Index::by("last", |object| object.name().chars().last().map(String::from)));
+        Store::new(config).unwrap()
+    };
+    let pods = |numbers: std::ops::Range<u64>, version: u64| {
+        let one = |number| {
+            let node = json!({"spec": {"nodeName": format!("node-{}", (number + version) % 7)}});
+            pod_with(&format!("ns-{}/pod-{number}", number % 5), version + number, &node)
+        };
+        numbers.map(one).collect::<Vec<_>>()
+    };
+    let (store, other) = (indexed(), indexed());
+    replace(&store, A, pods(0..3000, 1), "5000");
+    // A thousand go, a thousand come, and two thousand stand on another node.
+    replace(&store, A, pods(1000..4000, 10_000), "20000");
+    replace(&other, A, pods(1000..4000, 10_000), "20000");
+    let (store, other) = (store.snapshot(), other.snapshot());
+    assert_eq!(store.len(), 3000);
+    let groups =
+        |prefix: &str, count: usize| (0..count).map(|at| format!("{prefix}{at}")).collect::<Vec<_>>();
+    for (index, values) in
+        [("namespace", groups("ns-", 5)), ("node", groups("node-", 7)), ("last", groups("", 10))]
+    {
+        let mut all = 0;
+        for value in values {
+            let of = |snapshot: &Snapshot| {
+                let mut names: Vec<_> =
+                    snapshot.by_index(index, &value).unwrap().map(|object| format!("{object:?}")).collect();
+                names.sort();
+                names
+            };
+            assert_eq!(of(&store), of(&other), "{index} {value}");
+            all += of(&store).len();
+        }
+        assert_eq!(all, 3000, "{index}");
+    }
 }
 
 #[test]

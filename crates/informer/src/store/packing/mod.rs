@@ -101,7 +101,8 @@ impl Packer {
         let Some(dictionary) = self.dictionary_for(body) else { return self.count_plain(body, packing) };
         let share = |labels: &[u8], owners: &[u8]| share_both(&mut self.sets.lock(), labels, owners);
         let len_max = if packing.is_eager() { usize::MAX } else { body.bytes().len() };
-        object.settle(|keep| Packed::make(body, scope, &dictionary, len_max, share, keep));
+        let keep = |packed, bytes: &[u8]| object.packed_as(packed, bytes);
+        object.settle(Packed::make(body, scope, &dictionary, len_max, share, keep));
         if dictionary.objects() >= packing.drift_objects
             && dictionary.drift_percent() >= packing.drift_percent
         {
