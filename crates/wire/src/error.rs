@@ -71,6 +71,11 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// The fields of a protobuf message are not in the order in which Go writes them, and the value borrows from the bytes.
+    #[error(
+        "the message's fields are not in order; read it by `de::Deserializer::read`, which puts them in order"
+    )]
+    Unordered,
     /// The value does not fit the type that was asked for (or cannot be written as the message).
     #[error("{0}")]
     Value(String),

@@ -157,10 +157,8 @@ impl KeptBytes<'_> {
                 let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
                     Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
                 })?;
-                let deserializer = Deserializer::new(self.bytes, message)
-                    .type_meta(api_version, kind)
-                    .unknown_fields(unknown);
-                T::deserialize(deserializer)
+                let deserializer = Deserializer::new(self.bytes, message);
+                deserializer.type_meta(api_version, kind).unknown_fields(unknown).read()
             }
         };
         decoded.map_err(|error| match error {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kube_wire::de::from_slice;
+use kube_wire::de::{Deserializer, from_slice};
 use kube_wire::proto::Writer;
 use kube_wire::schema::{Message, Schema};
 use kube_wire::ser;
@@ -41,7 +41,8 @@ fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
     let _profiler = dhat::Profiler::builder().testing().build();
 
     // Nothing for what is passed over or borrowed.
-    let (borrowed, blocks, _) = counted(|| from_slice::<Borrowed<'_>>(&bytes, message("v1", "Pod")).unwrap());
+    let (borrowed, blocks, _) =
+        counted(|| Borrowed::deserialize(Deserializer::new(&bytes, message("v1", "Pod"))).unwrap());
     assert_eq!(blocks, 0);
     assert_eq!((borrowed.metadata.namespace, borrowed.status.phase), ("shop", "Running"));
     assert!(borrowed.metadata.name.starts_with("web"));
@@ -75,7 +76,7 @@ fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
     }
     let meta = Schema::builtin().message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta").unwrap();
     let bytes = ser::to_vec(&value["metadata"], meta).unwrap();
-    let (labels, blocks, _) = counted(|| from_slice::<Labels<'_>>(&bytes, meta).unwrap());
+    let (labels, blocks, _) = counted(|| Labels::deserialize(Deserializer::new(&bytes, meta)).unwrap());
     assert_eq!((labels.labels["app"], blocks), ("web", 1));
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_wire::de::{Deserializer, UnknownFields, from_slice};
 use kube_wire::proto::{Reader, WireType, Writer};
 use kube_wire::schema::{Cardinality, Message, Schema, Shape};
@@ -204,7 +205,8 @@ fn strings_are_borrowed_from_the_bytes() {
     }
     let message = message("v1", "ConfigMap");
     let bytes = ser::to_vec(&json!({"metadata": {"name": "here"}}), message).unwrap();
-    let Borrowed { metadata: Metadata { name } } = from_slice(&bytes, message).unwrap();
+    let Borrowed { metadata: Metadata { name } } =
+        Borrowed::deserialize(Deserializer::new(&bytes, message)).unwrap();
     assert!(bytes.as_ptr_range().contains(&name.as_ptr()));
     assert_eq!(name, "here");
 }
@@ -219,7 +221,7 @@ fn bytes_are_base64_unless_bytes_are_asked_for() {
     let message = message("v1", "Secret");
     let bytes = ser::to_vec(&json!({"data": {"k": "aGk="}}), message).unwrap();
     assert_eq!(from_slice::<Value>(&bytes, message).unwrap()["data"]["k"], "aGk=");
-    assert_eq!(from_slice::<Raw<'_>>(&bytes, message).unwrap().data["k"], b"hi");
+    assert_eq!(Raw::deserialize(Deserializer::new(&bytes, message)).unwrap().data["k"], b"hi");
 }
 
 #[test]
@@ -230,7 +232,7 @@ fn raw_json_text_is_kept_as_it_is_for_whoever_asks() {
         object: &'a serde_json::value::RawValue,
     }
     let bytes = event(br#"{"b": 1.50,  "a": 2}"#);
-    let value: Event<'_> = from_slice(&bytes, message("v1", "WatchEvent")).unwrap();
+    let value = Event::deserialize(Deserializer::new(&bytes, message("v1", "WatchEvent"))).unwrap();
     assert_eq!(value.object.get(), r#"{"b": 1.50,  "a": 2}"#);
 }
 
@@ -245,6 +247,86 @@ fn fields_in_any_order_give_the_same_value() {
             [&scrambled, object(vector)].map(|bytes| from_slice::<Value>(bytes, message).unwrap());
         assert_eq!(support::difference(&vector.name, &found, &expected), [""; 0]);
     }
+}
+
+#[test]
+fn elements_of_a_list_may_stand_apart() {
+    let message = schema_message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let finalizers = message.field_named("finalizers").unwrap().number;
+    for between in [1, finalizers + 1, 99] {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        writer.bytes_field(finalizers, b"a");
+        writer.bytes_field(between, b"");
+        writer.bytes_field(finalizers, b"b");
+        let value: Value = from_slice(&bytes, message).unwrap();
+        assert_eq!(value["finalizers"], json!(["a", "b"]), "with {between} between them");
+        let meta: ObjectMeta = from_slice(&bytes, message).unwrap();
+        assert_eq!(meta.finalizers.unwrap(), ["a", "b"], "with {between} between them");
+    }
+}
+
+#[test]
+fn messages_in_odd_places_are_put_in_order_too() {
+    let config_map = schema_message("k8s.io.api.core.v1.ConfigMap");
+    // data before metadata, in an envelope in an event whose type comes last.
+    let mut object = Vec::new();
+    let mut writer = Writer::new(&mut object);
+    writer.bytes_field(config_map.field_named("data").unwrap().number, b"\x0a\x01a\x12\x01b");
+    writer.bytes_field(1, b"\x0a\x01n");
+    let (mut raw, mut bytes) = (Vec::new(), Vec::new());
+    Writer::new(&mut raw).bytes_field(1, &enveloped("v1", "ConfigMap", &object));
+    Writer::new(&mut bytes).bytes_field(2, &raw);
+    let expected =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n"}, "data": {"a": "b"}});
+    for in_order in [false, true] {
+        let event = if in_order {
+            event(&enveloped("v1", "ConfigMap", &object))
+        } else {
+            [&bytes[..], b"\x0a\x01A"].concat()
+        };
+        let value: Value = from_slice(&event, message("v1", "WatchEvent")).unwrap();
+        assert_eq!(value["object"], expected, "the event in order: {in_order}");
+    }
+    // Values of a map.
+    let user = schema_message("k8s.io.api.authentication.v1.UserInfo");
+    let extra = user.field_named("extra").unwrap().number;
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes);
+    writer.bytes_field(extra, b"\x12\x06\x0a\x01x\x0a\x01y\x0a\x01k");
+    writer.bytes_field(1, b"name");
+    let value: Value = from_slice(&bytes, user).unwrap();
+    assert_eq!(value, json!({"username": "name", "extra": {"k": ["x", "y"]}}));
+}
+
+#[test]
+fn what_is_not_in_order_is_an_error_for_whoever_borrows_or_makes_light_of_it() {
+    #[derive(Debug, Deserialize)]
+    struct Borrowed<'a> {
+        #[serde(borrow)]
+        metadata: BTreeMap<&'a str, Value>,
+    }
+    /// Takes what cannot be read for nothing.
+    #[derive(Debug, Default, Deserialize)]
+    struct Careless {
+        #[serde(deserialize_with = "or_nothing")]
+        metadata: Value,
+    }
+    fn or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        Ok(Value::deserialize(deserializer).unwrap_or_default())
+    }
+    let message = message("v1", "ConfigMap");
+    // metadata { namespace = 3, name = 1 }
+    let bytes = b"\x0a\x06\x1a\x01s\x0a\x01n";
+    let error = Borrowed::deserialize(Deserializer::new(bytes, message)).unwrap_err();
+    assert_eq!(error, Error::Unordered);
+    assert!(error.to_string().contains("Deserializer::read"), "{error}");
+    assert_eq!(Careless::deserialize(Deserializer::new(bytes, message)).unwrap_err(), Error::Unordered);
+    let read: Careless = from_slice(bytes, message).unwrap();
+    assert_eq!(read.metadata, json!({"name": "n", "namespace": "s"}));
+    let in_order = b"\x0a\x06\x0a\x01n\x1a\x01s";
+    let borrowed = Borrowed::deserialize(Deserializer::new(in_order, message)).unwrap();
+    assert_eq!(borrowed.metadata["name"], "n");
 }
 
 proptest! {

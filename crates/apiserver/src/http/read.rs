@@ -7,7 +7,6 @@ use kube_wire::Encoding;
 use kube_wire::de::Deserializer;
 use kube_wire::envelope::Envelope;
 use kube_wire::schema::Schema;
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::service::Head;
@@ -183,7 +182,7 @@ fn protobuf(kind: &str, bytes: &[u8]) -> Result<(Value, String, String), Status>
         let message = format!("no kind {found:?} is registered for version {api_version:?} in scheme");
         return Err(Status::bad_request(message));
     };
-    let value = Value::deserialize(Deserializer::new(envelope.raw, message)).map_err(broken)?;
+    let value = Deserializer::new(envelope.raw, message).read::<Value>().map_err(broken)?;
     Ok((value, api_version.to_owned(), found.to_owned()))
 }
 

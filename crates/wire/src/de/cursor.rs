@@ -1,38 +1,26 @@
-//! Walks over the fields of one message in ascending order, whatever the order on the wire.
+//! Reads the fields of one message as they stand on the wire.
 //!
 //! Go writes fields in ascending order, each singular one once and the elements of a list together, so a message can be
-//! handed to serde while it is read. Protobuf allows more: any order, singular fields repeated (the last one counts, or
-//! for messages all of them merged). Serde cannot take a member back once it is out, so each message is looked over
-//! first, headers only; the rare one that is not in order is sorted into a list of its fields. Looking it over also
-//! shows that every length is good, so that reading it afterwards cannot fail.
+//! handed to serde while it is read. Protobuf allows more, and serde cannot take a member back once it is out: whatever
+//! is found to be otherwise ends the reading, and the message is [put in order](super::order) first.
 
+use super::Context;
 use crate::error::{Error, Result};
 use crate::proto::{Reader, WireType};
 use crate::schema::{Cardinality, Message, Scalar};
 
 /// A field's value as it stands on the wire.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Raw<'de> {
     Varint(u64),
     Fixed32(u32),
     Fixed64(u64),
     Bytes(&'de [u8]),
-    /// A message that was given in several parts, which count as one.
-    Parts(Box<[&'de [u8]]>),
 }
 
-/// The fields of a message, ascending by number.
-#[derive(Debug)]
-pub(super) enum Cursor<'de> {
-    /// As they are on the wire: what is left of them.
-    Wire(&'de [u8]),
-    /// Sorted. Boxed, since cursors are moved a lot and this is rare.
-    Sorted(Box<Sorted<'de>>),
-}
-
-/// Fields sorted in reverse: the next one is last.
-#[derive(Debug)]
-pub(super) struct Sorted<'de>(Vec<(u32, Raw<'de>)>);
+/// What is left of the fields of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'de>(pub(super) &'de [u8]);
 
 // === impl Raw ===
 
@@ -59,44 +47,33 @@ impl<'de> Raw<'de> {
     }
 
     #[inline]
-    pub(super) fn varint(&self) -> Result<u64> {
-        match *self {
+    pub(super) fn varint(self) -> Result<u64> {
+        match self {
             Self::Varint(value) => Ok(value),
             _ => Err(mismatch("an integer was expected")),
         }
     }
 
     #[inline]
-    pub(super) fn bytes(&self) -> Result<&'de [u8]> {
-        match *self {
-            Self::Bytes(bytes) => Ok(bytes),
-            _ => Err(mismatch("a string was expected")),
-        }
-    }
-
-    #[inline]
-    pub(super) fn str(&self) -> Result<&'de str> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| mismatch("string is not UTF-8"))
-    }
-
-    /// The parts of a message, of which there is nearly always one.
-    #[inline]
-    pub(super) fn parts(&self) -> Result<&[&'de [u8]]> {
+    pub(super) fn bytes(self) -> Result<&'de [u8]> {
         match self {
-            Self::Bytes(bytes) => Ok(std::slice::from_ref(bytes)),
-            Self::Parts(parts) => Ok(parts),
-            _ => Err(mismatch("a message was expected")),
+            Self::Bytes(bytes) => Ok(bytes),
+            _ => Err(mismatch("a string or a message was expected")),
         }
+    }
+
+    #[inline]
+    pub(super) fn str(self) -> Result<&'de str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| mismatch("string is not UTF-8"))
     }
 
     /// Whether this is the zero value of a type that is no message.
     #[inline]
-    pub(super) fn is_zero(&self) -> bool {
+    pub(super) fn is_zero(self) -> bool {
         match self {
-            Self::Varint(value) | Self::Fixed64(value) => *value == 0,
-            Self::Fixed32(value) => *value == 0,
+            Self::Varint(value) | Self::Fixed64(value) => value == 0,
+            Self::Fixed32(value) => value == 0,
             Self::Bytes(bytes) => bytes.is_empty(),
-            Self::Parts(_) => false,
         }
     }
 }
@@ -104,43 +81,39 @@ impl<'de> Raw<'de> {
 // === impl Cursor ===
 
 impl<'de> Cursor<'de> {
-    /// Looks the message over and stands before its first field.
+    /// Before the first field of a message that was looked over, headers only: it is in order and can be read to its end.
+    pub(super) fn over(raw: Raw<'de>, message: &Message, context: &Context<'_>) -> Result<Self> {
+        let bytes = raw.bytes()?;
+        let (mut rest, mut last) = (bytes, 0);
+        while !rest.is_empty() {
+            let Some((number, after)) = checked::skip(rest) else { return Err(defect(rest)) };
+            if number < last || (number == last && is_singular(message, number)) {
+                return Err(context.unordered());
+            }
+            (rest, last) = (after, number);
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The number of the next field, or 0 at the end (or where none can be read).
     #[inline]
-    pub(super) fn open(raw: &Raw<'de>, message: &Message) -> Result<Self> {
-        match raw {
-            Raw::Bytes(bytes) if is_in_order(bytes, message)? => Ok(Self::Wire(bytes)),
-            _ => sorted(raw.parts()?, message),
+    pub(super) fn peek(self) -> u32 {
+        match checked::varint(self.0) {
+            Some((tag, _)) if tag <= u64::from(u32::MAX) => (tag >> 3) as u32,
+            _ => 0,
         }
     }
 
-    /// The number of the next field, or 0 at the end.
-    #[inline]
-    pub(super) fn peek(&self) -> u32 {
-        match self {
-            Self::Wire(rest) => checked::varint(rest).map_or(0, |(tag, _)| (tag >> 3) as u32),
-            Self::Sorted(sorted) => sorted.0.last().map_or(0, |(number, _)| *number),
-        }
-    }
-
-    /// Puts the value of the next field where it is wanted; `false` at the end. (Handed out by return, it would be copied
-    /// on its way, which takes longer than reading it.)
+    /// Puts the value of the next field where it is wanted; `false` if none can be read. (Handed out by return, it would be
+    /// copied on its way, which takes longer than reading it.)
     #[inline]
     pub(super) fn next(&mut self, into: &mut Raw<'de>) -> bool {
-        match self {
-            Self::Wire(rest) => match checked::field(rest, into) {
-                Some(after) => {
-                    *rest = after;
-                    true
-                }
-                None => false,
-            },
-            Self::Sorted(sorted) => match sorted.0.pop() {
-                Some((_, raw)) => {
-                    *into = raw;
-                    true
-                }
-                None => false,
-            },
+        match checked::field(self.0, into) {
+            Some(after) => {
+                self.0 = after;
+                true
+            }
+            None => false,
         }
     }
 
@@ -150,30 +123,25 @@ impl<'de> Cursor<'de> {
         self.peek() == wanted && self.next(into)
     }
 
-    /// Passes over the next field.
-    pub(super) fn skip(&mut self) {
-        let mut passed = Raw::NOTHING;
-        self.next(&mut passed);
+    /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
+    pub(super) fn count(self, wanted: u32) -> usize {
+        let (mut rest, mut count) = (self.0, 0);
+        while let Some((number, after)) = checked::skip(rest)
+            && number == wanted
+        {
+            (rest, count) = (after, count + 1);
+        }
+        count
     }
 
-    /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
-    pub(super) fn count(&self, wanted: u32) -> usize {
-        match self {
-            Self::Wire(rest) => {
-                let (mut rest, mut count) = (*rest, 0);
-                while let Some((number, after)) = checked::skip(rest)
-                    && number == wanted
-                {
-                    (rest, count) = (after, count + 1);
-                }
-                count
-            }
-            Self::Sorted(sorted) => sorted.0.iter().rev().take_while(|(number, _)| *number == wanted).count(),
-        }
+    /// What is wrong with what is left, said by the reader that says it everywhere else.
+    #[cold]
+    pub(super) fn defect(self) -> Error {
+        defect(self.0)
     }
 }
 
-/// Reading without saying what is wrong, which is faster. What was looked over with [`skip`](checked::skip) is good.
+/// Reading without saying what is wrong, which is faster.
 pub(super) mod checked {
     use super::Raw;
 
@@ -233,6 +201,13 @@ pub(super) mod checked {
         Some((seconds as i64, nanos as i32))
     }
 
+    /// The only string of a message that is written as usual.
+    #[inline]
+    pub(in super::super) fn text(message: &[u8]) -> Option<&[u8]> {
+        let (len, text) = varint(message.strip_prefix(&[0x0a])?)?;
+        (usize::try_from(len) == Ok(text.len())).then_some(text)
+    }
+
     /// Reads a field and gives what follows it.
     #[inline(always)]
     pub(super) fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
@@ -254,28 +229,20 @@ pub(super) mod checked {
                 *into = Raw::Fixed64(u64::from_le_bytes(*value));
                 Some(rest)
             }
-            _ => {
+            5 => {
                 let (value, rest) = rest.split_first_chunk()?;
                 *into = Raw::Fixed32(u32::from_le_bytes(*value));
                 Some(rest)
             }
+            _ => None,
         }
     }
 }
 
-fn is_in_order(bytes: &[u8], message: &Message) -> Result<bool> {
-    let (mut rest, mut last) = (bytes, 0);
-    while !rest.is_empty() {
-        let Some((number, after)) = checked::skip(rest) else { return Err(defect(bytes)) };
-        if number <= last && (number < last || is_singular(message, last)) {
-            return Ok(false);
-        }
-        (rest, last) = (after, number);
-    }
-    Ok(true)
+pub(super) fn is_singular(message: &Message, number: u32) -> bool {
+    message.field(number).is_some_and(|field| field.ty.cardinality == Cardinality::One)
 }
 
-/// What is wrong with a message, said by the reader that says it everywhere else.
 #[cold]
 fn defect(bytes: &[u8]) -> Error {
     let mut reader = Reader::new(bytes);
@@ -286,50 +253,6 @@ fn defect(bytes: &[u8]) -> Error {
             Err(error) => return error,
         }
     }
-}
-
-fn is_singular(message: &Message, number: u32) -> bool {
-    message.field(number).is_some_and(|field| field.ty.cardinality == Cardinality::One)
-}
-
-/// All fields of all parts, sorted by number, singular ones made one.
-///
-/// Takes 32 bytes for each field, and a field has at least two bytes, so sixteen times the message at most.
-#[cold]
-fn sorted<'de>(parts: &[&'de [u8]], message: &Message) -> Result<Cursor<'de>> {
-    let mut fields = Vec::new();
-    for part in parts {
-        let mut reader = Reader::new(part);
-        while let Some(tag) = reader.tag()? {
-            fields.push((tag.number, Raw::read(&mut reader, tag.wire_type)?));
-        }
-    }
-    fields.sort_by_key(|(number, _)| *number); // stable: elements of a list keep their order
-    let mut merged: Vec<(u32, Raw<'de>)> = Vec::with_capacity(fields.len());
-    let mut fields = fields.into_iter().peekable();
-    while let Some((number, first)) = fields.next() {
-        if !is_singular(message, number) {
-            merged.push((number, first));
-            continue;
-        }
-        let is_message =
-            message.field(number).is_some_and(|field| matches!(field.ty.scalar, Scalar::Message(_)));
-        let mut last = first;
-        let mut parts: Vec<&'de [u8]> = Vec::new();
-        while let Some((_, next)) = fields.next_if(|(following, _)| *following == number) {
-            if is_message {
-                parts.extend_from_slice(last.parts()?);
-            }
-            last = next;
-        }
-        if !parts.is_empty() {
-            parts.extend_from_slice(last.parts()?);
-            last = Raw::Parts(parts.into());
-        }
-        merged.push((number, last));
-    }
-    merged.reverse();
-    Ok(Cursor::Sorted(Box::new(Sorted(merged))))
 }
 
 #[cold]

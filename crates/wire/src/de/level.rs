@@ -4,7 +4,7 @@
 //! that are absent though JSON shows them are put in. The next value is kept in place and deserializers are a pointer to
 //! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
 
-use super::cursor::{Cursor, Raw};
+use super::cursor::{Cursor, Raw, is_singular};
 use super::{Context, UnknownFields, shape};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
@@ -53,9 +53,12 @@ pub(super) enum TypeMeta {
 }
 
 /// How far the fields of a message have been read.
+#[derive(Clone, Copy)]
 struct Frame<'de> {
     message: &'static Message,
     cursor: Cursor<'de>,
+    /// Number of the last field that was read.
+    last: u32,
     /// Index of the first field of the message that was not dealt with yet.
     next: u16,
     /// How many of the fields that are shown when absent were dealt with.
@@ -85,8 +88,8 @@ impl<'c, 'de> Level<'c, 'de> {
         what: What,
         raw: Raw<'de>,
     ) -> Self {
-        let frame = Frame { message, cursor: Cursor::Wire(&[]), next: 0, shown: 0 };
-        let (outer, type_meta) = ([const { None }; OUTER_MAX], TypeMeta::Done);
+        let frame = Frame::new(message, Cursor(&[]));
+        let (outer, type_meta) = ([None; OUTER_MAX], TypeMeta::Done);
         Self { context, frame, outer, depth: 0, value_depth: 0, type_meta, what, raw }
     }
 
@@ -101,8 +104,8 @@ impl<'c, 'de> Level<'c, 'de> {
     ) -> Self {
         Self {
             context,
-            frame: Frame { message, cursor, next: 0, shown: 0 },
-            outer: [const { None }; OUTER_MAX],
+            frame: Frame::new(message, cursor),
+            outer: [None; OUTER_MAX],
             depth,
             value_depth: depth,
             type_meta,
@@ -122,41 +125,57 @@ impl<'c, 'de> Level<'c, 'de> {
         }
         loop {
             let message = self.frame.message;
-            let found = match self.frame.cursor.peek() {
+            let number = self.frame.cursor.peek();
+            let found = match number {
+                0 if !self.frame.cursor.0.is_empty() => return Err(self.frame.cursor.defect()),
                 0 => usize::MAX,
                 number => match message.index_of(number) {
                     Some(at) => at,
                     None => {
                         unknown(message, number, self.context)?;
-                        self.frame.cursor.skip();
+                        self.step(number)?;
                         continue;
                     }
                 },
             };
             if let Some(field) = self.frame.absent_before(found) {
                 if field.inline {
-                    self.enter(field, &Raw::Bytes(&[]))?;
+                    self.enter(field, &[])?;
                 } else {
                     self.absent(field);
                     return Ok(Some(field.name));
                 }
-            } else if self.frame.cursor.next(&mut self.raw) {
-                if found < usize::from(self.frame.next) {
-                    // What is left of a list that nobody wanted to read to its end is passed over.
-                    continue;
+            } else if number == 0 {
+                if !self.leave() {
+                    return Ok(None);
                 }
+            } else if self.step(number)? {
                 self.frame.next = found as u16 + 1;
                 let field = &message.fields[found];
                 if field.inline {
-                    let raw = self.take();
-                    self.enter(field, &raw)?;
+                    self.enter(field, self.raw.bytes()?)?;
                 } else if self.present(field)? {
                     return Ok(Some(field.name));
                 }
-            } else if !self.leave() {
-                return Ok(None);
             }
         }
+    }
+
+    /// Reads the next field, which has this number. `false` if it is what is left of a list that nobody wanted to read to its
+    /// end.
+    #[inline(always)]
+    fn step(&mut self, number: u32) -> Result<bool> {
+        if !self.frame.cursor.next(&mut self.raw) {
+            return Err(self.frame.cursor.defect());
+        }
+        let last = std::mem::replace(&mut self.frame.last, number);
+        if number > last {
+            return Ok(true);
+        }
+        if number < last || is_singular(self.frame.message, number) {
+            return Err(self.context.unordered());
+        }
+        Ok(false)
     }
 
     /// The next element of the list or map that is being read; its value is then the next one.
@@ -172,15 +191,7 @@ impl<'c, 'de> Level<'c, 'de> {
 
     /// Passes over what comes before the fields with this number.
     pub(super) fn seek(&mut self, number: u32) {
-        while (1..number).contains(&self.frame.cursor.peek()) {
-            self.frame.cursor.skip();
-        }
-    }
-
-    /// Takes the next value away, to go into it.
-    #[inline]
-    pub(super) fn take(&mut self) -> Raw<'de> {
-        std::mem::replace(&mut self.raw, Raw::NOTHING)
+        while (1..number).contains(&self.frame.cursor.peek()) && self.frame.cursor.next(&mut self.raw) {}
     }
 
     #[cold]
@@ -202,8 +213,7 @@ impl<'c, 'de> Level<'c, 'de> {
         self.what = match field.ty.cardinality {
             Cardinality::One => {
                 let what = What::single(self.context, scalar);
-                if (field.omit_empty || field.omit_zero) && is_omitted(field, what, &self.raw, self.context)?
-                {
+                if (field.omit_empty || field.omit_zero) && is_omitted(field, what, self.raw, self.context)? {
                     return Ok(false);
                 }
                 what
@@ -225,14 +235,14 @@ impl<'c, 'de> Level<'c, 'de> {
     }
 
     /// Goes on with the fields of an inlined message.
-    fn enter(&mut self, field: &'static Field, raw: &Raw<'de>) -> Result<()> {
+    fn enter(&mut self, field: &'static Field, bytes: &'de [u8]) -> Result<()> {
         let message = field.ty.message(self.context.schema);
         let slot = self.outer.iter_mut().find(|slot| slot.is_none());
         let (Some(message), Some(slot)) = (message, slot) else {
             let name = self.frame.message.name;
             return Err(Error::Value(format!("field {} of {name} cannot be inlined", field.number)));
         };
-        *slot = Some(std::mem::replace(&mut self.frame, Frame::open(message, raw)?));
+        *slot = Some(std::mem::replace(&mut self.frame, Frame::new(message, Cursor(bytes))));
         Ok(())
     }
 
@@ -252,8 +262,8 @@ impl<'c, 'de> Level<'c, 'de> {
 
 impl<'de> Frame<'de> {
     #[inline]
-    fn open(message: &'static Message, raw: &Raw<'de>) -> Result<Self> {
-        Ok(Self { message, cursor: Cursor::open(raw, message)?, next: 0, shown: 0 })
+    fn new(message: &'static Message, cursor: Cursor<'de>) -> Self {
+        Self { message, cursor, last: 0, next: 0, shown: 0 }
     }
 
     /// The next field that is shown though absent, if it stands before the one that was found.
@@ -297,7 +307,7 @@ fn unknown(message: &'static Message, number: u32, context: &Context<'_>) -> Res
 
 /// Go's protobuf writes what is no pointer even when it is empty or zero; JSON leaves it out if marked so.
 #[inline]
-fn is_omitted(field: &Field, what: What, raw: &Raw<'_>, context: &Context<'_>) -> Result<bool> {
+fn is_omitted(field: &Field, what: What, raw: Raw<'_>, context: &Context<'_>) -> Result<bool> {
     match what {
         What::Message(message) if message.shape == Shape::StringList => {
             Ok(field.omit_empty && shape::is_empty_list(raw))

@@ -31,8 +31,9 @@
 //! # What is accepted
 //!
 //! Everything protobuf allows, though Go writes less: fields in any order, repeated numbers packed or not, a singular
-//! field several times (the last one counts, messages are merged), map entries without key or value. A message that
-//! is not in order is sorted first, which allocates.
+//! field several times (the last one counts, messages are merged), map entries without key or value. Serde cannot take
+//! back a member that is out, so a message is read in its order; one that turns out not to be in Go's is put in order, which
+//! allocates, and read once more. A value that borrows from the bytes cannot be read so: that is [`Error::Unordered`].
 //!
 //! Errors, on purpose: a time outside of the years 0 to 9999, which RFC 3339 cannot say; embedded text that is not
 //! JSON; an `IntOrString` that is neither. A quantity is passed on as it is: a Go server only ever writes canonical ones.
@@ -45,10 +46,13 @@ mod key;
 mod level;
 mod list;
 mod members;
+mod order;
 mod shape;
 mod value;
 
-use serde::de::{Deserialize, Visitor};
+use std::cell::Cell;
+
+use serde::de::{DeserializeOwned, Visitor};
 use serde::forward_to_deserialize_any;
 
 use self::cursor::Raw;
@@ -62,13 +66,19 @@ use crate::schema::{Message, Schema, Shape};
 ///
 /// # Errors
 /// If the bytes are not such a message, or do not fit `T`.
-pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8], message: &'static Message) -> Result<T> {
-    T::deserialize(Deserializer::new(bytes, message))
+pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], message: &'static Message) -> Result<T> {
+    Deserializer::new(bytes, message).read()
 }
 
 /// Whether a message is the zero value of its Go type, as `omitzero` asks.
 pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
-    shape::is_zero(&Deserializer::new(bytes, message).context, message, &Raw::Bytes(bytes))
+    let deserializer = Deserializer::new(bytes, message);
+    match shape::is_zero(&deserializer.context, message, Raw::Bytes(bytes)) {
+        Err(Error::Unordered) => {
+            shape::is_zero(&deserializer.context, message, Raw::Bytes(&deserializer.ordered()?))
+        }
+        known => known,
+    }
 }
 
 /// A [`serde::Deserializer`] over the bytes of one message (without envelope).
@@ -119,6 +129,8 @@ struct Context<'de> {
     /// apiVersion and kind, which stand in the envelope and not in the message. Empty ones are not shown.
     api_version: &'de str,
     kind: &'de str,
+    /// A message was found whose fields are not in order. (Whoever reads may have made nothing of the error.)
+    is_unordered: Cell<bool>,
 }
 
 // === impl Deserializer ===
@@ -127,7 +139,8 @@ impl<'de> Deserializer<'de> {
     /// Over the bytes of `message`.
     pub fn new(bytes: &'de [u8], message: &'static Message) -> Self {
         let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::Skip, 0);
-        let context = Context { schema, unknown, nesting_max, api_version: "", kind: "" };
+        let (api_version, kind, is_unordered) = ("", "", Cell::new(false));
+        let context = Context { schema, unknown, nesting_max, api_version, kind, is_unordered };
         Self { bytes, message, context, object_bytes_max: 0 }.limits(Limits::DEFAULT)
     }
 
@@ -156,8 +169,27 @@ impl<'de> Deserializer<'de> {
         self
     }
 
+    /// Reads the message as `T`, whatever the order of its fields.
+    ///
+    /// # Errors
+    /// If the bytes are not such a message, or do not fit `T`.
+    pub fn read<T: DeserializeOwned>(self) -> Result<T> {
+        match T::deserialize(self.clone()) {
+            Err(Error::Unordered) => {
+                let ordered = self.ordered()?;
+                T::deserialize(Deserializer { bytes: &ordered, ..self })
+            }
+            read => read,
+        }
+    }
+
+    #[cold]
+    fn ordered(&self) -> Result<Vec<u8>> {
+        order::ordered(&self.context, self.message, self.bytes, 0)
+    }
+
     #[inline]
-    fn level(&self) -> Result<Level<'_, 'de>> {
+    fn value<T>(self, read: impl FnOnce(Value<'_, '_, 'de>) -> Result<T>) -> Result<T> {
         let (found, allowed) = (self.bytes.len(), self.object_bytes_max);
         if found > allowed {
             return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
@@ -166,7 +198,8 @@ impl<'de> Deserializer<'de> {
             Shape::Object => What::Root(self.message),
             _ => What::Message(self.message),
         };
-        Ok(Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes)))
+        let value = read(Value(&mut Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes))));
+        if self.context.is_unordered.get() { Err(Error::Unordered) } else { value }
     }
 }
 
@@ -174,15 +207,15 @@ impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        Value(&mut self.level()?).deserialize_any(visitor)
+        self.value(|value| value.deserialize_any(visitor))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        Value(&mut self.level()?).deserialize_option(visitor)
+        self.value(|value| value.deserialize_option(visitor))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
-        Value(&mut self.level()?).deserialize_newtype_struct(name, visitor)
+        self.value(|value| value.deserialize_newtype_struct(name, visitor))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -191,7 +224,7 @@ impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        Value(&mut self.level()?).deserialize_enum(name, variants, visitor)
+        self.value(|value| value.deserialize_enum(name, variants, visitor))
     }
 
     forward_to_deserialize_any! {
@@ -206,5 +239,11 @@ impl<'de> Context<'de> {
     /// For an object within the object.
     fn within(&self, api_version: &'de str, kind: &'de str) -> Self {
         Self { api_version, kind, ..self.clone() }
+    }
+
+    #[cold]
+    fn unordered(&self) -> Error {
+        self.is_unordered.set(true);
+        Error::Unordered
     }
 }

@@ -41,14 +41,14 @@ const ENVELOPE: &[u8] = b"k8s\0";
 pub(super) fn resolve<'de>(
     context: &Context<'_>,
     message: &'static Message,
-    raw: &Raw<'de>,
+    raw: Raw<'de>,
 ) -> Result<Special<'de>> {
     match message.shape {
-        Shape::Object => Ok(Special::Message(message, raw.clone())),
+        Shape::Object => Ok(Special::Message(message, raw)),
         Shape::Time => time(raw, Precision::Seconds),
         Shape::MicroTime => time(raw, Precision::Micros),
         Shape::Duration => Ok(Special::Duration(duration::format(last_varint(raw, 1)? as i64))),
-        Shape::Quantity => match last_bytes(raw, 1)? {
+        Shape::Quantity => match quantity(raw)? {
             Some(text) => Ok(Special::Text(utf8(text)?)),
             None => Ok(Special::Text("0")),
         },
@@ -72,7 +72,7 @@ pub(super) fn resolve<'de>(
 }
 
 /// Whether the message is `null` in JSON. What cannot be read is not, and gives its error when it is.
-pub(super) fn is_null(message: &Message, raw: &Raw<'_>) -> bool {
+pub(super) fn is_null(message: &Message, raw: Raw<'_>) -> bool {
     let lacks = |number| last_bytes(raw, number).is_ok_and(|found| found.is_none());
     match message.shape {
         Shape::Time => instant(raw, Precision::Seconds).is_ok_and(|instant| instant.is_none()),
@@ -92,18 +92,18 @@ pub(super) fn is_null(message: &Message, raw: &Raw<'_>) -> bool {
 }
 
 /// Whether a list that is a message is empty, as `omitempty` asks.
-pub(super) fn is_empty_list(raw: &Raw<'_>) -> bool {
+pub(super) fn is_empty_list(raw: Raw<'_>) -> bool {
     last_bytes(raw, 1).is_ok_and(|found| found.is_none())
 }
 
 /// Whether the message is the zero value of its Go type, as `omitzero` asks.
-pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: &Raw<'_>) -> Result<bool> {
+pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> Result<bool> {
     match message.shape {
         Shape::Time | Shape::MicroTime => return Ok(is_null(message, raw)),
         Shape::Quantity => return Ok(matches!(last_bytes(raw, 1)?, None | Some(b"0"))),
         _ => {}
     }
-    let mut cursor = Cursor::open(raw, message)?;
+    let mut cursor = Cursor::over(raw, message, context)?;
     let mut raw = Raw::NOTHING;
     loop {
         let number = cursor.peek();
@@ -115,7 +115,7 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: &Ra
             && match field.ty.message(context.schema) {
                 // A message within is part of the struct: Go's structs are finite, so this ends.
                 Some(inner) if field.ty.cardinality == crate::schema::Cardinality::One => {
-                    is_zero(context, inner, &raw)?
+                    is_zero(context, inner, raw)?
                 }
                 Some(_) => false,
                 None => field.ty.cardinality == crate::schema::Cardinality::One && raw.is_zero(),
@@ -127,7 +127,14 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: &Ra
     Ok(true)
 }
 
-fn time<'de>(raw: &Raw<'de>, precision: Precision) -> Result<Special<'de>> {
+fn quantity<'de>(raw: Raw<'de>) -> Result<Option<&'de [u8]>> {
+    match checked::text(raw.bytes()?) {
+        Some(text) => Ok(Some(text)),
+        None => last_bytes(raw, 1),
+    }
+}
+
+fn time<'de>(raw: Raw<'de>, precision: Precision) -> Result<Special<'de>> {
     match instant(raw, precision)? {
         None => Ok(Special::Null),
         Some(instant) => match instant.format(precision) {
@@ -138,7 +145,7 @@ fn time<'de>(raw: &Raw<'de>, precision: Precision) -> Result<Special<'de>> {
 }
 
 /// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
-fn instant(raw: &Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
+fn instant(raw: Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
     let (seconds, nanos) = match raw {
         Raw::Bytes([]) => return Ok(None),
         Raw::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
@@ -150,10 +157,7 @@ fn instant(raw: &Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
 
 /// A time that is not simply seconds and nanoseconds.
 #[cold]
-fn odd_time(raw: &Raw<'_>) -> Result<(i64, i32)> {
-    if raw.parts()?.iter().all(|part| part.is_empty()) {
-        return Ok((Instant::ZERO.seconds, 0));
-    }
+fn odd_time(raw: Raw<'_>) -> Result<(i64, i32)> {
     Ok((last_varint(raw, 1)? as i64, last_varint(raw, 2)? as i32))
 }
 
@@ -161,11 +165,11 @@ fn odd_time(raw: &Raw<'_>) -> Result<(i64, i32)> {
 fn alternative<'de>(
     context: &Context<'_>,
     message: &'static Message,
-    raw: &Raw<'de>,
+    raw: Raw<'de>,
     list: Option<u32>,
     single: u32,
 ) -> Result<Special<'de>> {
-    let mut cursor = Cursor::open(raw, message)?;
+    let mut cursor = Cursor::over(raw, message, context)?;
     let mut found = Special::Null;
     let mut raw = Raw::NOTHING;
     loop {
@@ -180,7 +184,7 @@ fn alternative<'de>(
         if number == single
             && let Some(message) = field.ty.message(context.schema)
         {
-            found = Special::Message(message, std::mem::replace(&mut raw, Raw::NOTHING));
+            found = Special::Message(message, raw);
         }
     }
     Ok(found)
@@ -189,37 +193,35 @@ fn alternative<'de>(
 /// An object in protobuf inside of another: `Unknown{typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2}`.
 fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'de>> {
     let unknown = Raw::Bytes(unknown);
-    let type_meta = Raw::Bytes(last_bytes(&unknown, 1)?.unwrap_or_default());
-    let api_version = utf8(last_bytes(&type_meta, 1)?.unwrap_or_default())?;
-    let kind = utf8(last_bytes(&type_meta, 2)?.unwrap_or_default())?;
+    let type_meta = Raw::Bytes(last_bytes(unknown, 1)?.unwrap_or_default());
+    let api_version = utf8(last_bytes(type_meta, 1)?.unwrap_or_default())?;
+    let kind = utf8(last_bytes(type_meta, 2)?.unwrap_or_default())?;
     let Some(message) = context.schema.kind(api_version, kind) else {
         return Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
     };
-    let raw = Raw::Bytes(last_bytes(&unknown, 2)?.unwrap_or_default());
+    let raw = Raw::Bytes(last_bytes(unknown, 2)?.unwrap_or_default());
     Ok(Special::Root { message, raw, api_version, kind })
 }
 
 /// The last field with this number, if there is one.
-fn last<'de>(raw: &Raw<'de>, wanted: u32) -> Result<Option<Raw<'de>>> {
+fn last<'de>(raw: Raw<'de>, wanted: u32) -> Result<Option<Raw<'de>>> {
     let mut last = None;
-    for part in raw.parts()? {
-        let mut reader = Reader::new(part);
-        while let Some(Tag { number, wire_type }) = reader.tag()? {
-            if number == wanted {
-                last = Some(Raw::read(&mut reader, wire_type)?);
-            } else {
-                reader.skip(wire_type)?;
-            }
+    let mut reader = Reader::new(raw.bytes()?);
+    while let Some(Tag { number, wire_type }) = reader.tag()? {
+        if number == wanted {
+            last = Some(Raw::read(&mut reader, wire_type)?);
+        } else {
+            reader.skip(wire_type)?;
         }
     }
     Ok(last)
 }
 
-fn last_bytes<'de>(raw: &Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
+fn last_bytes<'de>(raw: Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
     last(raw, wanted)?.map(|raw| raw.bytes()).transpose()
 }
 
-fn last_varint(raw: &Raw<'_>, wanted: u32) -> Result<u64> {
+fn last_varint(raw: Raw<'_>, wanted: u32) -> Result<u64> {
     last(raw, wanted)?.map_or(Ok(0), |raw| raw.varint())
 }
 

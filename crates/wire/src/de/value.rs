@@ -31,7 +31,7 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     fn is_null(&self) -> bool {
         match self.0.what {
             What::Null => true,
-            What::Message(message) => message.shape != Shape::Object && shape::is_null(message, &self.0.raw),
+            What::Message(message) => message.shape != Shape::Object && shape::is_null(message, self.0.raw),
             _ => false,
         }
     }
@@ -45,7 +45,7 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     ) -> Result<V::Value> {
         let level = self.0;
         let depth = enter(level.context, level.value_depth)?;
-        let cursor = Cursor::open(&level.raw, message)?;
+        let cursor = Cursor(level.raw.bytes()?);
         visitor.visit_map(Members::Fields(Level::open(level.context, depth, message, cursor, type_meta)))
     }
 
@@ -64,7 +64,7 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     fn special<V: Visitor<'de>>(self, message: &'static Message, visitor: V) -> Result<V::Value> {
         let level = self.0;
         let context = level.context;
-        match shape::resolve(context, message, &level.raw)? {
+        match shape::resolve(context, message, level.raw)? {
             Special::Null => visitor.visit_unit(),
             Special::Bool(value) => visitor.visit_bool(value),
             Special::Int(value) => visitor.visit_i64(value),
@@ -78,13 +78,14 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
                 Value(level).deserialize_any(visitor)
             }
             Special::Root { message, raw, api_version, kind } => {
-                let context = context.within(api_version, kind);
-                let mut inner = Level::of(&context, message, What::Root(message), raw);
+                let within = context.within(api_version, kind);
+                let mut inner = Level::of(&within, message, What::Root(message), raw);
                 inner.value_depth = level.value_depth;
-                Value(&mut inner).deserialize_any(visitor)
+                let value = Value(&mut inner).deserialize_any(visitor);
+                if within.is_unordered.get() { Err(context.unordered()) } else { value }
             }
             Special::List { number, scalar } => {
-                let cursor = Cursor::open(&level.raw, message)?;
+                let cursor = Cursor::over(level.raw, message, context)?;
                 let mut inner = Level::open(context, level.value_depth, message, cursor, TypeMeta::Done);
                 inner.seek(number);
                 let mut elements = Value(&mut inner).elements(number, scalar)?;
@@ -100,7 +101,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.0.what {
-            What::Scalar(scalar) => visit_scalar(scalar, &self.0.raw, visitor),
+            What::Scalar(scalar) => visit_scalar(scalar, self.0.raw, visitor),
             What::Message(message) if message.shape == Shape::Object => {
                 self.fields(message, TypeMeta::Done, visitor)
             }
@@ -167,7 +168,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
         if name == RAW_VALUE
             && let What::Message(message) = self.0.what
-            && let Special::Json(json) = shape::resolve(self.0.context, message, &self.0.raw)?
+            && let Special::Json(json) = shape::resolve(self.0.context, message, self.0.raw)?
         {
             return embedded(json, |deserializer| deserializer.deserialize_newtype_struct(name, visitor));
         }
@@ -187,11 +188,11 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
             What::Message(message) if message.shape == Shape::Object => {
                 let level = self.0;
                 let depth = enter(level.context, level.value_depth)?;
-                let cursor = Cursor::open(&level.raw, message)?;
+                let cursor = Cursor(level.raw.bytes()?);
                 let fields = Level::open(level.context, depth, message, cursor, TypeMeta::Done);
                 visitor.visit_enum(MapAccessDeserializer::new(Members::Fields(fields)))
             }
-            What::Message(message) => match shape::resolve(self.0.context, message, &self.0.raw)? {
+            What::Message(message) => match shape::resolve(self.0.context, message, self.0.raw)? {
                 Special::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
                 Special::Json(json) => {
                     embedded(json, |deserializer| deserializer.deserialize_enum(name, variants, visitor))
@@ -223,7 +224,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
 }
 
 #[inline]
-fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: &Raw<'de>, visitor: V) -> Result<V::Value> {
+fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: Raw<'de>, visitor: V) -> Result<V::Value> {
     match scalar {
         Scalar::String => visitor.visit_borrowed_str(raw.str()?),
         Scalar::Bool => visitor.visit_bool(raw.varint()? != 0),
@@ -237,8 +238,8 @@ fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: &Raw<'de>, visitor: V
     }
 }
 
-fn float(raw: &Raw<'_>) -> Result<f64> {
-    match *raw {
+fn float(raw: Raw<'_>) -> Result<f64> {
+    match raw {
         Raw::Fixed64(bits) => Ok(f64::from_bits(bits)),
         // Go prints a float with the digits it needs; the shortest decimal text is what JSON would have carried.
         Raw::Fixed32(bits) => {

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::wire::{Items, entry};
 use crate::de::{Deserializer, UnknownFields};
 use crate::error::{Error, Result};
@@ -140,9 +138,9 @@ impl Fragment<'_> {
             Inner::Json(text) => {
                 serde_json::from_slice(text).map_err(|error| Error::Value(format!("malformed JSON: {error}")))
             }
-            Inner::Message { message, bytes } => serde_json::Value::deserialize(
-                Deserializer::new(bytes, message).unknown_fields(UnknownFields::Reject),
-            ),
+            Inner::Message { message, bytes } => {
+                Deserializer::new(bytes, message).unknown_fields(UnknownFields::Reject).read()
+            }
             Inner::List { bytes, number, scalar } => {
                 Items::new(bytes, number, scalar).map(|item| item?.value(scalar)?.to_value()).collect()
             }
