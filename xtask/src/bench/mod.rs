@@ -39,7 +39,7 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
 
 fn bench(args: &[&str]) -> Outcome<String> {
     let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
-    let programs = Programs::build(asked.real)?;
+    let programs = Programs::build(asked.real, asked.size != Size::Smoke)?;
     if asked.build_only {
         return Ok(programs.to_string());
     }

@@ -1,4 +1,5 @@
-//! The programs that are run, built in release, each by its own tools.
+//! The programs that are run, each built by its own tools: those in Rust with the workspace's profile for benchmarks, or, where
+//! nothing is measured, with the one for releases, which is built sooner.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,27 +19,29 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub(super) fn build(real: bool) -> Outcome<Self> {
+    pub(super) fn build(real: bool, measured: bool) -> Outcome<Self> {
         let root = root();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(target)?;
         let theirs = target.join("peers");
         std::fs::create_dir_all(&theirs)?;
         tell("building …");
+        let profile = if measured { "bench" } else { "release" };
         let mut ours = cargo();
-        ours.args(["build", "--release", "--quiet", "-p", "kube-informer-peer"]);
+        ours.args(["build", "--profile", profile, "--quiet", "-p", "kube-informer-peer"]);
         if real {
             ours.args(["-p", "kube-informer-conformance", "--bins"]);
         }
         succeed(&mut ours)?;
         let manifest = root.join("peers/kube-rs/Cargo.toml");
         let mut kube_rs = cargo();
-        kube_rs.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest);
+        kube_rs.args(["build", "--profile", profile, "--quiet", "--manifest-path"]).arg(manifest);
         succeed(kube_rs.env("CARGO_TARGET_DIR", &theirs))?;
         let client_go = theirs.join("client-go-peer");
         let mut go = Command::new("go");
         go.args(["build", "-buildvcs=false", "-o"]).arg(&client_go).arg(".");
         succeed(go.current_dir(root.join("peers/client-go")).env("GOWORK", "off"))?;
+        // Both profiles' directory.
         let release = target.join("release");
         Ok(Self {
             ours: release.join("kube-informer-peer"),

@@ -22,6 +22,14 @@ pub(super) enum Raw<'de> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'de>(pub(super) &'de [u8]);
 
+/// Number and wire type of a field, and what follows.
+#[derive(Clone, Copy)]
+pub(super) struct Tag<'de> {
+    /// 0 at the end, or where no tag can be read.
+    key: u32,
+    after: &'de [u8],
+}
+
 // === impl Raw ===
 
 impl<'de> Raw<'de> {
@@ -78,6 +86,16 @@ impl<'de> Raw<'de> {
     }
 }
 
+// === impl Tag ===
+
+impl Tag<'_> {
+    /// 0 at the end, or where no tag can be read.
+    #[inline]
+    pub(super) fn number(self) -> u32 {
+        self.key >> 3
+    }
+}
+
 // === impl Cursor ===
 
 impl<'de> Cursor<'de> {
@@ -95,20 +113,20 @@ impl<'de> Cursor<'de> {
         Ok(Self(bytes))
     }
 
-    /// The number of the next field, or 0 at the end (or where none can be read).
+    /// The next field's tag.
     #[inline]
-    pub(super) fn peek(self) -> u32 {
+    pub(super) fn tag(self) -> Tag<'de> {
         match checked::varint(self.0) {
-            Some((tag, _)) if tag <= u64::from(u32::MAX) => (tag >> 3) as u32,
-            _ => 0,
+            Some((key, after)) if key <= u64::from(u32::MAX) => Tag { key: key as u32, after },
+            _ => Tag { key: 0, after: &[] },
         }
     }
 
-    /// Puts the value of the next field where it is wanted; `false` if none can be read. (Handed out by return, it would be
-    /// copied on its way, which takes longer than reading it.)
-    #[inline]
-    pub(super) fn next(&mut self, into: &mut Raw<'de>) -> bool {
-        match checked::field(self.0, into) {
+    /// Puts the value of the next field, whose tag is known, where it is wanted; `false` if it cannot be read. (Handed out by
+    /// return, it would be copied on its way, which takes longer than reading it.)
+    #[inline(always)]
+    pub(super) fn next(&mut self, tag: Tag<'de>, into: &mut Raw<'de>) -> bool {
+        match checked::value(tag.key, tag.after, into) {
             Some(after) => {
                 self.0 = after;
                 true
@@ -120,7 +138,8 @@ impl<'de> Cursor<'de> {
     /// The same, if the next field has this number: the next element of a list.
     #[inline]
     pub(super) fn next_of(&mut self, wanted: u32, into: &mut Raw<'de>) -> bool {
-        self.peek() == wanted && self.next(into)
+        let tag = self.tag();
+        tag.number() == wanted && self.next(tag, into)
     }
 
     /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
@@ -209,21 +228,32 @@ pub(super) mod checked {
     }
 
     /// Reads a field and gives what follows it.
+    fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+        let (key, rest) = varint(bytes)?;
+        value(u32::try_from(key).ok()?, rest, into)
+    }
+
+    /// Reads a field's value, after its tag, and gives what follows it.
     #[inline(always)]
-    pub(super) fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
-        let (tag, rest) = varint(bytes)?;
-        match tag & 7 {
-            2 => {
-                let (len, rest) = varint(rest)?;
-                let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-                *into = Raw::Bytes(value);
-                Some(rest)
-            }
-            0 => {
-                let (value, rest) = varint(rest)?;
-                *into = Raw::Varint(value);
-                Some(rest)
-            }
+    pub(super) fn value<'de>(key: u32, rest: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+        // Nearly all are of the first two kinds; a table to jump by would be guessed wrong more often.
+        if key & 7 == 2 {
+            let (len, rest) = varint(rest)?;
+            let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+            *into = Raw::Bytes(value);
+            Some(rest)
+        } else if key & 7 == 0 {
+            let (value, rest) = varint(rest)?;
+            *into = Raw::Varint(value);
+            Some(rest)
+        } else {
+            fixed(key, rest, into)
+        }
+    }
+
+    #[cold]
+    fn fixed<'de>(key: u32, rest: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+        match key & 7 {
             1 => {
                 let (value, rest) = rest.split_first_chunk()?;
                 *into = Raw::Fixed64(u64::from_le_bytes(*value));

@@ -4,7 +4,7 @@
 //! that are absent though JSON shows them are put in. The next value is kept in place and deserializers are a pointer to
 //! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
 
-use super::cursor::{Cursor, Raw, is_singular};
+use super::cursor::{Cursor, Raw, Tag, is_singular};
 use super::{Context, UnknownFields, shape};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
@@ -125,15 +125,15 @@ impl<'c, 'de> Level<'c, 'de> {
         }
         loop {
             let message = self.frame.message;
-            let number = self.frame.cursor.peek();
-            let found = match number {
+            let tag = self.frame.cursor.tag();
+            let found = match tag.number() {
                 0 if !self.frame.cursor.0.is_empty() => return Err(self.frame.cursor.defect()),
                 0 => usize::MAX,
                 number => match message.index_of(number) {
                     Some(at) => at,
                     None => {
                         unknown(message, number, self.context)?;
-                        self.step(number)?;
+                        self.step(tag)?;
                         continue;
                     }
                 },
@@ -145,11 +145,11 @@ impl<'c, 'de> Level<'c, 'de> {
                     self.absent(field);
                     return Ok(Some(field.name));
                 }
-            } else if number == 0 {
+            } else if found == usize::MAX {
                 if !self.leave() {
                     return Ok(None);
                 }
-            } else if self.step(number)? {
+            } else if self.step(tag)? {
                 self.frame.next = found as u16 + 1;
                 let field = &message.fields[found];
                 if field.inline {
@@ -161,13 +161,14 @@ impl<'c, 'de> Level<'c, 'de> {
         }
     }
 
-    /// Reads the next field, which has this number. `false` if it is what is left of a list that nobody wanted to read to its
+    /// Reads the next field, whose tag this is. `false` if it is what is left of a list that nobody wanted to read to its
     /// end.
     #[inline(always)]
-    fn step(&mut self, number: u32) -> Result<bool> {
-        if !self.frame.cursor.next(&mut self.raw) {
+    fn step(&mut self, tag: Tag<'de>) -> Result<bool> {
+        if !self.frame.cursor.next(tag, &mut self.raw) {
             return Err(self.frame.cursor.defect());
         }
+        let number = tag.number();
         let last = std::mem::replace(&mut self.frame.last, number);
         if number > last {
             return Ok(true);
@@ -191,7 +192,12 @@ impl<'c, 'de> Level<'c, 'de> {
 
     /// Passes over what comes before the fields with this number.
     pub(super) fn seek(&mut self, number: u32) {
-        while (1..number).contains(&self.frame.cursor.peek()) && self.frame.cursor.next(&mut self.raw) {}
+        loop {
+            let tag = self.frame.cursor.tag();
+            if !(1..number).contains(&tag.number()) || !self.frame.cursor.next(tag, &mut self.raw) {
+                break;
+            }
+        }
     }
 
     #[cold]

@@ -106,8 +106,9 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw
     let mut cursor = Cursor::over(raw, message, context)?;
     let mut raw = Raw::NOTHING;
     loop {
-        let number = cursor.peek();
-        if !cursor.next(&mut raw) {
+        let tag = cursor.tag();
+        let number = tag.number();
+        if !cursor.next(tag, &mut raw) {
             break;
         }
         let Some(field) = message.field(number) else { continue };
@@ -173,8 +174,9 @@ fn alternative<'de>(
     let mut found = Special::Null;
     let mut raw = Raw::NOTHING;
     loop {
-        let number = cursor.peek();
-        if !cursor.next(&mut raw) {
+        let tag = cursor.tag();
+        let number = tag.number();
+        if !cursor.next(tag, &mut raw) {
             break;
         }
         let Some(field) = message.field(number) else { continue };
