@@ -25,7 +25,7 @@ impl Key {
     /// From a namespace (empty for cluster-scoped objects) and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         let text =
-            if namespace.is_empty() { Arc::from(name) } else { Arc::from(format!("{namespace}/{name}")) };
+            if namespace.is_empty() { Arc::from(name) } else { Arc::from([namespace, "/", name].concat()) };
         Self { text }
     }
 

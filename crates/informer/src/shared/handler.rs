@@ -233,17 +233,18 @@ async fn run<K: Send + Sync + 'static>(
     while let Some(heard) = poll_fn(|context| backlog.poll_next(context)).await {
         let event = Event::new(heard, &decoder);
         let ends_initial_state = matches!(event, Event::Synced);
-        let what = event.object().map_or_else(|| "synced".to_owned(), |object| object.key().to_string());
+        let about = event.object().map(|object| object.stored().clone());
         // A handler that has panicked is called again; what state it is in is its own affair.
         let call = AssertUnwindSafe(async { handler.handle(event).await }).catch_unwind();
         if let Err(panic) = call.await {
             panics.fetch_add(1, Ordering::Relaxed);
             core.counts.panics.fetch_add(1, Ordering::Relaxed);
             let resource = core.describe();
+            let event = about.map_or("synced".to_owned(), |object| object.key().to_string());
             let why = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(|s| &**s));
             tracing::error!(
                 resource,
-                event = what,
+                event,
                 why = why.unwrap_or("?"),
                 "a handler panicked; the next event follows"
             );
