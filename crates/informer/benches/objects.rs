@@ -338,7 +338,7 @@ pub(crate) struct Reader(ObjectReader);
 
 impl Reader {
     pub(crate) fn new() -> Self {
-        Self(ObjectReader::new(Projection::default(), Limits::default()))
+        Self(ObjectReader::new(Projection::default(), Limits::default()).in_blocks())
     }
 
     pub(crate) fn read(&mut self, value: &Value) -> RawObject {

@@ -92,7 +92,7 @@ fn kind<K: DeserializeOwned>(name: &str, count: usize, make: fn(usize) -> Value,
 fn pods(memory: &Memory, count: usize) {
     let name = if matches!(memory, Memory::Plain) { "plain" } else { "packed" };
     println!("\n{count} pods, {name}, two indexes (namespace, field spec.nodeName)");
-    let mut minted = PodReader::new();
+    let mut minted = PodReader::of_a_list();
     let store = Arc::new(new_store(memory));
     let before = resident();
     let generating = fastest_of(1, || each(count, |at| drop(black_box(minted.read(at, 0)))));
@@ -119,7 +119,7 @@ fn pods(memory: &Memory, count: usize) {
         format!("{:.1} %", (resident().saturating_sub(after)) as f64 * 100.0 / (after - before) as f64)
     );
     reading(&store);
-    writing(&store, &mut minted, count);
+    writing(&store, &mut PodReader::of_a_watch(), count);
     deleting(&store, before);
 }
 
@@ -247,7 +247,7 @@ fn informer() {
 
 fn million() {
     let count = 1_000_000;
-    let mut minted = PodReader::new();
+    let mut minted = PodReader::of_a_list();
     let store = new_store(&Memory::default());
     let before = resident();
     let started = Instant::now();
@@ -266,7 +266,12 @@ fn million() {
 struct PodReader(Mint, ObjectReader, TypeMeta);
 
 impl PodReader {
-    fn new() -> Self {
+    fn of_a_list() -> Self {
+        let reader = ObjectReader::new(Projection::default(), Limits::default()).in_blocks();
+        Self(Mint::new(), reader, TypeMeta::new("v1", "Pod"))
+    }
+
+    fn of_a_watch() -> Self {
         let reader = ObjectReader::new(Projection::default(), Limits::default());
         Self(Mint::new(), reader, TypeMeta::new("v1", "Pod"))
     }

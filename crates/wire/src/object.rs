@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde::de::DeserializeOwned;
 
 use crate::de::{Deserializer, UnknownFields};
@@ -25,6 +25,8 @@ pub struct RawObject {
     encoding: Encoding,
     type_meta: TypeMeta,
     spans: Spans,
+    /// The bytes share a block of memory with others.
+    in_block: bool,
 }
 
 /// The kept bytes of an object, wherever they are at the moment, with what is needed to decode them. See
@@ -53,7 +55,13 @@ pub struct ObjectReader {
     /// The type met last, shared by all objects that have it.
     last_type: Option<TypeMeta>,
     scratch: Vec<u8>,
+    /// Where the next objects go, if they go into blocks.
+    block: Option<BytesMut>,
 }
+
+/// How large blocks are, and the largest object that goes into one.
+const BLOCK_BYTES: usize = 64 << 10;
+const IN_BLOCK_MAX: usize = BLOCK_BYTES / 8;
 
 // === impl RawObject ===
 
@@ -90,7 +98,22 @@ impl RawObject {
             Encoding::Json => head::json::spans(&bytes, &limits)?,
             Encoding::Protobuf => head::proto::spans(&bytes, &limits)?,
         };
-        Ok(Self { bytes, encoding, type_meta, spans })
+        Ok(Self { bytes, encoding, type_meta, spans, in_block: false })
+    }
+
+    /// The same object in memory of its own, if it was read [into a block](ObjectReader::in_blocks). Who holds an object for
+    /// longer than a moment holds this one.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        match self.in_block {
+            true => Self { bytes: Bytes::copy_from_slice(&self.bytes), in_block: false, ..self },
+            false => self,
+        }
+    }
+
+    /// Whether it was read [into a block](ObjectReader::in_blocks).
+    pub fn is_in_block(&self) -> bool {
+        self.in_block
     }
 }
 
@@ -211,7 +234,22 @@ impl fmt::Debug for RawObject {
 impl ObjectReader {
     /// A reader with this projection and these limits.
     pub fn new(projection: Projection, limits: Limits) -> Self {
-        Self { projection, limits, expected: None, plan: None, last_type: None, scratch: Vec::new() }
+        let (expected, plan, last_type, scratch, block) = Default::default();
+        Self { projection, limits, expected, plan, last_type, scratch, block }
+    }
+
+    /// Reads objects into blocks of memory that many of them share, which are used again when all of those are gone: for
+    /// large states, whose objects are let go soon, or [copied](RawObject::detached). An allocation for each, freed after
+    /// what was made of it was allocated, would leave the heap full of holes.
+    #[must_use]
+    pub fn in_blocks(mut self) -> Self {
+        self.block = Some(BytesMut::new());
+        self
+    }
+
+    /// From now on every object has memory of its own.
+    pub(crate) fn leave_blocks(&mut self) {
+        self.block = None;
     }
 
     /// With the type that objects have which carry none.
@@ -284,9 +322,21 @@ impl ObjectReader {
         Ok(self.finish(Encoding::Protobuf, type_meta, spans))
     }
 
-    /// One exactly sized allocation an object: the scratch buffer has grown to the largest and is used again.
-    fn finish(&self, encoding: Encoding, type_meta: TypeMeta, spans: Spans) -> RawObject {
-        RawObject { bytes: Bytes::copy_from_slice(&self.scratch), encoding, type_meta, spans }
+    /// One exactly sized allocation an object (the scratch buffer has grown to the largest and is used again), or a place in
+    /// a block.
+    fn finish(&mut self, encoding: Encoding, type_meta: TypeMeta, spans: Spans) -> RawObject {
+        let (bytes, in_block) = match &mut self.block {
+            Some(block) if self.scratch.len() <= IN_BLOCK_MAX => {
+                if block.capacity() < self.scratch.len() {
+                    // The same one again, if nobody holds anything in it.
+                    block.reserve(BLOCK_BYTES);
+                }
+                block.extend_from_slice(&self.scratch);
+                (block.split().freeze(), true)
+            }
+            _ => (Bytes::copy_from_slice(&self.scratch), false),
+        };
+        RawObject { bytes, encoding, type_meta, spans, in_block }
     }
 
     fn type_or_expected(&self, type_meta: Option<&TypeMeta>) -> Result<TypeMeta> {

@@ -241,7 +241,7 @@ impl ListerWatcher for ListWatch {
             self.asked_protobuf.set(protobuf);
             let mut request = self.request(&options.query(), self.accept(false, protobuf))?;
             request.extensions_mut().insert(IsList);
-            let reading = Reading { reader: self.reader(), idle_max: self.list_idle_max };
+            let reading = Reading { reader: self.reader().in_blocks(), idle_max: self.list_idle_max };
             let answer = tokio::time::timeout(self.list_idle_max, self.client.send(request)).await;
             let answer = answer.map_err(|_| SourceError::Idle(self.list_idle_max))?;
             response::list(response::accepted(answer, self.list_idle_max).await?, reading)
@@ -262,7 +262,9 @@ impl ListerWatcher for ListWatch {
             let request = self.request(&options.query(), self.accept(true, protobuf))?;
             // Some proxies hold the headers back until the first event, so they may take as long as the watch.
             let idle_max = options.timeout.unwrap_or(UNLIMITED_WATCH) + WATCH_GRACE;
-            let reading = Reading { reader: self.reader(), idle_max };
+            let reader = self.reader();
+            let reader = if options.send_initial_events { reader.in_blocks() } else { reader };
+            let reading = Reading { reader, idle_max };
             let answer = tokio::time::timeout(idle_max, self.client.send(request)).await;
             let answer = answer.map_err(|_| SourceError::Idle(idle_max))?;
             response::watch(response::accepted(answer, self.list_idle_max).await?, reading)

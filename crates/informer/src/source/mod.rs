@@ -70,7 +70,7 @@ pub type WatchStream = BoxStream<'static, Result<WatchEvent, SourceError>>;
 /// A part of a list.
 #[derive(Debug)]
 pub enum ListPart {
-    /// An item.
+    /// An item. Items may share blocks of memory: who holds one for long holds what [`RawObject::detached`] gives.
     Item(RawObject),
     /// The list is complete: what it says of itself.
     End(ListHead),

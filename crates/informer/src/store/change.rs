@@ -206,7 +206,7 @@ impl Put {
     pub(super) fn keep(&mut self) {
         match self {
             Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
-                *new = new.kept().clone();
+                *new = new.at_rest();
             }
         }
     }

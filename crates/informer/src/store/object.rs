@@ -83,7 +83,7 @@ impl StoredObject {
     /// If the object has no name.
     pub fn new(scope: Scope, object: RawObject) -> Result<Self, UnnamedObject> {
         let content_hash = content_hash(&object);
-        Self::with_hash(scope, object, content_hash)
+        Self::with_hash(scope, object.detached(), content_hash)
     }
 
     pub(super) fn with_hash(scope: Scope, raw: RawObject, content_hash: u64) -> Result<Self, UnnamedObject> {
@@ -284,6 +284,21 @@ impl StoredObject {
         match self.view() {
             View::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
             View::Packed(_) => self,
+        }
+    }
+
+    /// The handle that is held for long: what is packed of it, or it itself with its bytes in memory of its own.
+    pub(super) fn at_rest(&self) -> Self {
+        match (&self.kept().inner().body, &self.inner().body) {
+            (Body::Plain(_), Body::Plain(plain)) if plain.raw.is_in_block() => {
+                let Inner { content_hash, key_hash, .. } = *self.inner();
+                let own = Self::plain(plain.scope, plain.raw.clone().detached(), content_hash, key_hash);
+                if plain.packed.get().is_some() {
+                    own.settle(None);
+                }
+                own
+            }
+            _ => self.kept().clone(),
         }
     }
 

@@ -144,6 +144,10 @@ impl Staging {
         if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
             self.train();
         }
+        // What still waits stays as it is.
+        for at in std::mem::take(&mut self.waiting) {
+            self.keep(at);
+        }
         let Self { scope, base, seen, staged, mut values, places, .. } = self;
         drop(places);
         let before = base.state(scope);
@@ -182,17 +186,17 @@ impl Staging {
 
     /// Packs what was put last.
     fn pack(&mut self) {
-        let (Some(Some(put)), Some(packing)) = (self.staged.last(), self.packer.packing()) else {
-            return;
+        let at = self.staged.len() - 1;
+        let (Some(put), Some(packing)) = (&self.staged[at], self.packer.packing()) else {
+            return self.keep(at);
         };
         self.packer.pack(put.object());
         if put.object().unpacked().is_none() {
-            let at = self.staged.len() - 1;
             return self.keep(at);
         }
         // There is no dictionary yet.
         self.waiting_bytes += put.object().stored_bytes();
-        self.waiting.push(self.staged.len() - 1);
+        self.waiting.push(at);
         if self.waiting_bytes >= packing.sample_bytes {
             self.train();
         }
@@ -201,12 +205,12 @@ impl Staging {
     /// Lets go of an object as it came: what is packed of it is held, and what indexes read from it.
     fn keep(&mut self, at: usize) {
         let Some(put) = &mut self.staged[at] else { return };
-        if put.object().kept().is_packed() {
-            if let Some(values) = self.values.get_mut(at) {
-                *values = ReadValues::read(&self.indexes, put.object(), &mut self.room);
-            }
-            put.keep();
+        if put.object().kept().is_packed()
+            && let Some(values) = self.values.get_mut(at)
+        {
+            *values = ReadValues::read(&self.indexes, put.object(), &mut self.room);
         }
+        put.keep();
     }
 
     /// Trains a dictionary on what waits for one, and packs that.

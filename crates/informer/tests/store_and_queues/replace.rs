@@ -1,7 +1,9 @@
 //! A new full state: compared, staged, applied as a whole.
 
 use kube_informer::Key;
-use kube_informer::store::{Index, Snapshot, Store, Write};
+use kube_informer::store::{
+    Change, Index, Memory, Packing, Snapshot, Store, StoreConfig, StoredObject, Write,
+};
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -205,6 +207,34 @@ fn a_large_replace_leaves_every_index_as_if_it_had_always_been_so() {
             all += of(&store).len();
         }
         assert_eq!(all, 3000, "{index}");
+    }
+}
+
+#[test]
+fn nothing_that_is_held_shares_a_block_of_memory_with_what_was_let_go() {
+    // Once there is a little more than this, the rest is packed.
+    let mut soon = Packing::default();
+    (soon.sample_bytes, soon.bytes_min) = (2000, 1);
+    // The last is not enough to be packed by default.
+    for memory in [memory(), Memory::from(soon), Memory::default()] {
+        let store = Store::new(StoreConfig::default().memory(memory.clone())).unwrap();
+        for version in [1, 2] {
+            let mut staging = store.stage_replace(A);
+            for number in 0..50 {
+                let pod = pod(&format!("pod-{number}"), version);
+                assert!(pod.is_in_block());
+                staging.put(pod).unwrap();
+            }
+            let changes = staging.finish("5");
+            store.replace(&changes);
+            let (told, stored) = (changes.changes().collect::<Vec<_>>(), store.snapshot());
+            assert_eq!((told.len(), stored.len()), (50, 50));
+            let held = told.iter().map(Change::object).chain(stored.iter());
+            assert!(held.into_iter().all(|object| !object.raw().is_in_block()), "{memory:?}");
+        }
+        let live = StoredObject::new(A, pod("pod-1", 3)).unwrap();
+        assert!(!live.raw().is_in_block());
+        assert_eq!(live.raw().bytes(), pod("pod-1", 3).bytes());
     }
 }
 

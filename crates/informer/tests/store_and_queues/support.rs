@@ -30,9 +30,10 @@ pub(crate) fn new_store() -> Store {
     Store::new(config()).unwrap()
 }
 
-/// An object as a source would read it.
+/// An object as a source would read it from a list.
 pub(crate) fn raw(object: &Value) -> RawObject {
     ObjectReader::new(Projection::default(), Limits::default())
+        .in_blocks()
         .expect(TypeMeta::new("v1", "Pod"))
         .read(object.to_string().as_bytes(), Encoding::Json, None)
         .unwrap()

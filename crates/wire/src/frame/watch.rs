@@ -77,7 +77,8 @@ impl WatchEvent {
 // === impl WatchDecoder ===
 
 impl WatchDecoder {
-    /// A decoder for a body in this encoding, whose objects are read by `reader`.
+    /// A decoder for a body in this encoding, whose objects are read by `reader`; if that reads [into
+    /// blocks](ObjectReader::in_blocks), until the first bookmark, with which an initial state ends.
     pub fn new(encoding: Encoding, reader: ObjectReader) -> Self {
         let frames = match encoding {
             Encoding::Json => Frames::Json(json::Lines::new(reader.limits())),
@@ -106,13 +107,14 @@ impl WatchDecoder {
                     return Status::from_body(event.object, Encoding::Json).map(WatchEvent::Error);
                 }
                 let object = reader.read(event.object, Encoding::Json, None)?;
-                Ok(WatchEvent::new(&event.event_type, object))
+                Ok(WatchEvent::new(&event.event_type, object, reader))
             }),
             Frames::Protobuf(frames) => frames.next()?.and_then(|event| {
                 if event.event_type == "ERROR" {
                     return Status::from_body(event.object, Encoding::Protobuf).map(WatchEvent::Error);
                 }
-                Ok(WatchEvent::new(event.event_type, reader.read_envelope(event.object)?))
+                let object = reader.read_envelope(event.object)?;
+                Ok(WatchEvent::new(event.event_type, object, reader))
             }),
         })
     }
@@ -130,12 +132,15 @@ impl WatchDecoder {
 }
 
 impl WatchEvent {
-    fn new(event_type: &str, object: RawObject) -> Self {
+    fn new(event_type: &str, object: RawObject, reader: &mut ObjectReader) -> Self {
         match event_type {
             "ADDED" => Self::Added(object),
             "MODIFIED" => Self::Modified(object),
             "DELETED" => Self::Deleted(object),
-            "BOOKMARK" => Self::Bookmark(object),
+            "BOOKMARK" => {
+                reader.leave_blocks();
+                Self::Bookmark(object)
+            }
             other => Self::Other { event_type: other.to_owned(), object },
         }
     }
