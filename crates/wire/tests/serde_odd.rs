@@ -297,6 +297,13 @@ fn messages_in_odd_places_are_put_in_order_too() {
     writer.bytes_field(1, b"name");
     let value: Value = from_slice(&bytes, user).unwrap();
     assert_eq!(value, json!({"username": "name", "extra": {"k": ["x", "y"]}}));
+    // A value that is no message is not taken for one: with the number 10, which would be the tag of a string.
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes);
+    writer.bytes_field(extra, b"\x10\x0a\x0a\x01k");
+    writer.bytes_field(1, b"name");
+    let error = from_slice::<Value>(&bytes, user).unwrap_err();
+    assert!(error.to_string().contains("a string or a message was expected"), "{error}");
 }
 
 #[test]

@@ -289,8 +289,8 @@ impl StoredObject {
 
     /// The handle that is held for long: what is packed of it, or it itself with its bytes in memory of its own.
     pub(super) fn at_rest(&self) -> Self {
-        match (&self.kept().inner().body, &self.inner().body) {
-            (Body::Plain(_), Body::Plain(plain)) if plain.raw.is_in_block() => {
+        match &self.inner().body {
+            Body::Plain(plain) if plain.raw.is_in_block() && !self.kept().is_packed() => {
                 let Inner { content_hash, key_hash, .. } = *self.inner();
                 let own = Self::plain(plain.scope, plain.raw.clone().detached(), content_hash, key_hash);
                 if plain.packed.get().is_some() {

@@ -84,8 +84,13 @@ fn entry(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: 
     let last = |number| parts.iter().rfind(|part| part.number == number);
     let mut out = Vec::with_capacity(bytes.len());
     last(1).inspect(|key| key.write(&mut out));
-    if let Some(value) = last(2) {
-        Writer::new(&mut out).bytes_field(2, &within(context, message, value.bytes, depth)?);
+    match last(2) {
+        Some(value) if value.wire_type == WireType::Len => {
+            Writer::new(&mut out).bytes_field(2, &within(context, message, value.bytes, depth)?);
+        }
+        // Whoever reads it says what is wrong with it.
+        Some(value) => value.write(&mut out),
+        None => {}
     }
     Ok(out)
 }
