@@ -89,6 +89,14 @@ fn is_part_of(client: &str, seen: &Seen, truth: &Seen) {
     }
 }
 
+/// Adds what a peer saw. A relist tells their handlers of everything, also of what is as it was; ours it must not.
+fn peer_saw(seen: &mut Seen, uid: String, version: u64) {
+    let versions = seen.entry(uid).or_default();
+    if versions.last() != Some(&version) {
+        versions.push(version);
+    }
+}
+
 fn held(object: &Value) -> (String, (String, String)) {
     let text = |name: &str| object["metadata"][name].as_str().unwrap().to_owned();
     (text("name"), (text("uid"), text("resourceVersion")))
@@ -110,7 +118,7 @@ impl Truth {
             loop {
                 let path = format!("{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=3600");
                 let mut watch = raw::watch(&client, &path, raw::JSON).await.unwrap();
-                while let Some(event) = watch.line().await.unwrap() {
+                while let Ok(Some(event)) = watch.line().await {
                     version = common::version_of(&event["object"]);
                     if told.send(event).is_err() {
                         return;
@@ -181,12 +189,7 @@ impl KubeRs {
             while let Some(event) = events.next().await {
                 if let Ok(watcher::Event::Apply(map) | watcher::Event::InitApply(map)) = event {
                     let version = map.resource_version().unwrap().parse().unwrap();
-                    let mut heard = heard.lock().unwrap();
-                    let versions = heard.entry(map.uid().unwrap()).or_default();
-                    // A relist tells everything again.
-                    if versions.last() != Some(&version) {
-                        versions.push(version);
-                    }
+                    peer_saw(&mut heard.lock().unwrap(), map.uid().unwrap(), version);
                 }
             }
         });
@@ -236,7 +239,7 @@ impl ClientGo {
             let line = self.said.next_line().await.unwrap().unwrap();
             match line.split('\t').collect::<Vec<_>>()[..] {
                 ["seen", _, uid, version] => {
-                    self.seen.entry(uid.to_owned()).or_default().push(version.parse().unwrap());
+                    peer_saw(&mut self.seen, uid.to_owned(), version.parse().unwrap());
                 }
                 ["held", name, uid, version] => {
                     held.insert(name.to_owned(), (uid.to_owned(), version.to_owned()));
