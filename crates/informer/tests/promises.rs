@@ -167,10 +167,23 @@ async fn promise_5_one_who_keeps_up_hears_everything_in_the_servers_order() {
 
 #[tokio::test(start_paused = true)]
 async fn promise_6_a_listener_that_falls_behind_is_bounded_by_keys_and_loses_no_last_state() {
+    bounded_by(behind_by(10)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_6_a_listener_that_falls_behind_is_bounded_by_the_bytes_it_holds() {
+    let mut config = ListenerConfig::default();
+    // These pods have a hundred each, packed half of it.
+    config.bytes_max = 500;
+    bounded_by(config).await;
+}
+
+/// A listener whose limit is ten changes at most, while three objects change a thousand times.
+async fn bounded_by(config: ListenerConfig) {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
-    let mut events = pods.subscribe_with(behind_by(10));
+    let mut events = pods.subscribe_with(config);
     let mut told = Told::default();
     while !told.synced {
         told.hear(&events.next().await.unwrap());

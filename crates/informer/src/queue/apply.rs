@@ -49,6 +49,15 @@ impl Applied {
             }
         }
     }
+
+    /// How many bytes the objects hold that it tells of.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Live(changes) => changes.iter().map(|change| change.object().stored_bytes()).sum(),
+            Self::Replaced(set) => set.bytes(),
+            Self::Resynced { .. } => 0,
+        }
+    }
 }
 
 fn as_write(delta: &Delta) -> Option<Write<'_>> {

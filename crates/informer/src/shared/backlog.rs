@@ -1,7 +1,7 @@
 //! What one listener has yet to hear.
 //!
 //! The apply loop never waits for a listener: it leaves what changed here, shared with all other listeners, and goes on.
-//! A listener that keeps up hears everything in order. When more than its limit is waiting, what waits is gathered per
+//! A listener that keeps up hears everything in order. When more than its limits is waiting, what waits is gathered per
 //! key ([`Folded`]). What it is reading at the moment (the present state, for one that has just joined) is never copied:
 //! it is a pinned snapshot, or a shared change set, and a place in it.
 
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::fold::Folded;
+use super::hub::ListenerConfig;
 use super::mailbox::Mailbox;
 use crate::queue::{Applied, Scope};
 use crate::store::{Change, Objects, Origin};
@@ -19,6 +20,7 @@ use crate::store::{Change, Objects, Origin};
 pub(crate) struct Backlog {
     state: Mailbox<State>,
     changes_max: usize,
+    bytes_max: usize,
     /// Whether it hears that nothing has changed, too.
     pub(super) hears_unchanged: bool,
 }
@@ -48,21 +50,36 @@ struct State {
     /// Then this.
     folded: Folded,
     /// Then these, in order.
-    queue: VecDeque<Segment>,
-    /// How many changes are in `queue`.
-    queued: usize,
+    queue: VecDeque<Waiting>,
+    /// What all of `queue` comes to.
+    queued: Amount,
     /// How often changes were gathered per key.
     folds: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    segment: Segment,
+    amount: Amount,
+}
+
+/// How much is waiting.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    changes: usize,
+    /// Of the objects that they hold.
+    bytes: usize,
 }
 
 // === impl Backlog ===
 
 impl Backlog {
-    pub(super) fn new(changes_max: usize, hears_unchanged: bool, present: Option<Segment>) -> Self {
+    pub(super) fn new(config: &ListenerConfig, present: Option<Segment>) -> Self {
         // Nothing to be read must not stand before what comes: that would wait, and count.
         let reading = present.filter(|present| present.len() > 0);
         let state = State { reading, ..State::default() };
-        Self { state: Mailbox::new(state), changes_max, hears_unchanged }
+        let ListenerConfig { changes_max, bytes_max, unchanged: hears_unchanged, .. } = *config;
+        Self { state: Mailbox::new(state), changes_max, bytes_max, hears_unchanged }
     }
 
     /// Adds a stretch. Gives the waker of the reader: it is woken when no lock is held.
@@ -71,7 +88,7 @@ impl Backlog {
             if let Segment::Present(_, scope, Origin::Resync) = &segment {
                 // The later resync stands for the earlier: one that is not read does not pin one snapshot after the other.
                 let is_earlier =
-                    |waiting: &Segment| matches!(waiting, Segment::Present(_, of, Origin::Resync) if of == scope);
+                    |waiting: &Waiting| matches!(&waiting.segment, Segment::Present(_, of, Origin::Resync) if of == scope);
                 state.queue.retain(|waiting| !is_earlier(waiting));
             }
             if state.is_empty() {
@@ -79,9 +96,10 @@ impl Backlog {
                 state.reading = Some(segment);
                 return;
             }
-            state.queued += segment.counted();
-            state.queue.push_back(segment);
-            if state.queued > self.changes_max {
+            let amount = segment.amount();
+            state.queued.add(amount);
+            state.queue.push_back(Waiting { segment, amount });
+            if state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max {
                 state.fold(self.hears_unchanged);
             }
         })
@@ -99,8 +117,9 @@ impl Backlog {
 
     /// How many changes are yet to be heard, at most.
     pub(crate) fn lag(&self) -> usize {
-        self.state
-            .look(|state| state.queued + state.folded.len() + state.reading.as_ref().map_or(0, Segment::len))
+        self.state.look(|state| {
+            state.queued.changes + state.folded.len() + state.reading.as_ref().map_or(0, Segment::len)
+        })
     }
 
     /// How often the listener was so far behind that its changes were gathered per key.
@@ -127,8 +146,8 @@ impl State {
             if let Some(heard) = self.folded.pop() {
                 return Some(heard);
             }
-            let segment = self.queue.pop_front()?;
-            self.queued -= segment.counted();
+            let Waiting { segment, amount } = self.queue.pop_front()?;
+            self.queued.take(amount);
             self.reading = Some(segment);
         }
     }
@@ -136,8 +155,8 @@ impl State {
     /// Gathers everything that waits. A resync is left out: there will be another.
     fn fold(&mut self, unchanged: bool) {
         self.folds += 1;
-        self.queued = 0;
-        for mut segment in std::mem::take(&mut self.queue) {
+        self.queued = Amount::default();
+        for Waiting { mut segment, .. } in std::mem::take(&mut self.queue) {
             if matches!(segment, Segment::Present(_, _, Origin::Resync)) {
                 continue;
             }
@@ -152,6 +171,20 @@ impl State {
             !self.folded.is_empty() || self.queue.is_empty(),
             "what was gathered comes before the queue"
         );
+    }
+}
+
+// === impl Amount ===
+
+impl Amount {
+    fn add(&mut self, other: Self) {
+        self.changes += other.changes;
+        self.bytes += other.bytes;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.changes -= other.changes;
+        self.bytes -= other.bytes;
     }
 }
 
@@ -171,12 +204,15 @@ impl Segment {
         }
     }
 
-    /// How much it counts against the limit: a resync, which is left out when the limit is reached, does not.
-    fn counted(&self) -> usize {
-        match self {
-            Self::Present(_, _, Origin::Resync) => 0,
-            _ => self.len(),
-        }
+    /// How much it counts against the limits: a resync, which is left out when they are reached, does not.
+    fn amount(&self) -> Amount {
+        let bytes = match self {
+            Self::Present(_, _, Origin::Resync) => return Amount::default(),
+            // What a snapshot pins is shared with the store, most of it.
+            Self::Present(..) | Self::Synced => 0,
+            Self::Applied(applied, _) => applied.bytes(),
+        };
+        Amount { changes: self.len(), bytes }
     }
 
     fn next(&mut self, unchanged: bool) -> Option<Heard> {

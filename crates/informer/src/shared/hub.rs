@@ -32,6 +32,8 @@ pub(crate) struct Hub {
 pub struct ListenerConfig {
     /// How many changes may wait before they are gathered per key. Default: 10,000.
     pub changes_max: usize,
+    /// How many bytes their objects may hold before that. Default: 32 MiB.
+    pub bytes_max: usize,
     /// How often everything is told once more, as [`Origin::Resync`]: at least a second. Default: as the informer.
     pub resync: Option<Duration>,
     /// Whether it is told, too, when nothing has changed: a repeated event, and everything in a scope that was listed
@@ -72,7 +74,7 @@ impl Hub {
     pub(super) fn join(&self, config: &ListenerConfig) -> Arc<Backlog> {
         let mut state = self.state.lock();
         let present = Segment::Present(self.store.snapshot().into_objects(), None, Origin::Initial);
-        let backlog = Arc::new(Backlog::new(config.changes_max, config.unchanged, Some(present)));
+        let backlog = Arc::new(Backlog::new(config, Some(present)));
         if state.closed {
             backlog.close();
             return backlog;
@@ -190,6 +192,6 @@ impl ListenerConfig {
 
 impl Default for ListenerConfig {
     fn default() -> Self {
-        Self { changes_max: 10_000, resync: None, unchanged: false }
+        Self { changes_max: 10_000, bytes_max: 32 << 20, resync: None, unchanged: false }
     }
 }

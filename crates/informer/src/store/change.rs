@@ -184,6 +184,12 @@ impl ChangeSet {
         None
     }
 
+    /// How many bytes the objects hold that it tells of.
+    pub(crate) fn bytes(&self) -> usize {
+        let puts = self.puts.iter().map(Put::object);
+        self.deleted.iter().chain(puts).map(StoredObject::stored_bytes).sum()
+    }
+
     /// How many places there are for changes: at least as many as changes, at most twice as many as objects.
     pub(crate) fn places(&self) -> usize {
         self.deleted.len() + 2 * self.puts.len()
