@@ -376,6 +376,6 @@ impl State {
 
 impl Default for FifoConfig {
     fn default() -> Self {
-        Self { deltas_max: 10_000, bytes_max: 64 << 20 }
+        Self { deltas_max: 10_000, bytes_max: 8 << 20 }
     }
 }

@@ -1,9 +1,10 @@
 //! What one listener has yet to hear.
 //!
 //! The apply loop never waits for a listener: it leaves what changed here, shared with all other listeners, and goes on.
-//! A listener that keeps up hears everything in order. When more than its limits is waiting, what waits is gathered per
-//! key ([`Folded`]). What it is reading at the moment (the present state, for one that has just joined) is never copied:
-//! it is a pinned snapshot, or a shared change set, and a place in it.
+//! A listener that keeps up hears everything in order, of objects as they came. What has to wait is held as the store keeps
+//! it, and when more than its limits is waiting, it is gathered per key ([`Folded`]). What it is reading at the moment (the
+//! present state, for one that has just joined) is never copied: it is a pinned snapshot, or a shared change set, and a
+//! place in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,6 +99,12 @@ impl Backlog {
             }
             let amount = segment.amount();
             state.queued.add(amount);
+            // What is not next will wait for a while.
+            if let Some(waiting) = state.queue.back_mut() {
+                state.queued.take(waiting.amount);
+                waiting.rest();
+                state.queued.add(waiting.amount);
+            }
             state.queue.push_back(Waiting { segment, amount });
             if state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max {
                 state.fold(self.hears_unchanged);
@@ -171,6 +178,20 @@ impl State {
             !self.folded.is_empty() || self.queue.is_empty(),
             "what was gathered comes before the queue"
         );
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    /// Holds the objects as the store keeps them: on their way they are larger, and nobody else may need them any more.
+    fn rest(&mut self) {
+        if let Segment::Applied(applied, _) = &mut self.segment
+            && let Some(at_rest) = applied.at_rest()
+        {
+            *applied = Arc::new(at_rest);
+            self.amount = self.segment.amount();
+        }
     }
 }
 

@@ -97,6 +97,11 @@ impl Change {
         self.object().key()
     }
 
+    /// Whether its object is held as the store keeps it.
+    pub(crate) fn is_kept(&self) -> bool {
+        std::ptr::eq(self.object().kept(), self.object())
+    }
+
     /// The same, with the objects as the store keeps them.
     pub(crate) fn kept(self) -> Self {
         let kept = |object: StoredObject| object.kept().clone();
