@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -25,19 +26,29 @@ struct Server {
     lists: Arc<Mutex<Vec<String>>>,
     open_watches: Arc<()>,
     gate: watch::Sender<bool>,
+    refuses_streams: Arc<AtomicBool>,
 }
 
 impl Server {
     fn new() -> (Self, InformerFactory) {
-        let server =
-            Self { lists: Arc::default(), open_watches: Arc::default(), gate: watch::Sender::new(true) };
+        let (lists, open_watches, refuses_streams) = Default::default();
+        let server = Self { lists, open_watches, gate: watch::Sender::new(true), refuses_streams };
         let (lists, watches, gate) =
             (server.lists.clone(), server.open_watches.clone(), server.gate.subscribe());
+        let refuses_streams = server.refuses_streams.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (lists, watches, mut gate) = (lists.clone(), watches.clone(), gate.clone());
+            let refuses_streams = refuses_streams.load(Ordering::Relaxed);
             async move {
                 let (path, query) =
                     (request.uri().path().to_owned(), request.uri().query().unwrap_or_default());
+                if query.contains("sendInitialEvents=") && refuses_streams {
+                    let body =
+                        r#"{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no streams"}"#;
+                    let answer =
+                        http::Response::builder().status(403).header("content-type", "application/json");
+                    return Ok(answer.body(Body::from(body.as_bytes().to_vec())).unwrap());
+                }
                 if query.contains("watch=") {
                     let _open = watches;
                     return futures::future::pending().await;
@@ -143,6 +154,24 @@ async fn waiting_for_sync_says_which_are_missing_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_cannot_be_shared_is_waited_for_and_stopped_like_the_others() {
+    let (server, factory) = Server::new();
+    server.gate.send_replace(false);
+    let ask = || factory.informer::<Node>().transform(|_| ()).reflector(listing()).memory(memory());
+    let (one, other) = (ask().start().unwrap(), ask().start().unwrap());
+    assert!(factory.wait_for_sync().now_or_never().is_none());
+    assert_eq!(factory.unsynced().len(), 2, "two functions are two informers");
+    server.gate.send_replace(true);
+    factory.wait_for_sync().await.unwrap();
+    assert!(one.is_synced() && other.is_synced());
+    settle().await;
+    let open = || Arc::strong_count(&server.open_watches) - 2;
+    assert_eq!(open(), 2);
+    factory.shutdown().await;
+    assert_eq!(open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn indexes_are_joined_and_one_name_means_one_thing() {
     let (_server, factory) = Server::new();
     let by_node = Index::field("node", "spec.nodeName");
@@ -173,6 +202,22 @@ async fn only_so_many_fetch_their_first_state_at_once() {
     server.gate.send_replace(true);
     pods.synced().await.unwrap();
     assert_eq!(server.lists().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_is_no_answer_while_the_list_is_under_way() {
+    let (server, factory) = Server::new();
+    server.refuses_streams.store(true, Ordering::Relaxed);
+    let factory = factory.starts_max(1);
+    server.gate.send_replace(false);
+    let names = (0..3).map(|n| format!("ns-{n}")).collect::<Vec<_>>();
+    let pods =
+        factory.informer::<Pod>().namespaces(names).reflector(streaming()).memory(memory()).start().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.lists().len(), 1, "it still has its turn");
+    assert!(pods.synced().now_or_never().is_none(), "the list may be allowed");
+    server.gate.send_replace(true);
+    pods.synced().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -173,8 +173,8 @@ async fn promise_6_a_listener_that_falls_behind_is_bounded_by_keys_and_loses_no_
 #[tokio::test(start_paused = true)]
 async fn promise_6_a_listener_that_falls_behind_is_bounded_by_the_bytes_it_holds() {
     let mut config = ListenerConfig::default();
-    // These pods have a hundred each, packed half of it.
-    config.bytes_max = 500;
+    // These pods have a hundred each, packed a third of it.
+    config.bytes_max = 300;
     bounded_by(config).await;
 }
 

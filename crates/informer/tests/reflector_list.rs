@@ -161,6 +161,33 @@ async fn an_expired_token_is_followed_by_one_full_list_at_the_original_version()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_pages_for_ever_is_told_so() {
+    let source = pods();
+    source.paginate_at_zero(true);
+    ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut config = listing();
+    config.page_size = Some(2);
+    // It pages although it was asked not to, and its tokens never last.
+    source.answer_next_list_with_token("first");
+    source.fail_next_list(status(410, "Expired"));
+    source.answer_next_list_with_token("first");
+    source.fail_next_list(status(410, "Expired"));
+    // Or the next page is the same page.
+    source.answer_next_list_with_token("again");
+    source.answer_next_list_with_token("again");
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    let troubles = rig.troubles();
+    assert!(
+        troubles[0].contains("Expired") && troubles[0].ends_with("using a plain list instead"),
+        "{troubles:?}"
+    );
+    assert!(troubles[1].ends_with("asking for the most recent state instead"), "{troubles:?}");
+    assert!(troubles[2].contains("the list would never end; listing anew in"), "{troubles:?}");
+    assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_half_way_changes_nothing() {
     let source = pods();
     ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use kube_informer::queue::Scope;
+use kube_informer::reflector::Reflector;
 use kube_informer::source::SourceError;
 use kube_informer::testing::{Request, WatchListSupport};
 use kube_wire::{Status, WatchEvent};
@@ -221,7 +223,7 @@ enum ScriptedEnd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_closed_within_a_second_without_an_event_is_an_error() {
+async fn a_watch_closed_within_a_second_without_anything_new_is_an_error() {
     let source = pods();
     source.close_next_watch_at_once();
     let mut rig = Rig::start(&source, listing());
@@ -230,7 +232,90 @@ async fn a_watch_closed_within_a_second_without_an_event_is_an_error() {
     rig.source.requests_made(4).await;
     assert_eq!(rig.requests(), [LIST, WATCH_100, r#"list rv="100""#, WATCH_100]);
     assert!(started.elapsed() >= Duration::from_millis(800));
-    assert!(rig.troubles()[0].contains("closed within a second without any event; listing anew in"));
+    assert!(rig.troubles()[0].contains("closed within a second without anything new; listing anew in"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_keeps_breaking_at_once_is_not_asked_for_at_once_again_and_again() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.put(pod("a"));
+    rig.logged("add web/a 101").await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let started = Instant::now();
+    // What a load balancer does that has lost its backends: it accepts, and resets.
+    while started.elapsed() < Duration::from_secs(60) {
+        source.break_watches();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let requests = rig.requests()[2..].to_vec();
+    assert_eq!(
+        requests[..4],
+        [r#"watch rv="101""#; 2]
+            .into_iter()
+            .chain([r#"list rv="101""#, r#"watch rv="101""#])
+            .collect::<Vec<_>>()
+    );
+    assert!(requests.len() < 30, "{} requests in a minute", requests.len());
+    // It is shown, and ends with progress.
+    rig.state("degraded: the watch ended: the connection broke").await;
+    source.put(pod("b"));
+    rig.logged("add web/b 102").await;
+    rig.watching().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_repeats_itself_and_closes_is_very_short_too() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.bookmark(); // of the version that is known
+    source.close_watches();
+    rig.state("backing off: the watch was closed within a second without anything new").await;
+    assert_eq!(rig.requests(), [LIST, WATCH_100]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_is_a_time_that_can_be_asked_for() {
+    let source = pods();
+    let mut config = listing();
+    config.resume_check_after = Duration::MAX;
+    config.resync_period = Some(Duration::MAX);
+    config.watch_timeout_min = Duration::MAX;
+    config.watch_list_quiet_max = Duration::MAX;
+    config.backoff.longest = Duration::MAX;
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    source.close_watches();
+    rig.source.requests_made(3).await;
+    source.put(pod("a"));
+    rig.logged("add web/a 101").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_that_panic_do_not_end_the_reflector() {
+    let source = pods();
+    let mut config = listing();
+    config.resync_period = Some(Duration::from_secs(60));
+    config.should_resync = Some(Arc::new(|| panic!("in should_resync")));
+    let (sink, asked) = (RecorderSink::default(), Arc::new(AtomicBool::default()));
+    let heard = asked.clone();
+    config.on_error = Some(Arc::new(move |_| {
+        heard.store(true, Ordering::Relaxed);
+        panic!("in on_error");
+    }));
+    let reflector =
+        Reflector::new(Arc::new(source.clone()), Arc::new(sink.clone()), Scope::default(), config);
+    let running = tokio::spawn(reflector.run());
+    sink.0.logged("replace 100 []").await;
+    source.fail_watches(status(403, "Forbidden"));
+    source.put(pod("a"));
+    sink.0.logged("replace 101 [web/a]").await;
+    sink.0.logged("resync").await;
+    assert!(asked.load(Ordering::Relaxed));
+    assert!(!running.is_finished());
 }
 
 #[tokio::test(start_paused = true)]

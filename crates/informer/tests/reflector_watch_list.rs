@@ -6,7 +6,12 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informer::testing::WatchListSupport;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube_informer::queue::Scope;
+use kube_informer::reflector::Reflector;
+use kube_informer::source::{ListOptions, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
+use kube_informer::testing::{ScriptedSource, WatchListSupport};
 use kube_wire::WatchEvent;
 use serde_json::json;
 use support::*;
@@ -173,4 +178,54 @@ async fn a_stream_that_breaks_half_way_changes_nothing_and_a_list_follows() {
     assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
     rig.watching().await;
     assert_eq!(rig.sink.log(), ["replace 101 [web/a]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_never_quiet_but_slow_is_no_initial_state() {
+    let source = pods();
+    source.support_watch_list(WatchListSupport::Ignored);
+    let mut rig = Rig::start(&source, streaming());
+    source.requests_made(1).await;
+    let started = Instant::now();
+    while rig.requests().len() == 1 {
+        source.put(pod("a"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(started.elapsed() < Duration::from_secs(150), "it never ends");
+    }
+    assert!(started.elapsed() >= Duration::from_secs(120));
+    rig.watching().await;
+    assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_does_not_even_open_is_followed_by_a_list() {
+    let source = pods();
+    source.put(pod("a"));
+    let held = Arc::new(HeldBack(source.clone()));
+    let sink = RecorderSink::default();
+    let reflector = Reflector::new(held, Arc::new(sink.clone()), Scope::default(), streaming());
+    let started = Instant::now();
+    tokio::spawn(reflector.run());
+    sink.0.logged("replace 101 [web/a]").await;
+    assert!(started.elapsed() <= Duration::from_secs(31), "{:?}", started.elapsed());
+}
+
+/// A proxy that holds back the answer to whoever asks for a stream of everything.
+struct HeldBack(ScriptedSource);
+
+impl ListerWatcher for HeldBack {
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
+        self.0.list(options)
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
+        match options.send_initial_events {
+            true => std::future::pending().boxed(),
+            false => self.0.watch(options),
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
 }

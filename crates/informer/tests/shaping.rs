@@ -4,6 +4,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use embedded_apiserver::Server;
 use futures::StreamExt;
@@ -20,6 +21,7 @@ use kube_informer::{Event, Informer, Key, Selectors, StartError, WaitError};
 use parking_lot::Mutex;
 use serde_json::json;
 use support::informers::*;
+use support::status;
 
 // --- transform ---
 
@@ -114,6 +116,34 @@ async fn an_object_that_a_transform_refuses_is_left_out_by_itself() {
             format!("{resource}: object `web/bad` was not stored: it is bad; left out, reading on"),
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_an_object_stays_though_a_transform_panics_at_its_new_state() {
+    let source = ScriptedSource::new("v1", "Pod");
+    ["a", "b"].iter().for_each(|name| drop(source.put(on_node(name, "node-7"))));
+    let pods = informer(&source)
+        .transform(|pod: &mut Pod| {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+            assert!(node != Some("node-8") || pod.metadata.name.as_deref() != Some("a"), "not here");
+        })
+        .start()
+        .unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["added web/a@101 (Initial)", "added web/b@102 (Initial)", "synced"]).await;
+    source.put(on_node("a", "node-8"));
+    source.put(on_node("b", "node-8"));
+    hear(&mut events, &["updated web/b@104 from 102 (Live)"]).await;
+    // Listed anew, it cannot be changed either: but it is there, and must not be told to be gone.
+    source.compact();
+    source.send_error(status(410, "Expired"));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    source.put(on_node("c", "node-8"));
+    hear(&mut events, &["added web/c@105 (Live)"]).await;
+    assert_eq!(pods.lister().get(&Key::new("web", "a")).unwrap().resource_version(), "101");
+    // When it really goes, that is told.
+    source.delete("web/a");
+    hear(&mut events, &["deleted web/a@106 (Live)"]).await;
 }
 
 #[tokio::test(start_paused = true)]

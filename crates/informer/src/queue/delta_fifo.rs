@@ -1,6 +1,6 @@
 //! The queue that client-go's DeltaFIFO is: deltas gathered per key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kube_wire::RawObject;
@@ -60,6 +60,8 @@ pub struct DeltaReplace {
     /// In the order of the list; `None`: put again later, or removed.
     objects: Vec<Option<StoredObject>>,
     places: HashMap<Key, usize>,
+    /// Of what is there and could not be put.
+    kept: HashSet<Key>,
 }
 
 #[derive(Debug)]
@@ -206,8 +208,8 @@ impl Sink for DeltaFifo {
         if self.shared.state.lock().closed {
             return Err(SinkError::Closed);
         }
-        let (objects, places) = Default::default();
-        Ok(DeltaReplace { shared: self.shared.clone(), scope, objects, places })
+        let (objects, places, kept) = Default::default();
+        Ok(DeltaReplace { shared: self.shared.clone(), scope, objects, places, kept })
     }
 }
 
@@ -221,14 +223,21 @@ impl Replace for DeltaReplace {
         Ok(())
     }
 
+    fn keep(&mut self, key: &Key) {
+        // Not among those that are told to be gone.
+        self.kept.insert(key.clone());
+    }
+
     fn remove(&mut self, key: &Key) {
+        self.kept.remove(key);
         if let Some(at) = self.places.remove(key) {
             self.objects[at] = None;
         }
     }
 
     async fn commit(self, resource_version: &str) -> Result<Committed, SinkError> {
-        let Self { shared, scope, objects, places } = self;
+        let Self { shared, scope, objects, places, kept } = self;
+        let is_there = |key: &Key| places.contains_key(key) || kept.contains(key);
         let mut state = shared.state.lock();
         if state.closed {
             return Err(SinkError::Closed);
@@ -237,13 +246,12 @@ impl Replace for DeltaReplace {
             state.push(KeyDelta { kind: DeltaKind::Replaced, object });
         }
         let tombstone = DeltaKind::Deleted { final_state_known: false };
-        for object in state.newest_of(scope).into_iter().filter(|object| !places.contains_key(&object.key()))
-        {
+        for object in state.newest_of(scope).into_iter().filter(|object| !is_there(&object.key())) {
             state.push(KeyDelta { kind: tombstone, object });
         }
         for object in shared.known_of(scope) {
             let key = object.key();
-            if !places.contains_key(&key) && !state.deltas.contains_key(&key) && !state.is_processing(&key) {
+            if !is_there(&key) && !state.deltas.contains_key(&key) && !state.is_processing(&key) {
                 state.push(KeyDelta { kind: tombstone, object });
             }
         }

@@ -218,6 +218,10 @@ impl Replace for FifoReplace {
         Ok(self.staging.put(object)?)
     }
 
+    fn keep(&mut self, key: &Key) {
+        self.staging.keep_known(key);
+    }
+
     fn remove(&mut self, key: &Key) {
         self.staging.remove(key);
     }

@@ -71,6 +71,9 @@ pub trait Replace: Send {
     /// If the sink refuses the object.
     fn put(&mut self, object: RawObject) -> Result<(), SinkError>;
 
+    /// An object of this key is part of the new state, but cannot be put: what is known of it stays.
+    fn keep(&mut self, key: &Key);
+
     /// An object put before is not part of the new state after all (it was deleted while the state was streamed).
     fn remove(&mut self, key: &Key);
 

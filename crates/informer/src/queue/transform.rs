@@ -7,6 +7,7 @@ use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject};
 
 use super::{Committed, Replace, Scope, Sink, SinkError};
 use crate::Key;
+use crate::calls::guarded;
 
 /// Makes the JSON text of what is kept of an object, or says why it cannot.
 pub type Transform = Arc<dyn Fn(&RawObject) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -14,7 +15,8 @@ pub type Transform = Arc<dyn Fn(&RawObject) -> Result<Vec<u8>, String> + Send + 
 /// A sink that changes each object, once, when it arrives; what is told again later (a resync, a vanished object) was
 /// changed then.
 ///
-/// An object that cannot be changed is refused, by itself: the reflector reports it and goes on. A deletion is never
+/// An object that cannot be changed is refused, by itself: the reflector reports it and goes on, and what is known of it
+/// stays. A function that panics has refused it. A deletion is never
 /// refused; should the change fail, the object is handed on as it came.
 #[derive(Clone)]
 pub struct Transformed<S> {
@@ -80,7 +82,22 @@ impl<S: Sink> Sink for Transformed<S> {
 
 impl<R: Replace> Replace for TransformedReplace<R> {
     fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
-        self.replace.put(change(self.change.as_ref(), object)?)
+        if self.change.is_none() {
+            return self.replace.put(object);
+        }
+        let key = Key::of(&object.head());
+        match change(self.change.as_ref(), object) {
+            Ok(changed) => self.replace.put(changed),
+            Err(error) => {
+                // It is there, though not as it could be shown.
+                self.replace.keep(&key);
+                Err(error)
+            }
+        }
+    }
+
+    fn keep(&mut self, key: &Key) {
+        self.replace.keep(key);
     }
 
     fn remove(&mut self, key: &Key) {
@@ -109,7 +126,7 @@ impl<R: fmt::Debug> fmt::Debug for TransformedReplace<R> {
 
 fn change(change: Option<&Change>, object: RawObject) -> Result<RawObject, SinkError> {
     let Some(change) = change else { return Ok(object) };
-    let changed = (change.transform)(&object).and_then(|text| {
+    let changed = guarded(|| (change.transform)(&object)).flatten().and_then(|text| {
         // It was within its limits when it came.
         let limits = Limits::default().object_bytes_max(usize::MAX);
         let mut reader = ObjectReader::new(change.projection.clone(), limits);

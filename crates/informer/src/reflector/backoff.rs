@@ -41,7 +41,9 @@ impl Default for BackoffConfig {
 // === impl Backoff ===
 
 impl Backoff {
-    pub(super) fn new(config: BackoffConfig) -> Self {
+    pub(super) fn new(mut config: BackoffConfig) -> Self {
+        config.longest = config.longest.min(LONGEST);
+        config.first = config.first.min(config.longest);
         Self { next: config.first, config, quiet_since: None }
     }
 
@@ -65,6 +67,9 @@ impl Backoff {
         wait
     }
 }
+
+/// Nobody who says more means it as a number.
+pub(super) const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A server that asks for more than this is asked again anyway: it may be broken, or hostile.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);

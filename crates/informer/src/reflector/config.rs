@@ -15,7 +15,8 @@ pub struct ReflectorConfig {
     pub page_size: Option<u32>,
     /// Whether the initial state is streamed.
     pub watch_list: WatchList,
-    /// How long a watch-list may be silent before its initial state is complete. Default: 30 s.
+    /// How long a watch-list may take to open, and how long it may be silent before its initial state is complete. (All in
+    /// all that may take four times as long, and 20 ms for each object.) Default: 30 s.
     pub watch_list_quiet_max: Duration,
     /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
     pub watch_timeout_min: Duration,

@@ -46,8 +46,8 @@ pub(super) enum Decision {
 /// | resourceVersion too large | most recent | most recent | relist | relist |
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
-/// | 5xx, no connection, connection broke, idle | relist | LIST instead | resume once | resume (5xx: relist) |
-/// | unreadable, stream reset, ping lost | relist | LIST instead | resume once | resume once |
+/// | 5xx, no connection, connection broke, idle | relist | LIST instead | resume once | resume (5xx: relist); at once and in vain: resume once |
+/// | unreadable, cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
 pub(super) fn decide(during: During, error: &SourceError) -> Decision {
     use Decision::{

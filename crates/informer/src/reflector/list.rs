@@ -1,6 +1,8 @@
 //! Getting the full state by LIST: which resourceVersion to ask for, in pages of which size, and what to do when the
 //! server no longer has it.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 
 use super::decide::{Decision, During, decide};
@@ -14,6 +16,11 @@ struct Listed<R> {
     version: String,
     paginated: bool,
 }
+
+/// What is said of pages that lead nowhere.
+#[derive(Debug, thiserror::Error)]
+#[error("the server answers a `continue` token with the same token: the list would never end")]
+struct EndlessList;
 
 impl<S: Sink> Reflector<S> {
     /// Lists everything and hands it to the sink as one replace.
@@ -74,10 +81,13 @@ impl<S: Sink> Reflector<S> {
         let mut list_version = None;
         loop {
             let on_later_page = !options.continue_token.is_empty();
-            let head = match self.list_page(options, &mut replace).await? {
+            let head = match self.list_page(options.clone(), &mut replace).await? {
                 Ok(head) => head,
                 // The rest of the list is gone. What was read is of no use: read all of it anew, in one.
-                Err(SourceError::Status(status)) if on_later_page && status.reason == "Expired" => {
+                // Once: a server that does not heed that would go on for ever.
+                Err(SourceError::Status(status))
+                    if on_later_page && options.limit.is_some() && status.reason == "Expired" =>
+                {
                     self.report(
                         &ReflectorError::List(SourceError::Status(status)).into(),
                         NextStep::ListInstead(std::time::Duration::ZERO),
@@ -95,10 +105,14 @@ impl<S: Sink> Reflector<S> {
             if head.continue_token.is_empty() {
                 return Ok(Ok(Listed { replace, version: list_version.clone(), paginated }));
             }
+            if head.continue_token == options.continue_token {
+                return Ok(Err(SourceError::Other(Arc::new(EndlessList))));
+            }
             paginated = true;
             options = ListOptions {
                 resource_version: String::new(),
                 continue_token: head.continue_token,
+                limit: options.limit,
                 ..first.clone()
             };
         }
@@ -129,9 +143,7 @@ impl<S: Sink> Reflector<S> {
                     return Ok(Err(SourceError::UnexpectedKind { expected, found: head.kind }));
                 }
                 Ok(ListPart::End(head)) => return Ok(Ok(head)),
-                Err(error) if error.is_about_one_object() => {
-                    self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
-                }
+                Err(error) if error.is_about_one_object() => self.unreadable(error, replace),
                 Err(error) => return Ok(Err(error)),
             }
         }

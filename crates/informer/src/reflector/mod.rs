@@ -33,8 +33,9 @@ pub use config::{ErrorHandler, ReflectorConfig, ServerMemory, WatchList};
 pub use state::{ReflectorStatus, State};
 pub use trouble::{NextStep, ReflectorError, Trouble};
 
-use crate::queue::{Scope, Sink, SinkError};
-use crate::source::ListerWatcher;
+use crate::calls::guarded;
+use crate::queue::{Replace, Scope, Sink, SinkError};
+use crate::source::{ListerWatcher, SourceError};
 use backoff::Backoff;
 use watch::Unsound;
 use watchdog::Watchdog;
@@ -179,7 +180,7 @@ impl<S: Sink> Reflector<S> {
             status.listed = true;
             status.full_states += 1;
             status.epoch += u64::from(new_epoch);
-            status.last_error = None;
+            (status.last_error, status.failure) = (None, None);
         });
     }
 
@@ -189,10 +190,15 @@ impl<S: Sink> Reflector<S> {
         tracing::debug!(%trouble, "reflector");
         self.status.send_modify(|status| {
             status.last_error = Some(trouble.error.clone());
+            if next.gives_up() {
+                status.failure = status.last_error.clone();
+            }
             status.count(error);
         });
-        if let Some(on_error) = &self.config.on_error {
-            on_error(&trouble);
+        if let Some(on_error) = &self.config.on_error
+            && let Err(panic) = guarded(|| on_error(&trouble))
+        {
+            tracing::error!(%trouble, %panic, "the function that hears of trouble failed");
         }
     }
 
@@ -209,8 +215,17 @@ impl<S: Sink> Reflector<S> {
 
     /// How long the server shall keep a watch: spread, so that many do not end at once.
     fn watch_timeout(&mut self) -> Duration {
-        let least = self.config.watch_timeout_min.max(ReflectorConfig::WATCH_TIMEOUT_MIN).as_secs();
+        let least = ReflectorConfig::WATCH_TIMEOUT_MIN;
+        let least = self.config.watch_timeout_min.clamp(least, backoff::LONGEST).as_secs();
         Duration::from_secs(self.rng.random_range(least..2 * least))
+    }
+
+    /// An object of a full state that cannot be read is left out; what is known of it stays, if it can be told which it is.
+    fn unreadable(&self, error: SourceError, replace: &mut S::Replace) {
+        if let Some(key) = error.key() {
+            replace.keep(&key);
+        }
+        self.report(&Arc::new(ReflectorError::Object(error)), NextStep::ReadOn);
     }
 
     /// An object that the sink refused is left out; a closed sink ends everything.

@@ -58,6 +58,8 @@ pub struct ReflectorStatus {
     pub broken_watches: u64,
     /// The last trouble since the last full state, if there was any.
     pub last_error: Option<Arc<ReflectorError>>,
+    /// The last of them after which nothing else was tried at once.
+    pub(crate) failure: Option<Arc<ReflectorError>>,
 }
 
 impl ReflectorStatus {

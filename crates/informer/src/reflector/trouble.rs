@@ -43,8 +43,8 @@ pub enum ReflectorError {
         "the bookmark that ends the watch-list's initial state did not come within {0:?} of the last event"
     )]
     WatchListUnending(Duration),
-    /// A watch was closed within a second, without an event.
-    #[error("the watch was closed within a second without any event")]
+    /// A watch was closed within a second, without anything new.
+    #[error("the watch was closed within a second without anything new")]
     VeryShortWatch,
     /// A watch has been silent for much longer than bookmarks take.
     #[error("nothing came for {0:?}, though bookmarks came more often before: the watch seems dead")]
@@ -96,6 +96,19 @@ impl ReflectorError {
             | Self::WatchList(error)
             | Self::Object(error) => error.status(),
             _ => None,
+        }
+    }
+}
+
+// === impl NextStep ===
+
+impl NextStep {
+    /// Whether it is tried again only after a while: what was tried has failed, for now.
+    pub(super) fn gives_up(self) -> bool {
+        match self {
+            Self::Relist(_) => true,
+            Self::Resume(wait) | Self::ListInstead(wait) => !wait.is_zero(),
+            Self::ReadOn | Self::AskForMostRecent => false,
         }
     }
 }

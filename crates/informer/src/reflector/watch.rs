@@ -1,20 +1,22 @@
 //! Following the changes: one watch after the other, each from where the last one ended.
 
 use std::convert::Infallible;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube_wire::WatchEvent;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorError, State};
+use crate::calls::guarded;
+use crate::deadline::{after, until};
 use crate::queue::Sink;
 use crate::source::{ListOptions, SourceError, VersionMatch, WatchOptions, WatchStream};
 
-/// A watch that closes within this time and without any event is taken for an error.
+/// A watch that ends within this time without having brought anything new would do so again, at once: it is taken for an
+/// error, however it ended.
 const VERY_SHORT: Duration = Duration::from_secs(1);
 
 /// Internal errors further apart than this count as separate troubles.
@@ -25,8 +27,8 @@ const DEGRADED_AT: u32 = 3;
 
 /// How a watch ended.
 enum Ended {
-    /// The server closed it, after this many events.
-    Closed { events: u64 },
+    /// The server closed it.
+    Closed,
     /// It broke, or carried an error.
     Failed(SourceError),
     /// The server does not know the resourceVersion: it has gone back in time.
@@ -74,8 +76,7 @@ impl<S: Sink> Reflector<S> {
                     Ok(stream) => {
                         // What was listed just now needs no check.
                         let comparable = !matches!(version.as_str(), "" | "0");
-                        check_at =
-                            (resumed && comparable).then(|| Instant::now() + self.config.resume_check_after);
+                        check_at = after(self.config.resume_check_after).filter(|_| resumed && comparable);
                         stream
                     }
                     Err(error) => {
@@ -87,28 +88,34 @@ impl<S: Sink> Reflector<S> {
             };
             resumed = true;
             self.enter_watching();
-            let ended = self.read_events(&mut opened, &version, check_at, &mut resync).await?;
+            let mut events = 0;
+            let ended = self.read_events(&mut opened, &version, check_at, &mut resync, &mut events).await?;
             drop(opened);
+            // Events without a resourceVersion of their own count by themselves.
+            let progressed = match version.as_str() {
+                "" | "0" => events > 0,
+                version => self.last_version.get() != version,
+            };
+            let in_vain = !progressed && started.elapsed() < VERY_SHORT;
             match ended {
-                Ended::Closed { events: 0 } if started.elapsed() < VERY_SHORT => {
-                    return Err(End::because(ReflectorError::VeryShortWatch));
-                }
-                Ended::Closed { .. } => {}
+                Ended::Closed if in_vain => return Err(End::because(ReflectorError::VeryShortWatch)),
+                Ended::Closed => {}
                 Ended::FromTheFuture(error) => {
                     self.version_unavailable = true;
                     return Err(End::because(ReflectorError::Watch(error)));
                 }
                 Ended::Outdated => return Err(End::Outdated),
                 Ended::Silent(silence) => {
-                    self.resume_once(ReflectorError::Silent(silence), Duration::ZERO).await?;
+                    self.resume_once(ReflectorError::Silent(silence), false).await?;
                 }
                 Ended::Failed(error) => {
                     let decision = decide(During::Stream, &error);
                     let error = ReflectorError::Watch(error);
                     match decision {
+                        Decision::Resume if in_vain => self.resume_once(error, true).await?,
                         Decision::Resume => self.report(&error.into(), NextStep::Resume(Duration::ZERO)),
                         Decision::BackOffAndResume => self.back_off_and_resume(error).await,
-                        Decision::ResumeOnce => self.resume_once(error, Duration::ZERO).await?,
+                        Decision::ResumeOnce => self.resume_once(error, false).await?,
                         Decision::ResumeWithinDeadline
                             if internal_errors.may_retry(self.config.internal_error_retry_max) =>
                         {
@@ -144,10 +151,7 @@ impl<S: Sink> Reflector<S> {
         let error = ReflectorError::Open(error);
         match decision {
             Decision::BackOffAndResume => self.back_off_and_resume(error).await,
-            Decision::ResumeOnce => {
-                let wait = self.backoff_wait(&error);
-                self.resume_once(error, wait).await?;
-            }
+            Decision::ResumeOnce => self.resume_once(error, true).await?,
             _ => return Err(End::because(error)),
         }
         Ok(())
@@ -160,16 +164,17 @@ impl<S: Sink> Reflector<S> {
         self.back_off(error, wait).await;
     }
 
-    /// Watches on the first time; ends the cycle when it happens again without any progress.
-    async fn resume_once(&mut self, error: ReflectorError, wait: Duration) -> Result<(), End> {
+    /// Watches on the first time, at once or after backing off; ends the cycle when it happens again without any progress.
+    async fn resume_once(&mut self, error: ReflectorError, backs_off: bool) -> Result<(), End> {
         let error = Arc::new(error);
         self.unsound.strikes += 1;
         self.unsound.error = Some(error.clone());
         if self.unsound.strikes != 1 {
             return Err(End::Cycle(error));
         }
+        let wait = if backs_off { self.backoff_wait(&error) } else { Duration::ZERO };
         self.report(&error, NextStep::Resume(wait));
-        if !wait.is_zero() {
+        if backs_off {
             self.back_off(error, wait).await;
         }
         Ok(())
@@ -191,10 +196,10 @@ impl<S: Sink> Reflector<S> {
         version: &str,
         mut check_at: Option<Instant>,
         resync: &mut ResyncTimer,
+        events: &mut u64,
     ) -> Result<Ended, End> {
         // Such a watch begins with what exists already, in no order: its resourceVersions mean nothing yet.
         let mut synthetic = matches!(version, "" | "0");
-        let mut events = 0;
         self.watchdog.opened(Instant::now());
         let source = self.source.clone();
         let mut outdated = source.outdated();
@@ -204,7 +209,7 @@ impl<S: Sink> Reflector<S> {
                 event = stream.next() => event,
                 () = &mut outdated => return Ok(Ended::Outdated),
                 () = resync.tick() => {
-                    if self.config.should_resync.as_ref().is_none_or(|should| should()) {
+                    if self.should_resync() {
                         self.sink.resync(self.scope).await?;
                         self.watchdog.event(Instant::now());
                     }
@@ -222,17 +227,22 @@ impl<S: Sink> Reflector<S> {
                 }
             };
             let event = match event {
-                None => return Ok(Ended::Closed { events }),
+                None => return Ok(Ended::Closed),
                 Some(Ok(WatchEvent::Error(status))) => return Ok(Ended::Failed(status.into())),
                 Some(Ok(event)) => event,
                 // The change it told of is lost: it must be asked for again.
                 Some(Err(error)) => return Ok(Ended::Failed(error)),
             };
-            events += 1;
+            *events += 1;
             check_at = None;
             synthetic &= matches!(event, WatchEvent::Added(_));
             self.take_event(event, !synthetic).await?;
         }
+    }
+
+    fn should_resync(&self) -> bool {
+        // One that panics does not say no.
+        self.config.should_resync.as_ref().is_none_or(|should| guarded(|| should()).unwrap_or(true))
     }
 
     /// Asks whether the server knows this resourceVersion: a list of one item must not be older. Only a clear no counts;
@@ -288,25 +298,18 @@ impl<S: Sink> Reflector<S> {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
-    }
-}
-
 // === impl ResyncTimer ===
 
 impl ResyncTimer {
     fn new(period: Option<Duration>) -> Self {
         let period = period.filter(|period| !period.is_zero());
-        Self { period, due: period.map(|period| Instant::now() + period) }
+        Self { period, due: period.and_then(after) }
     }
 
     /// Done each time the period is over.
     async fn tick(&mut self) {
         until(self.due).await;
-        self.due = self.period.map(|period| Instant::now() + period);
+        self.due = self.period.and_then(after);
     }
 }
 

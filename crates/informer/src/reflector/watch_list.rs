@@ -10,8 +10,13 @@ use kube_wire::WatchEvent;
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorError, State, WatchList};
 use crate::Key;
+use crate::deadline::{after, until};
 use crate::queue::{Replace, Sink};
 use crate::source::{SourceError, VersionMatch, WatchOptions, WatchStream};
+
+/// How many times as long as it may be quiet the initial state may take, and how much longer for each of its events.
+const QUIETS_MAX: u32 = 4;
+const PER_EVENT: Duration = Duration::from_millis(20);
 
 /// How the reading of the initial state ended.
 enum Initial<R> {
@@ -46,7 +51,9 @@ impl<S: Sink> Reflector<S> {
                 timeout: Some(self.watch_timeout()),
                 ..WatchOptions::default()
             };
-            let error = match self.source.watch(options).await {
+            let quiet_max = self.config.watch_list_quiet_max;
+            let opened = tokio::time::timeout(quiet_max, self.source.watch(options)).await;
+            let error = match opened.unwrap_or(Err(SourceError::Idle(quiet_max))) {
                 Ok(mut stream) => match self.initial_events(&mut stream).await? {
                     Initial::Complete(replace, version) => {
                         let committed = replace.commit(&version).await?;
@@ -89,16 +96,24 @@ impl<S: Sink> Reflector<S> {
     async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, End> {
         let quiet_max = self.config.watch_list_quiet_max;
         let mut replace = self.sink.begin_replace(self.scope).await?;
+        // A server that takes this for an ordinary watch may never be quiet, but is slower than any full state.
+        let mut limit = after(quiet_max.saturating_mul(QUIETS_MAX));
         loop {
-            let event = match tokio::time::timeout(quiet_max, stream.next()).await {
-                Err(_) => return Ok(Initial::NoEnd(ReflectorError::WatchListUnending(quiet_max))),
-                Ok(None) => return Ok(Initial::NoEnd(ReflectorError::WatchListClosed)),
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) if error.is_about_one_object() => {
-                    self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
+            limit = limit.and_then(|limit| limit.checked_add(PER_EVENT));
+            let event = tokio::select! {
+                biased;
+                event = tokio::time::timeout(quiet_max, stream.next()) => event.ok(),
+                () = until(limit) => None,
+            };
+            let event = match event {
+                None => return Ok(Initial::NoEnd(ReflectorError::WatchListUnending(quiet_max))),
+                Some(None) => return Ok(Initial::NoEnd(ReflectorError::WatchListClosed)),
+                Some(Some(Ok(event))) => event,
+                Some(Some(Err(error))) if error.is_about_one_object() => {
+                    self.unreadable(error, &mut replace);
                     continue;
                 }
-                Ok(Some(Err(error))) => return Ok(Initial::Broken(error)),
+                Some(Some(Err(error))) => return Ok(Initial::Broken(error)),
             };
             match event {
                 WatchEvent::Error(status) => return Ok(Initial::Broken(status.into())),

@@ -253,12 +253,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         #[cfg(feature = "metrics")]
         let reports =
             self.settings.metrics.clone().map(|(metrics, name)| (metrics, name, self.source.resource()));
-        let (owner, decoder) = match (self.factory, wanted) {
-            (Some(factory), Some(wanted)) => factory.share(wanted, decoder, self.settings, self.source)?,
-            (factory, _) => {
-                let starts = factory.map_or_else(unlimited, |factory| factory.starts());
-                (self.settings.start(self.source, starts)?, Arc::new(decoder))
-            }
+        let (owner, decoder) = match self.factory {
+            Some(factory) => factory.share(wanted, decoder, self.settings, self.source)?,
+            None => (self.settings.start(self.source, unlimited())?, Arc::new(decoder)),
         };
         decoder.connect(&owner.0.json);
         #[cfg(feature = "metrics")]

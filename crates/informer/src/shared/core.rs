@@ -2,6 +2,7 @@
 //!
 //! Tasks hold the [`Core`]; users hold the [`Owner`]. So when the last handle of a user goes, everything stops.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +19,8 @@ use tracing::Instrument;
 
 use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
+use crate::calls::panic_text;
+use crate::deadline::until;
 use crate::queue::{Batch, Delta, Fifo, Scope, Transform, Transformed};
 use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
 use crate::source::{JsonSwitch, ListerWatcher, Resource};
@@ -179,8 +182,15 @@ impl Core {
         for (reflector, scope) in reflectors.into_iter().zip(&core.scopes) {
             let (stop, starts) = (core.stop.clone(), parts.starts.clone());
             let span = tracing::debug_span!("reflector", resource = %scope.resource);
+            let watched = core.clone();
             let run = async move {
-                stop.run_until_cancelled(in_turn(reflector, starts)).await;
+                let reflect = AssertUnwindSafe(stop.run_until_cancelled(in_turn(reflector, starts)));
+                if let Err(panic) = reflect.catch_unwind().await {
+                    // What nobody keeps up to date must not look alive.
+                    let why = panic_text(&*panic);
+                    tracing::error!(resource = %watched.describe(), why, "the reflector panicked: stopped");
+                    watched.stop();
+                }
             };
             core.tasks.spawn(run.instrument(span));
         }
@@ -198,7 +208,7 @@ impl Core {
                 biased;
                 () = self.stop.cancelled() => return,
                 () = self.hub.timers.notified() => {}
-                () = sleep_until(due) => self.hub.resync(Instant::now()),
+                () = until(due) => self.hub.resync(Instant::now()),
                 batch = self.fifo.pop_batch() => {
                     let Some(batch) = batch else { return };
                     self.apply_batch(batch);
@@ -382,13 +392,14 @@ impl Core {
     }
 }
 
-/// Reflects, after waiting for a turn to fetch the first full state. The turn ends with the first answer.
+/// Reflects, after waiting for a turn to fetch the first full state. The turn ends when it is there, or when it is tried
+/// again later.
 async fn in_turn(reflector: Reflector<Transformed<Fifo>>, starts: Arc<Semaphore>) {
     // It is never closed.
     let Ok(turn) = starts.acquire_owned().await else { return };
     let mut status = reflector.status();
     let answered = async {
-        let _ = status.wait_for(|status| status.listed || status.last_error.is_some()).await;
+        let _ = status.wait_for(|status| status.listed || status.failure.is_some()).await;
         drop(turn);
         pending::<()>().await;
     };
@@ -396,13 +407,6 @@ async fn in_turn(reflector: Reflector<Transformed<Fifo>>, starts: Arc<Semaphore>
         biased;
         () = reflector.run() => {}
         () = answered => {}
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => pending().await,
     }
 }
 
@@ -414,14 +418,14 @@ impl Watched {
         let refused = refused.ok().as_deref().and_then(refusal_in);
         match refused {
             Some(status) => SyncError::Refused { resource: self.resource.clone(), status },
-            // The reflector has ended; whoever waits hears of that elsewhere.
+            // The reflector has ended, and so has the informer.
             None => pending().await,
         }
     }
 }
 
 fn refusal_in(status: &ReflectorStatus) -> Option<kube_wire::Status> {
-    let refusal = status.last_error.as_ref()?.status()?;
+    let refusal = status.failure.as_ref()?.status()?;
     refusal.is_refusal().then(|| refusal.clone())
 }
 

@@ -50,7 +50,8 @@ pub struct InformerFactory {
 
 /// An informer that somebody holds, or did.
 struct Running {
-    wanted: Wanted,
+    /// `None`: nobody else can want the same.
+    wanted: Option<Wanted>,
     owner: Weak<Owner>,
     /// To be waited for even after the last handle is gone.
     tasks: TaskTracker,
@@ -150,14 +151,10 @@ impl InformerFactory {
         join_all(tasks.iter().map(TaskTracker::wait)).await;
     }
 
-    pub(super) fn starts(&self) -> Arc<Semaphore> {
-        self.starts.clone()
-    }
-
-    /// The informer that is wanted: the one that runs, or a new one.
+    /// The informer that is wanted: the one that runs, or a new one. Nothing said: a new one.
     pub(super) fn share<K: Send + Sync + 'static>(
         &self,
-        wanted: Wanted,
+        wanted: Option<Wanted>,
         decoder: Decoder<K>,
         settings: Settings,
         source: Source,
@@ -165,13 +162,13 @@ impl InformerFactory {
         let mut shared = self.shared.lock();
         // What has ended need not be remembered.
         shared.retain(|running| running.owner.strong_count() > 0 || !running.tasks.is_empty());
-        for running in shared.iter_mut().filter(|running| running.wanted == wanted) {
+        for running in shared.iter_mut().filter(|running| wanted.is_some() && running.wanted == wanted) {
             if let Some(owner) = running.owner.upgrade().filter(|owner| !owner.0.is_stopped()) {
                 owner.0.ensure_indexes(&settings.indexes)?;
                 return Ok((owner, running.decoder(decoder)));
             }
         }
-        let owner = settings.start(source, self.starts())?;
+        let owner = settings.start(source, self.starts.clone())?;
         let tasks = owner.0.tasks.clone();
         let mut running = Running { wanted, owner: Arc::downgrade(&owner), tasks, decoders: HashMap::new() };
         let decoder = running.decoder(decoder);

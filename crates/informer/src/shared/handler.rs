@@ -17,6 +17,7 @@ use super::core::{Core, Owner};
 use super::decoder::Decoder;
 use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
+use crate::calls::panic_text;
 use crate::store::Origin;
 
 /// Hears of everything that happens. A closure from an event to a future is one.
@@ -241,13 +242,8 @@ async fn run<K: Send + Sync + 'static>(
             core.counts.panics.fetch_add(1, Ordering::Relaxed);
             let resource = core.describe();
             let event = about.map_or("synced".to_owned(), |object| object.key().to_string());
-            let why = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(|s| &**s));
-            tracing::error!(
-                resource,
-                event,
-                why = why.unwrap_or("?"),
-                "a handler panicked; the next event follows"
-            );
+            let why = panic_text(&*panic);
+            tracing::error!(resource, event, why, "a handler panicked; the next event follows");
         }
         if ends_initial_state {
             progress.send_modify(|progress| progress.synced = true);

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::backlog::{Backlog, Segment};
+use crate::deadline::after;
 use crate::queue::{Applied, Batch, Scope};
 use crate::store::{Origin, Store};
 
@@ -83,7 +84,7 @@ impl Hub {
             backlog.push(Segment::Synced);
         }
         let period = config.resync.map(|period| period.max(ListenerConfig::RESYNC_MIN));
-        let resync = period.map(|period| (period, Instant::now() + period));
+        let resync = period.and_then(|period| Some((period, after(period)?)));
         state.listeners.push(Listener { backlog: backlog.clone(), resync });
         drop(state);
         self.timers.notify_one();
@@ -138,11 +139,11 @@ impl Hub {
         let complete = state.missing.is_empty();
         let mut wakers = Vec::new();
         for listener in &mut state.listeners {
-            let Some((period, due)) = &mut listener.resync else { continue };
-            if *due > now {
+            let Some((period, due)) = listener.resync else { continue };
+            if due > now {
                 continue;
             }
-            *due = now + *period;
+            listener.resync = now.checked_add(period).map(|due| (period, due));
             if complete {
                 let objects = self.store.snapshot().into_objects();
                 wakers.extend(listener.backlog.push(Segment::Present(objects, None, Origin::Resync)));

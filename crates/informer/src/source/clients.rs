@@ -220,11 +220,10 @@ where
     fn for_watch(&self) -> (Lane<C>, Arc<()>) {
         let mut watches = self.watches.lock();
         // Connections that carry nothing are let go, except one.
-        let mut spare = 1;
+        let mut has_spare = false;
         watches.retain(|connection| {
             let idle = Arc::strong_count(&connection.token) == 1;
-            spare -= usize::from(idle && spare > 0);
-            !idle || spare == 0
+            !idle || !std::mem::replace(&mut has_spare, true)
         });
         let room =
             |connection: &&WatchConnection<C>| Arc::strong_count(&connection.token) <= WATCHES_PER_CONNECTION;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use kube_wire::Status;
 
+use crate::Key;
+
 /// Why a request failed, or a body ended early.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -52,6 +54,11 @@ impl SourceError {
             Self::Wire(error) => !error.is_fatal(),
             _ => false,
         }
+    }
+
+    /// The key of the object that the error is about, as far as it can be told.
+    pub(crate) fn key(&self) -> Option<Key> {
+        None
     }
 
     /// The server's refusal, if this is one.

@@ -35,13 +35,16 @@ pub(super) async fn accepted(
     let (head, mut body) = answer.into_parts();
     let mut text = Vec::new();
     // What cannot be read of an error does not hide the error.
-    while let Ok(Some(Ok(frame))) = tokio::time::timeout(idle_max, body.frame()).await {
-        let Some(data) = frame.data_ref() else { continue };
-        text.extend_from_slice(&data[..data.len().min(ERROR_BYTES_MAX - text.len())]);
-        if text.len() == ERROR_BYTES_MAX {
-            break;
+    let read = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(data) = frame.data_ref() else { continue };
+            text.extend_from_slice(&data[..data.len().min(ERROR_BYTES_MAX - text.len())]);
+            if text.len() == ERROR_BYTES_MAX {
+                break;
+            }
         }
-    }
+    };
+    let _ = tokio::time::timeout(idle_max, read).await;
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
     let content_type = header(CONTENT_TYPE).unwrap_or_default();
     Err(Status::from_response(code, content_type, header(RETRY_AFTER), &text).into())
@@ -85,11 +88,8 @@ pub(super) fn watch(answer: Response<Body>, reading: Reading) -> Result<WatchStr
             }
             match pieces.next().await {
                 Ok(Some(piece)) => decoder.push(piece),
-                // Cut in the middle of an event is a broken connection, whatever the transport says.
-                Ok(None) => {
-                    let cut = decoder.finish().err()?;
-                    return Some((Err(SourceError::Interrupted(Arc::new(cut))), None));
-                }
+                // Cut in the middle of an event: it may be cut there the next time, too.
+                Ok(None) => return Some((Err(decoder.finish().err()?.into()), None)),
                 Err(error) => return Some((Err(error), None)),
             }
         }

@@ -129,6 +129,17 @@ impl Staging {
         Ok(())
     }
 
+    /// An object of this key is part of the new state, but cannot be put: what is known of it stays.
+    pub fn keep_known(&mut self, key: &Key) {
+        let (namespace, name) = (key.namespace(), key.name());
+        let hash = key_hash(namespace, name);
+        if let Some((place, known)) = self.base.0.objects.find(hash, |known| known.has_key(namespace, name))
+            && known.scope() == self.scope
+        {
+            self.seen.set(place);
+        }
+    }
+
     /// An object put before is not part of the new state after all.
     pub fn remove(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());

@@ -25,6 +25,8 @@ pub(super) enum ListStep {
     Version(String),
     /// One of its items cannot be read.
     BadItem,
+    /// It has no items, and goes on at this token.
+    Token(String),
 }
 
 /// What the next watch meets.

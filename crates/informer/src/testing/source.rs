@@ -226,6 +226,11 @@ impl ScriptedSource {
         self.inner.lock().script.lists.push_back(ListStep::Version(version.to_owned()));
     }
 
+    /// The next list, or page of one, has no items and says that it goes on at this token.
+    pub fn answer_next_list_with_token(&self, token: &str) {
+        self.inner.lock().script.lists.push_back(ListStep::Token(token.to_owned()));
+    }
+
     /// The next list has one more item, which cannot be read.
     pub fn add_bad_item_to_next_list(&self) {
         self.inner.lock().script.lists.push_back(ListStep::BadItem);
@@ -316,7 +321,10 @@ impl Inner {
         if let Some(ListStep::Fail(error)) = step {
             return Err(error);
         }
-        let (revision, items) = self.listed_state(options)?;
+        let (revision, items) = match step {
+            Some(ListStep::Token(_)) => (self.server.revision, Vec::new()),
+            _ => self.listed_state(options)?,
+        };
         let mut head = ListHead::default();
         head.api_version = self.server.type_meta().api_version().to_owned();
         head.kind = format!("{}List", self.server.type_meta().kind());
@@ -343,6 +351,10 @@ impl Inner {
             }
             Some(ListStep::Version(version)) => {
                 head.resource_version = version;
+                parts.push(Ok(ListPart::End(head)));
+            }
+            Some(ListStep::Token(token)) => {
+                head.continue_token = token;
                 parts.push(Ok(ListPart::End(head)));
             }
             Some(ListStep::BadItem) => {

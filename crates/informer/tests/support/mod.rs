@@ -113,6 +113,12 @@ impl Replace for Staged {
         Ok(())
     }
 
+    fn keep(&mut self, key: &Key) {
+        if let Some(known) = self.sink.objects.lock().get(key) {
+            self.items.insert(key.clone(), known.clone());
+        }
+    }
+
     fn remove(&mut self, key: &Key) {
         self.items.remove(key);
     }
