@@ -448,3 +448,33 @@ async fn a_typed_informer_skips_fields_that_are_not_known() {
     assert_eq!(pods.lister().list()[0].decode().unwrap().metadata.name.as_deref(), Some("a"));
     assert_eq!(*accepts.lock(), ["application/vnd.kubernetes.protobuf"]);
 }
+
+// --- limits ---
+
+#[tokio::test]
+async fn an_object_beyond_the_limit_is_left_out_by_itself() {
+    let (_server, client) = start().await;
+    for (name, bytes) in [("small", 10), ("large", 20_000)] {
+        let map = json!({"metadata": {"name": name}, "data": {"text": "x".repeat(bytes)}});
+        create::<ConfigMap>(&client, "default", map).await;
+    }
+    let troubles = Arc::new(Mutex::new(Vec::new()));
+    let heard = troubles.clone();
+    let limited = Informer::<ConfigMap>::builder(client.clone())
+        .object_bytes_max(10_000)
+        .on_error(move |trouble| heard.lock().push(trouble.to_string()));
+    let all = Informer::<ConfigMap>::builder(client);
+    for (builder, names) in [(limited, &["small"][..]), (all, &["large", "small"])] {
+        let maps = builder.namespaces(["default"]).start().unwrap();
+        maps.synced().await.unwrap();
+        let mut shown = maps.lister().list().iter().map(|map| map.name().to_owned()).collect::<Vec<_>>();
+        shown.sort();
+        assert_eq!(shown, names);
+    }
+    let troubles = troubles.lock();
+    assert!(troubles.len() == 1 && troubles[0].contains("left out, reading on"), "{troubles:?}");
+    drop(troubles);
+    let given =
+        Informer::<Pod>::from_source(Arc::new(ScriptedSource::new("v1", "Pod"))).object_bytes_max(1).start();
+    assert!(matches!(given, Err(StartError::Contradiction(_))));
+}

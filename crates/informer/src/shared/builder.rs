@@ -203,6 +203,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
+    /// How large an object may be; a larger one is left out and reported. Default: 8 MiB, where a kube-apiserver itself takes
+    /// no more than 3.
+    pub fn object_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.object_bytes_max = Some(bytes);
+        self
+    }
+
     /// Who hears of every trouble with the server, and what is done about it.
     pub fn on_error(mut self, hear: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
         self.settings.reflector.on_error = Some(Arc::new(hear));

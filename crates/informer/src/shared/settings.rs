@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_client::Client;
 use kube_wire::schema::Schema;
-use kube_wire::{Projection, TypeMeta};
+use kube_wire::{Limits, Projection, TypeMeta};
 use tokio::sync::Semaphore;
 
 use super::StartError;
@@ -55,6 +55,7 @@ pub(super) struct Settings {
     pub(super) drop_fields: Vec<String>,
     pub(super) keep_fields: Option<Vec<String>>,
     pub(super) encoding: EncodingPreference,
+    pub(super) object_bytes_max: Option<usize>,
     pub(super) transform: Option<Transform>,
     /// The transform was given before it was said that metadata is enough.
     pub(super) transform_is_of_more: bool,
@@ -146,6 +147,9 @@ impl Settings {
                     .encoding(self.encoding)
                     .json_switch(&json)
                     .projection(projection.clone());
+                if let Some(bytes) = self.object_bytes_max {
+                    list_watch = list_watch.limits(Limits::default().object_bytes_max(bytes));
+                }
                 if metadata_only {
                     list_watch = list_watch.metadata_only();
                 }
@@ -153,7 +157,7 @@ impl Settings {
             }
             Source::Given(_) if self.selects_or_keeps() => {
                 return Err(StartError::Contradiction(
-                    "namespaces, selectors, fields and encoding are the given source's affair: set them there",
+                    "namespaces, selectors, fields, encoding and limits are the given source's affair: set them there",
                 ));
             }
             Source::Given(sources) => {
@@ -221,6 +225,7 @@ impl Settings {
             || !self.drop_fields.is_empty()
             || self.keep_fields.is_some()
             || self.encoding == EncodingPreference::Json
+            || self.object_bytes_max.is_some()
     }
 }
 
@@ -240,6 +245,7 @@ impl Default for Settings {
             drop_fields: Vec::new(),
             keep_fields: None,
             encoding: EncodingPreference::default(),
+            object_bytes_max: None,
             transform: None,
             transform_is_of_more: false,
             indexes: Vec::new(),

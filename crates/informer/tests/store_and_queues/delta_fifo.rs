@@ -166,6 +166,16 @@ fn a_replace_queues_its_items_then_tombstones_for_queued_and_known_keys_that_are
 }
 
 #[test]
+fn what_is_there_but_cannot_be_put_is_not_told_to_be_gone() {
+    let fifo = knowing(&[("foo", 5), ("bar", 6)]);
+    add(&fifo, pod("baz", 10)).unwrap();
+    let mut full = now(fifo.begin_replace(A)).unwrap();
+    ["bar", "baz"].iter().for_each(|key| full.keep(&key.parse().unwrap()));
+    now(full.commit("11")).unwrap();
+    assert_eq!(drain(&fifo), ["baz: added 10", "foo: vanished 5"]);
+}
+
+#[test]
 fn a_replace_after_a_queued_deletion_queues_both() {
     let fifo = knowing(&[("foo", 1)]);
     remove(&fifo, pod("foo", 1)).unwrap();

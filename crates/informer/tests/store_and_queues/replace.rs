@@ -39,6 +39,20 @@ fn what_vanished_is_told_first_then_what_is_new_or_different_in_list_order() {
 }
 
 #[test]
+fn what_is_there_but_cannot_be_put_stays_as_it_is_known() {
+    let store = store_of(&[("a", 1), ("b", 2), ("c", 3)]);
+    replace(&store, B, vec![pod("of-b", 4)], "11");
+    let mut staging = store.stage_replace(A);
+    staging.put(pod("b", 12)).unwrap();
+    // What is not known, or of another scope, is not made up.
+    ["a", "of-b", "nobody"].iter().for_each(|key| staging.keep_known(&key.parse().unwrap()));
+    let set = staging.finish("12");
+    store.replace(&set);
+    assert_eq!(lines(set.changes()), ["relist: vanished c 3", "relist: updated b 2 -> 12"]);
+    assert_eq!(snapshot_content(&store.snapshot()), ["a 1", "b 12", "of-b 4"]);
+}
+
+#[test]
 fn promise_3_an_object_replaced_meanwhile_is_told_as_vanished_and_added() {
     let store = store_of(&[("a", 1), ("b", 2)]);
     let recreated = pod_with("a", 11, &json!({"metadata": {"uid": "other"}}));
