@@ -79,10 +79,10 @@ pub struct Controller {
 pub(crate) trait Managed: Send + Sync {
     fn name(&self) -> &Arc<str>;
 
-    /// Waits until all informers are synced and all they have told is queued.
+    /// Waits until all informers are synced and all they have told is queued, or as much as the queue holds.
     fn synced(&self) -> BoxFuture<'_, Result<(), RunError>>;
 
-    /// Looks whether that is so, from anywhere.
+    /// Looks whether that is so, from anywhere; no longer when it has ended.
     fn probe(&self) -> Box<dyn Fn() -> bool + Send + Sync>;
 
     /// Works until told to stop and done, or leadership is lost. Gives the number of reconciles that were cut short.
@@ -193,9 +193,11 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
     }
 
     fn probe(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
-        let listening = Arc::downgrade(&self.listening);
+        let (listening, tools) = (Arc::downgrade(&self.listening), Arc::downgrade(&self.job.tools));
         Box::new(move || {
-            listening.upgrade().is_some_and(|listening| listening.iter().all(Listening::is_synced))
+            let (Some(listening), Some(tools)) = (listening.upgrade(), tools.upgrade()) else { return false };
+            tools.watched.iter().all(|watched| watched.is_synced())
+                && (tools.intake.filled.is_cancelled() || listening.iter().all(Listening::is_synced))
         })
     }
 
