@@ -158,7 +158,8 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         self
     }
 
-    /// What becomes of a key that failed, other than by a terminal error. Default: always [`Retry::Backoff`].
+    /// What becomes of a key that failed, other than by a terminal error. Default: always [`Retry::Backoff`], which
+    /// is also what a panic in it stands for.
     pub fn on_error(mut self, policy: impl Fn(Failure<'_>) -> Retry + Send + Sync + 'static) -> Self {
         self.policy = Box::new(policy);
         self

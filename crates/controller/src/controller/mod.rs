@@ -202,9 +202,13 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
     }
 
     fn work<'a>(&'a self, stop: &'a Stop, term: Option<Term>) -> BoxFuture<'a, usize> {
+        let worker = {
+            let term = term.clone();
+            move || self.job.clone().work(stop.clone(), term.clone())
+        };
         let mut workers = JoinSet::new();
         for _ in 0..self.concurrency {
-            workers.spawn(self.job.clone().work(stop.clone(), term.clone()));
+            workers.spawn(worker());
         }
         let work = async move {
             let cut_short = async {
@@ -215,7 +219,17 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
                     () = async { stop.stopping().await; tokio::time::sleep(self.grace).await } => "the grace period is over",
                 }
             };
-            let all_done = async { while workers.join_next().await.is_some() {} };
+            let all_done = async {
+                while let Some(ended) = workers.join_next().await {
+                    // Of what users have given, the rate limiter is called by the worker itself. Its key is queued again.
+                    if let Err(error) = ended
+                        && error.is_panic()
+                    {
+                        tracing::error!(controller = %self.job.name, %error, "a worker panicked; another takes its place");
+                        workers.spawn(worker());
+                    }
+                }
+            };
             tokio::select! {
                 biased;
                 why = cut_short => {
