@@ -172,7 +172,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     }
 
     /// How long a key is put off at most because its own writes are not in the cache: see [`Context::wrote`]. Default:
-    /// 30 s.
+    /// 30 s. More than 30 years counts as that.
     pub fn write_wait_max(mut self, limit: Duration) -> Self {
         self.write_wait_max = limit;
         self

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::record::{self, LeaseError, Leases, Observed};
 use super::status::LeaderProbe;
 use super::term::Term;
+use crate::LONGEST;
 
 /// Stands for a lease, and lets work be done while this replica holds it.
 ///
@@ -94,7 +95,8 @@ impl LeaderElection {
 
     /// How long the lease lasts, for how long renewing it may fail, and how often that is tried. Default: 15 s, 10 s, 2 s.
     ///
-    /// It must be that lease > renew > 1.2 × retry: what is too short is made longer. A lease is counted in whole seconds.
+    /// It must be that lease > renew > 1.2 × retry: what is too short is made longer. What is longer than 30 years counts as
+    /// that. A lease is counted in whole seconds.
     pub fn periods(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
         self.periods = Periods::new(lease, renew, retry);
         self.leases.request_max = self.periods.request_max();
@@ -358,6 +360,7 @@ impl Held {
 
 impl Periods {
     fn new(lease: Duration, renew: Duration, retry: Duration) -> Self {
+        let [lease, renew, retry] = [lease, renew, retry].map(|period| period.min(LONGEST));
         let retry = retry.max(Duration::from_millis(1));
         let renew = renew.max(retry.mul_f64(1.2) + Duration::from_millis(1));
         let lease = lease.max(renew + Duration::from_millis(1));

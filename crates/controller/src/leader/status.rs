@@ -54,7 +54,10 @@ impl LeaderProbe {
     /// tolerance besides. Then something here is stuck, and a restart is due.
     pub fn is_healthy(&self, tolerance: Duration) -> bool {
         let state = self.0.state.lock();
-        state.leading.as_ref().is_none_or(|(_, renewed)| renewed.elapsed() <= self.0.lease + tolerance)
+        state
+            .leading
+            .as_ref()
+            .is_none_or(|(_, renewed)| renewed.elapsed() <= self.0.lease.saturating_add(tolerance))
     }
 
     /// How often a lease had to be read before it could be renewed.

@@ -424,6 +424,23 @@ async fn periods_that_contradict_each_other_are_mended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_longest_periods_are_as_good_as_for_ever() {
+    const MAX: Duration = Duration::MAX;
+    for (lease_lasts, renew, retry) in
+        [(MAX, RENEW, RETRY), (LEASE, MAX, RETRY), (LEASE, RENEW, MAX), (MAX, MAX, MAX)]
+    {
+        let server = server().await;
+        let mut one = election(&server, "one", 1).periods(lease_lasts, renew, retry);
+        let probe = one.probe();
+        let leading = tokio::spawn(async move { one.lead(|term| async move { term.lost().await }).await });
+        sleep(60 * SECOND).await;
+        assert!(probe.is_leading() && probe.is_healthy(MAX) && probe.term().unwrap().is_current());
+        assert!(lease(&server).await.spec.unwrap().lease_duration_seconds.unwrap() > 365 * 24 * 3600);
+        leading.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_is_stuck_is_unhealthy_and_one_that_follows_never_is() {
     let server = server().await;
     let mut one = election(&server, "one", 1);
