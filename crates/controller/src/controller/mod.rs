@@ -139,7 +139,8 @@ impl Controller {
     /// leadership is no error: it waits to lead again.
     ///
     /// # Cancel safety
-    /// Dropping it stops everything at once, running reconciles included; a lease it holds is left to expire.
+    /// Dropping it stops everything at once, running reconciles included; a lease it holds is left to expire,
+    /// its [term](Term) is lost.
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
         Manager::new().controller(self).run(stop).await
     }

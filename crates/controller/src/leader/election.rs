@@ -65,12 +65,13 @@ struct Periods {
     retry: Duration,
 }
 
-/// A lease that is held.
+/// A lease that is held. Dropped, for whatever reason, its term is over.
 pub(crate) struct Held {
     lease: Lease,
     term: Term,
     /// When the write that last prolonged it was sent.
     sent: Instant,
+    probe: LeaderProbe,
 }
 
 // === impl LeaderElection: settings ===
@@ -147,7 +148,7 @@ impl LeaderElection {
     /// if it is still held.
     ///
     /// # Cancel safety
-    /// May be dropped at any point, the work with it; a lease that is held is left to expire.
+    /// May be dropped at any point, the work with it; the term is lost then, and a lease that is held left to expire.
     pub async fn lead<T, Done>(&mut self, work: impl FnOnce(Term) -> Done) -> Outcome<T>
     where
         Done: Future<Output = T>,
@@ -237,7 +238,7 @@ impl LeaderElection {
             Ok(lease) => {
                 self.observed.observe(lease.clone());
                 let term = Term::new(record::token(&lease), sent + lasts);
-                Ok(Some(Held { lease, term, sent }))
+                Ok(Some(Held { lease, term, sent, probe: self.probe.clone() }))
             }
             // Another was quicker.
             Err(LeaseError::Conflict) => Ok(None),
@@ -353,6 +354,13 @@ impl Held {
         self.lease = lease;
         self.sent = sent;
         Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.term.end();
+        self.probe.leads_no_more();
     }
 }
 

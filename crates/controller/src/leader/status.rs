@@ -71,6 +71,11 @@ impl LeaderProbe {
         state.leading = Some((term.clone(), renewed));
     }
 
+    /// Whoever was seen to hold the lease may hold it still.
+    pub(super) fn leads_no_more(&self) {
+        self.0.state.lock().leading = None;
+    }
+
     pub(super) fn follows(&self, holder: &str) {
         let mut state = self.0.state.lock();
         state.leading = None;

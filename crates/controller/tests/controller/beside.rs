@@ -19,7 +19,7 @@ use kube_informer_controller::{
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
 use crate::support::*;
@@ -232,6 +232,36 @@ async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() 
     stop.stop();
     run.await.unwrap().unwrap();
     assert!(!probe.is_leading(), "released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_dropped_leads_no_more() {
+    let (_server, client) = server().await;
+    Api::<ConfigMap>::default_namespaced(client.clone())
+        .create(&PostParams::default(), &map("a"))
+        .await
+        .unwrap();
+    let log = Log::default();
+    let election = LeaderElection::new(client.clone(), "default", "lease").seed(1);
+    let probe = election.probe();
+    // What a reconcile has begun elsewhere and tied to its term.
+    let reconcile = |context: Context<Log>, _: Key| async move {
+        let (term, log) = (context.term().cloned().ok_or(Error::new("no term"))?, context.data().clone());
+        log.note("began");
+        tokio::spawn(async move {
+            term.lost().await;
+            log.note("heard");
+        });
+        Ok(Action::Done)
+    };
+    let controller =
+        Controller::builder("t", &maps(&client)).leader(election).build(log.clone(), reconcile).unwrap();
+    let running = Running::start(controller);
+    assert_eq!(log.next(1).await, ["began"]);
+    assert!(probe.is_leading());
+    running.task.abort();
+    assert_eq!(timeout(SECOND, log.next(1)).await.unwrap(), ["heard"]);
+    assert!(!probe.is_leading());
 }
 
 #[tokio::test(start_paused = true)]
