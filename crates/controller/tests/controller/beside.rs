@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use embedded_apiserver::{Action as Trouble, Fault, Match, Server, Verb};
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
@@ -176,6 +176,49 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
     assert_eq!(recorder.stats().dropped, 500);
     sleep(15 * SECOND).await;
     assert_eq!(recorder.stats().failed, 1);
+    run.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes() {
+    let (_server, client) = server().await;
+    let recorder = recorder(&client);
+    let run = tokio::spawn({
+        let recorder = recorder.clone();
+        async move { recorder.run().await }
+    });
+    let long = "x".repeat(253);
+    let dashes = format!("{}{}", "x".repeat(230), "-".repeat(20));
+    let cases = [
+        ("web.example-1", "web.example-1"),
+        ("system:kube-scheduler", "system-kube-scheduler"),
+        ("Admin_Role", "admin-role"),
+        ("größe", "gr--e"),
+        (":a:.:b:", "a.b"),
+        ("a..b", "a.b"),
+        (":", "unnamed"),
+        ("", "unnamed"),
+        (&long, &long[..236]),
+        (&dashes, &long[..230]),
+    ];
+    for (name, expected) in cases {
+        let object = ObjectReference {
+            kind: Some("ClusterRole".to_owned()),
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        recorder.record_about(object, Note::normal("Seen", "Look", "it is there"));
+        settle().await;
+        let events =
+            Api::<Event>::default_namespaced(client.clone()).list(&Default::default()).await.unwrap();
+        let about = |event: &&Event| {
+            event.regarding.as_ref().is_some_and(|object| object.name.as_deref().unwrap_or_default() == name)
+        };
+        let event = events.items.iter().find(about);
+        let event = event.unwrap_or_else(|| panic!("`{name}`: the event was refused"));
+        let (begins, suffix) = event.metadata.name.as_ref().unwrap().rsplit_once('.').unwrap();
+        assert_eq!((begins, suffix.len()), (expected, 16), "`{name}`");
+    }
     run.abort();
 }
 
