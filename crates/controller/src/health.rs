@@ -58,7 +58,8 @@ impl Health {
         Self::default()
     }
 
-    /// Ready only when all informers and handlers of the manager's controllers are synced.
+    /// Ready only when all informers and handlers of the manager's controllers are synced: see
+    /// [`SyncProbe`](crate::SyncProbe).
     pub fn synced(mut self, manager: &Manager) -> Self {
         for probe in manager.sync_probes() {
             let name = format!("informers-of-{}", probe.name());

@@ -49,3 +49,7 @@ pub use leader::LeaderElection;
 pub use leader::LeaderMetrics;
 pub use manager::{Manager, SyncProbe};
 pub use stop::Stop;
+
+/// What a longer duration is cut to where it is added to a time: `Duration::MAX`, as good as never, would overflow. It is
+/// what work queues cut delays to.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 24 * 3600);

@@ -32,7 +32,8 @@ pub struct Manager {
     leader: Option<LeaderElection>,
 }
 
-/// Looks whether the informers and handlers of a controller are synced.
+/// Looks whether the informers and handlers of a controller are synced, or its queue is full: what does not fit in is
+/// told when somebody works, which a standby does not.
 #[derive(Clone)]
 pub struct SyncProbe {
     name: Arc<str>,
@@ -139,7 +140,8 @@ impl SyncProbe {
         &self.name
     }
 
-    /// Whether all of its informers and handlers are synced; false again when it has ended.
+    /// Whether all of its informers and handlers are synced, or its informers are and its queue was full; false again when it
+    /// has ended.
     pub fn is_synced(&self) -> bool {
         (self.synced)()
     }

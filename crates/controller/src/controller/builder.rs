@@ -158,7 +158,8 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         self
     }
 
-    /// What becomes of a key that failed, other than by a terminal error. Default: always [`Retry::Backoff`].
+    /// What becomes of a key that failed, other than by a terminal error. Default: always [`Retry::Backoff`], which
+    /// is also what a panic in it stands for.
     pub fn on_error(mut self, policy: impl Fn(Failure<'_>) -> Retry + Send + Sync + 'static) -> Self {
         self.policy = Box::new(policy);
         self
@@ -171,7 +172,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     }
 
     /// How long a key is put off at most because its own writes are not in the cache: see [`Context::wrote`]. Default:
-    /// 30 s.
+    /// 30 s. More than 30 years counts as that.
     pub fn write_wait_max(mut self, limit: Duration) -> Self {
         self.write_wait_max = limit;
         self

@@ -30,8 +30,10 @@ impl Intake {
         loop {
             match self.queue.add_with(key, AddOptions::new().priority(priority)) {
                 Err(AddError::Full { item, limit }) => {
-                    tracing::warn!(key = %item, limit, "the work queue is full; waiting for room");
-                    self.filled.cancel();
+                    if !self.filled.is_cancelled() {
+                        tracing::warn!(key = %item, limit, "the work queue is full; events wait for room");
+                        self.filled.cancel();
+                    }
                     tokio::time::sleep(FULL_WAIT).await;
                     key = item;
                 }

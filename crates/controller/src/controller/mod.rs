@@ -79,10 +79,10 @@ pub struct Controller {
 pub(crate) trait Managed: Send + Sync {
     fn name(&self) -> &Arc<str>;
 
-    /// Waits until all informers are synced and all they have told is queued.
+    /// Waits until all informers are synced and all they have told is queued, or as much as the queue holds.
     fn synced(&self) -> BoxFuture<'_, Result<(), RunError>>;
 
-    /// Looks whether that is so, from anywhere.
+    /// Looks whether that is so, from anywhere; no longer when it has ended.
     fn probe(&self) -> Box<dyn Fn() -> bool + Send + Sync>;
 
     /// Works until told to stop and done, or leadership is lost. Gives the number of reconciles that were cut short.
@@ -139,7 +139,8 @@ impl Controller {
     /// leadership is no error: it waits to lead again.
     ///
     /// # Cancel safety
-    /// Dropping it stops everything at once, running reconciles included; a lease it holds is left to expire.
+    /// Dropping it stops everything at once, running reconciles included; a lease it holds is left to expire,
+    /// its [term](Term) is lost.
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
         Manager::new().controller(self).run(stop).await
     }
@@ -193,16 +194,22 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
     }
 
     fn probe(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
-        let listening = Arc::downgrade(&self.listening);
+        let (listening, tools) = (Arc::downgrade(&self.listening), Arc::downgrade(&self.job.tools));
         Box::new(move || {
-            listening.upgrade().is_some_and(|listening| listening.iter().all(Listening::is_synced))
+            let (Some(listening), Some(tools)) = (listening.upgrade(), tools.upgrade()) else { return false };
+            tools.watched.iter().all(|watched| watched.is_synced())
+                && (tools.intake.filled.is_cancelled() || listening.iter().all(Listening::is_synced))
         })
     }
 
     fn work<'a>(&'a self, stop: &'a Stop, term: Option<Term>) -> BoxFuture<'a, usize> {
+        let worker = {
+            let term = term.clone();
+            move || self.job.clone().work(stop.clone(), term.clone())
+        };
         let mut workers = JoinSet::new();
         for _ in 0..self.concurrency {
-            workers.spawn(self.job.clone().work(stop.clone(), term.clone()));
+            workers.spawn(worker());
         }
         let work = async move {
             let cut_short = async {
@@ -213,7 +220,17 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
                     () = async { stop.stopping().await; tokio::time::sleep(self.grace).await } => "the grace period is over",
                 }
             };
-            let all_done = async { while workers.join_next().await.is_some() {} };
+            let all_done = async {
+                while let Some(ended) = workers.join_next().await {
+                    // Of what users have given, the rate limiter is called by the worker itself. Its key is queued again.
+                    if let Err(error) = ended
+                        && error.is_panic()
+                    {
+                        tracing::error!(controller = %self.job.name, %error, "a worker panicked; another takes its place");
+                        workers.spawn(worker());
+                    }
+                }
+            };
             tokio::select! {
                 biased;
                 why = cut_short => {

@@ -42,14 +42,20 @@ pub(crate) trait Watched: Send + Sync {
     fn resource(&self) -> &Resource;
     /// Waits until the first full state is in the store.
     fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
+    /// Whether it is.
+    fn is_synced(&self) -> bool;
     /// Whether a write is in the store.
     fn has_seen(&self, key: &Key, version: &str) -> bool;
     /// The key under which a written object will be shown.
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError>;
 }
 
-/// The events of one informer, on their way to the queue. Removed when dropped.
-pub(crate) struct Listening(HandlerHandle);
+/// The events of one informer, on their way to the queue. Dropped, as all of a controller's are together, it listens no more
+/// and shuts the queue down.
+pub(crate) struct Listening {
+    handle: HandlerHandle,
+    intake: Arc<Intake>,
+}
 
 /// Listens to one informer.
 struct Listener<K> {
@@ -105,7 +111,8 @@ impl<K: Send + Sync + 'static> Watch<K> {
     ) -> Result<Listening, Stopped> {
         let informer = self.informer.clone();
         let listener = Listener { number, watch: self, map, intake: intake.clone(), keys: Vec::new() };
-        Ok(Listening(informer.add_handler_with(ListenerConfig::default(), listener)?))
+        let handle = informer.add_handler_with(ListenerConfig::default(), listener)?;
+        Ok(Listening { handle, intake: intake.clone() })
     }
 }
 
@@ -116,6 +123,10 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
 
     fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>> {
         self.synced().boxed()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.is_synced()
     }
 
     fn has_seen(&self, key: &Key, version: &str) -> bool {
@@ -224,16 +235,18 @@ impl<K: Send + Sync + 'static> Listener<K> {
 
 impl Listening {
     pub(crate) async fn synced(&self) -> Result<(), SyncError> {
-        self.0.synced().await
+        self.handle.synced().await
     }
 
     pub(crate) fn is_synced(&self) -> bool {
-        self.0.is_synced()
+        self.handle.is_synced()
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.remove();
+        self.handle.remove();
+        // A call that waits for room would wait for ever, and its informer could not be shut down: nobody works any more.
+        self.intake.queue.shutdown();
     }
 }

@@ -1,8 +1,9 @@
 //! A worker: takes a key, reconciles it, and decides what becomes of it.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -32,7 +33,10 @@ pub(super) struct Job<D> {
     pub(super) cut_short: AtomicUsize,
 }
 
-/// A key that a worker has taken. If the worker is cut short, the key is queued again.
+/// How long a key waits with which a worker has panicked. Whoever else could say is what has panicked: the rate limiter.
+const PANIC_WAIT: Duration = Duration::from_secs(10);
+
+/// A key that a worker has taken. If the worker is cut short or panics, the key is queued again.
 struct Taken<'a, D> {
     job: &'a Job<D>,
     work: Work<Key>,
@@ -64,8 +68,8 @@ impl<D: Send + Sync + 'static> Job<D> {
                 term.clone(),
             );
             let outcome = self.reconcile_once(context, taken.work.clone()).await;
+            self.settle(&taken.work, outcome, failures.saturating_add(1));
             taken.finished = true;
-            self.settle(&taken.work, outcome, failures + 1);
         }
     }
 
@@ -102,7 +106,7 @@ impl<D: Send + Sync + 'static> Job<D> {
                 self.reports.count(if error.is_terminal() { Outcome::Terminal } else { Outcome::Error });
                 let retry = match error.is_terminal() {
                     true => Retry::Never,
-                    false => (self.policy)(Failure { key, error: &error, failures }),
+                    false => self.ask_policy(Failure { key, error: &error, failures }),
                 };
                 tracing::warn!(controller, %key, %error, failures, ?retry, "a reconcile failed");
                 match retry {
@@ -118,16 +122,35 @@ impl<D: Send + Sync + 'static> Job<D> {
         // Refused only when shut down: a key that is with a worker is never refused for want of room.
         let _ = queue.add_with(key.clone(), again);
     }
+
+    /// A policy that panics has no say.
+    fn ask_policy(&self, failure: Failure<'_>) -> Retry {
+        let key = failure.key;
+        // As for a reconcile.
+        catch_unwind(AssertUnwindSafe(|| (self.policy)(failure))).unwrap_or_else(|panic| {
+            self.reports.panicked();
+            let (controller, why) = (&*self.name, panic_text(&*panic));
+            tracing::error!(controller, %key, why, "the error policy panicked; the key is tried again with back-off");
+            Retry::Backoff
+        })
+    }
 }
 
 impl<D> Drop for Taken<'_, D> {
     fn drop(&mut self) {
-        if !self.finished {
-            self.job.cut_short.fetch_add(1, Ordering::Relaxed);
-            let again = AddOptions::new().priority(self.work.priority());
-            // Refused only when shut down.
-            let _ = self.job.tools.intake.queue.add_with(self.work.clone(), again);
+        if self.finished {
+            return;
         }
+        let again = AddOptions::new().priority(self.work.priority());
+        let again = if std::thread::panicking() {
+            self.job.reports.panicked();
+            again.after(PANIC_WAIT)
+        } else {
+            self.job.cut_short.fetch_add(1, Ordering::Relaxed);
+            again
+        };
+        // Refused only when shut down.
+        let _ = self.job.tools.intake.queue.add_with(self.work.clone(), again);
     }
 }
 

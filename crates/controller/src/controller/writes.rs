@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::LONGEST;
+
 /// Keys whose writes are not in the cache yet.
 #[derive(Debug)]
 pub(crate) struct Writes {
@@ -49,7 +51,7 @@ pub(crate) type Released = (Key, i16);
 
 impl Writes {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), limit }
+        Self { state: Mutex::default(), changed: Notify::new(), limit: limit.min(LONGEST) }
     }
 
     /// Remembers a write of `key`, unless it is in already.
@@ -190,6 +192,15 @@ mod tests {
         assert_eq!(writes.expired().await, [(key("a"), 3)]);
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(!writes.put_aside(&key("a"), 0));
+        assert!(writes.expired().now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_limit_is_no_limit() {
+        let writes = Writes::new(Duration::MAX);
+        writes.wrote(&key("a"), (0, key("one")), "7", || false);
+        tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;
+        assert!(writes.put_aside(&key("a"), 0));
         assert!(writes.expired().now_or_never().is_none());
     }
 }

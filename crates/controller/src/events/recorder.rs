@@ -70,6 +70,8 @@ const WAITING_MAX: usize = 1000;
 const SERIES_MAX: usize = 4096;
 /// For how long a repetition is counted instead of told anew, as in client-go.
 const SERIES_LASTS: Duration = Duration::from_secs(6 * 60);
+/// How long the server lets an event's name be.
+const NAME_MAX: usize = 253;
 /// How long one request may take.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 
@@ -190,10 +192,9 @@ impl EventRecorder {
     }
 
     fn event(&self, About { note, object }: &About) -> Event {
-        let suffix = self.0.state.lock().random.random::<u64>();
-        let object_name = object.name.as_deref().unwrap_or("unnamed");
+        let suffix = self.0.state.lock().random.random();
         let metadata = ObjectMeta {
-            name: Some(format!("{object_name}.{suffix:016x}")),
+            name: Some(event_name(object.name.as_deref().unwrap_or_default(), suffix)),
             namespace: Some(namespace(object).to_owned()),
             ..ObjectMeta::default()
         };
@@ -218,6 +219,20 @@ impl EventRecorder {
     fn now(&self) -> MicroTime {
         MicroTime(Timestamp::try_from((self.0.clock)()).unwrap_or_default())
     }
+}
+
+/// An event's name: the object's as far as it will do, and a suffix that makes it unique. An event's is a DNS name (RFC 1123)
+/// whatever its object's is.
+fn event_name(object: &str, suffix: u64) -> String {
+    let suffix = format!(".{suffix:016x}");
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
+    let text = object.chars().map(allowed).take(NAME_MAX - suffix.len()).collect::<String>();
+    let words = text.split('.').map(|word| word.trim_matches('-')).filter(|word| !word.is_empty());
+    let mut name = words.collect::<Vec<_>>().join(".");
+    if name.is_empty() {
+        name.push_str("unnamed");
+    }
+    name + &suffix
 }
 
 /// Where events about an object are kept: those about cluster-scoped ones in `default`.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::record::{self, LeaseError, Leases, Observed};
 use super::status::LeaderProbe;
 use super::term::Term;
+use crate::LONGEST;
 
 /// Stands for a lease, and lets work be done while this replica holds it.
 ///
@@ -64,12 +65,13 @@ struct Periods {
     retry: Duration,
 }
 
-/// A lease that is held.
+/// A lease that is held. Dropped, for whatever reason, its term is over.
 pub(crate) struct Held {
     lease: Lease,
     term: Term,
     /// When the write that last prolonged it was sent.
     sent: Instant,
+    probe: LeaderProbe,
 }
 
 // === impl LeaderElection: settings ===
@@ -94,7 +96,8 @@ impl LeaderElection {
 
     /// How long the lease lasts, for how long renewing it may fail, and how often that is tried. Default: 15 s, 10 s, 2 s.
     ///
-    /// It must be that lease > renew > 1.2 × retry: what is too short is made longer. A lease is counted in whole seconds.
+    /// It must be that lease > renew > 1.2 × retry: what is too short is made longer. What is longer than 30 years counts as
+    /// that. A lease is counted in whole seconds.
     pub fn periods(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
         self.periods = Periods::new(lease, renew, retry);
         self.leases.request_max = self.periods.request_max();
@@ -145,7 +148,7 @@ impl LeaderElection {
     /// if it is still held.
     ///
     /// # Cancel safety
-    /// May be dropped at any point, the work with it; a lease that is held is left to expire.
+    /// May be dropped at any point, the work with it; the term is lost then, and a lease that is held left to expire.
     pub async fn lead<T, Done>(&mut self, work: impl FnOnce(Term) -> Done) -> Outcome<T>
     where
         Done: Future<Output = T>,
@@ -235,7 +238,7 @@ impl LeaderElection {
             Ok(lease) => {
                 self.observed.observe(lease.clone());
                 let term = Term::new(record::token(&lease), sent + lasts);
-                Ok(Some(Held { lease, term, sent }))
+                Ok(Some(Held { lease, term, sent, probe: self.probe.clone() }))
             }
             // Another was quicker.
             Err(LeaseError::Conflict) => Ok(None),
@@ -354,10 +357,18 @@ impl Held {
     }
 }
 
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.term.end();
+        self.probe.leads_no_more();
+    }
+}
+
 // === impl Periods ===
 
 impl Periods {
     fn new(lease: Duration, renew: Duration, retry: Duration) -> Self {
+        let [lease, renew, retry] = [lease, renew, retry].map(|period| period.min(LONGEST));
         let retry = retry.max(Duration::from_millis(1));
         let renew = renew.max(retry.mul_f64(1.2) + Duration::from_millis(1));
         let lease = lease.max(renew + Duration::from_millis(1));

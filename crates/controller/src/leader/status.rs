@@ -54,7 +54,10 @@ impl LeaderProbe {
     /// tolerance besides. Then something here is stuck, and a restart is due.
     pub fn is_healthy(&self, tolerance: Duration) -> bool {
         let state = self.0.state.lock();
-        state.leading.as_ref().is_none_or(|(_, renewed)| renewed.elapsed() <= self.0.lease + tolerance)
+        state
+            .leading
+            .as_ref()
+            .is_none_or(|(_, renewed)| renewed.elapsed() <= self.0.lease.saturating_add(tolerance))
     }
 
     /// How often a lease had to be read before it could be renewed.
@@ -66,6 +69,11 @@ impl LeaderProbe {
         let mut state = self.0.state.lock();
         state.holder.clone_from(&term.token().holder);
         state.leading = Some((term.clone(), renewed));
+    }
+
+    /// Whoever was seen to hold the lease may hold it still.
+    pub(super) fn leads_no_more(&self) {
+        self.0.state.lock().leading = None;
     }
 
     pub(super) fn follows(&self, holder: &str) {

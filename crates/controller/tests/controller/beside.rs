@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use embedded_apiserver::{Action as Trouble, Fault, Match, Server, Verb};
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
@@ -19,7 +19,7 @@ use kube_informer_controller::{
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
 use crate::support::*;
@@ -179,6 +179,49 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
     run.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes() {
+    let (_server, client) = server().await;
+    let recorder = recorder(&client);
+    let run = tokio::spawn({
+        let recorder = recorder.clone();
+        async move { recorder.run().await }
+    });
+    let long = "x".repeat(253);
+    let dashes = format!("{}{}", "x".repeat(230), "-".repeat(20));
+    let cases = [
+        ("web.example-1", "web.example-1"),
+        ("system:kube-scheduler", "system-kube-scheduler"),
+        ("Admin_Role", "admin-role"),
+        ("größe", "gr--e"),
+        (":a:.:b:", "a.b"),
+        ("a..b", "a.b"),
+        (":", "unnamed"),
+        ("", "unnamed"),
+        (&long, &long[..236]),
+        (&dashes, &long[..230]),
+    ];
+    for (name, expected) in cases {
+        let object = ObjectReference {
+            kind: Some("ClusterRole".to_owned()),
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        recorder.record_about(object, Note::normal("Seen", "Look", "it is there"));
+        settle().await;
+        let events =
+            Api::<Event>::default_namespaced(client.clone()).list(&Default::default()).await.unwrap();
+        let about = |event: &&Event| {
+            event.regarding.as_ref().is_some_and(|object| object.name.as_deref().unwrap_or_default() == name)
+        };
+        let event = events.items.iter().find(about);
+        let event = event.unwrap_or_else(|| panic!("`{name}`: the event was refused"));
+        let (begins, suffix) = event.metadata.name.as_ref().unwrap().rsplit_once('.').unwrap();
+        assert_eq!((begins, suffix.len()), (expected, 16), "`{name}`");
+    }
+    run.abort();
+}
+
 async fn get(router: &Router, path: &str) -> (u16, String) {
     let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
     let answer = router.clone().oneshot(request).await.unwrap();
@@ -232,6 +275,36 @@ async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() 
     stop.stop();
     run.await.unwrap().unwrap();
     assert!(!probe.is_leading(), "released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_dropped_leads_no_more() {
+    let (_server, client) = server().await;
+    Api::<ConfigMap>::default_namespaced(client.clone())
+        .create(&PostParams::default(), &map("a"))
+        .await
+        .unwrap();
+    let log = Log::default();
+    let election = LeaderElection::new(client.clone(), "default", "lease").seed(1);
+    let probe = election.probe();
+    // What a reconcile has begun elsewhere and tied to its term.
+    let reconcile = |context: Context<Log>, _: Key| async move {
+        let (term, log) = (context.term().cloned().ok_or(Error::new("no term"))?, context.data().clone());
+        log.note("began");
+        tokio::spawn(async move {
+            term.lost().await;
+            log.note("heard");
+        });
+        Ok(Action::Done)
+    };
+    let controller =
+        Controller::builder("t", &maps(&client)).leader(election).build(log.clone(), reconcile).unwrap();
+    let running = Running::start(controller);
+    assert_eq!(log.next(1).await, ["began"]);
+    assert!(probe.is_leading());
+    running.task.abort();
+    assert_eq!(timeout(SECOND, log.next(1)).await.unwrap(), ["heard"]);
+    assert!(!probe.is_leading());
 }
 
 #[tokio::test(start_paused = true)]

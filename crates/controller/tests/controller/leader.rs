@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use embedded_apiserver::{Action, Fault, Match, Server, Verb};
+use futures::FutureExt as _;
 use http::HeaderValue;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube_client::api::{DeleteParams, Patch, PatchParams};
@@ -421,6 +422,46 @@ async fn periods_that_contradict_each_other_are_mended() {
     assert!(!leading.is_finished(), "what it stands for, it can hold");
     assert_eq!(lease(&server).await.spec.unwrap().lease_duration_seconds, Some(1));
     leading.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_ends_when_its_leader_is_dropped() {
+    let server = server().await;
+    let mut registry = Registry::default();
+    let metrics = LeaderMetrics::register(&mut registry);
+    let mut one = election(&server, "one", 1).metrics(&metrics);
+    let probe = one.probe();
+    let mut leading = Box::pin(one.lead(|_| std::future::pending::<()>()));
+    tokio::select! {
+        _ = &mut leading => unreachable!("it leads for ever"),
+        () = sleep(10 * SECOND) => {}
+    }
+    let term = probe.term().unwrap();
+    assert!(probe.is_leading() && term.lost().now_or_never().is_none());
+    drop(leading);
+    assert!(term.lost().now_or_never().is_some() && !term.is_current());
+    assert!(!probe.is_leading() && probe.term().is_none());
+    assert_eq!(probe.leader(), term.token().holder, "its lease is left to expire");
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    assert!(text.contains(r#"leader_election_master_status{name="lease"} 0"#), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_periods_are_as_good_as_for_ever() {
+    const MAX: Duration = Duration::MAX;
+    for (lease_lasts, renew, retry) in
+        [(MAX, RENEW, RETRY), (LEASE, MAX, RETRY), (LEASE, RENEW, MAX), (MAX, MAX, MAX)]
+    {
+        let server = server().await;
+        let mut one = election(&server, "one", 1).periods(lease_lasts, renew, retry);
+        let probe = one.probe();
+        let leading = tokio::spawn(async move { one.lead(|term| async move { term.lost().await }).await });
+        sleep(60 * SECOND).await;
+        assert!(probe.is_leading() && probe.is_healthy(MAX) && probe.term().unwrap().is_current());
+        assert!(lease(&server).await.spec.unwrap().lease_duration_seconds.unwrap() > 365 * 24 * 3600);
+        leading.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

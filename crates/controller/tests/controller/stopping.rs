@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::*;
-use kube_informer::Key;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_informer::{Informer, Key};
 use kube_informer_controller::{Action, Context, Controller, Manager, RunError, Stop};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,4 +141,69 @@ async fn several_controllers_are_warmed_up_and_stopped_together() {
     world.maps.put(named("a"));
     settle().await;
     assert!(log.take().is_empty(), "nobody listens");
+}
+
+/// Ten objects, of which three fit into the queue; the only worker is at it for ever.
+fn overfull(world: &World) -> (Informer<ConfigMap>, Controller, Log) {
+    for number in 0..10 {
+        world.maps.put(named(&format!("m{number}")));
+    }
+    let (maps, log) = (world.map_informer(), Log::default());
+    let reconcile = |context: Context<Log>, key: Key| async move {
+        context.data().note(key);
+        std::future::pending().await
+    };
+    let controller = Controller::builder("t", &maps).queue_capacity(3).build(log.clone(), reconcile).unwrap();
+    (maps, controller, log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() {
+    type End = fn(Controller, Log) -> futures::future::BoxFuture<'static, ()>;
+    let stopped: End = |controller, log| {
+        Box::pin(async move {
+            let running = Running::start(controller);
+            log.next(1).await;
+            sleep(SECOND).await;
+            running.stop.stop();
+            running.stop.stop();
+            assert!(matches!(running.ended().await, Err(RunError::CutShort { unfinished: 1 })));
+        })
+    };
+    let dropped_running: End = |controller, log| {
+        Box::pin(async move {
+            let running = Running::start(controller);
+            log.next(1).await;
+            sleep(SECOND).await;
+            running.task.abort();
+            assert!(running.task.await.unwrap_err().is_cancelled());
+        })
+    };
+    let dropped_built: End = |controller, _| {
+        Box::pin(async move {
+            sleep(SECOND).await;
+            drop(controller);
+        })
+    };
+    let ends = [("stopped", stopped), ("dropped running", dropped_running), ("dropped built", dropped_built)];
+    for (how, end) in ends {
+        let world = World::new();
+        let (maps, controller, log) = overfull(&world);
+        end(controller, log).await;
+        assert!(timeout(60 * SECOND, maps.shutdown()).await.is_ok(), "{how}: a handler is still at it");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_whose_queue_is_full_counts_as_synced() {
+    let world = World::new();
+    let (maps, controller, _log) = overfull(&world);
+    let manager = Manager::new().controller(controller);
+    let [probe] = &manager.sync_probes()[..] else { panic!() };
+    assert!(!probe.is_synced());
+    maps.synced().await.unwrap();
+    settle().await;
+    assert!(probe.is_synced(), "the rest is told when it leads");
+    drop(manager);
+    assert!(!probe.is_synced());
 }

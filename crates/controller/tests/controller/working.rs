@@ -1,5 +1,6 @@
 //! What becomes of a key that is reconciled: success, failure, panic; how many at a time, and in which order.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use kube_informer::{Informer, Key, SyncError};
 use kube_informer_controller::{
     Action, Context, Controller, ControllerMetrics, Error, Predicate, Retry, RunError, Watch,
 };
-use kube_workqueue::PerItemExponential;
+use kube_workqueue::{PerItemExponential, RateLimiter};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -181,6 +182,100 @@ async fn a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
         r#"workqueue_retries_total{name="t"} 2"#,
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_error_policy_is_answered_with_back_off() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    let maps = world.map_informer();
+    let log = Log::default();
+    let mut registry = Registry::default();
+    let metrics = ControllerMetrics::register(&mut registry);
+    let reconcile = |context: Context<Log>, key: Key| async move {
+        context.data().note(format!("{} {}", key.name(), context.failures()));
+        if key.name() == "a" && context.failures() < 2 {
+            Err(Error::new("not yet"))
+        } else {
+            Ok(Action::Done)
+        }
+    };
+    let controller = Controller::builder("t", &maps).backoff(doubling()).metrics(&metrics);
+    let controller = controller.on_error(|_| panic!("no idea"));
+    let running = Running::start(controller.build(log.clone(), reconcile).unwrap());
+    log.next(1).await;
+    world.maps.put(named("b"));
+    sleep(10 * SECOND).await;
+    assert_eq!(log.take(), ["b 0", "a 1", "a 2"]);
+    assert!(!running.task.is_finished());
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for line in [
+        r#"controller_runtime_reconcile_errors_total{controller="t"} 2"#,
+        r#"controller_runtime_reconcile_panics_total{controller="t"} 2"#,
+        r#"workqueue_retries_total{name="t"} 2"#,
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+/// Panics the first time that it is asked for this.
+struct Clumsy(Cell<&'static str>);
+
+impl Clumsy {
+    fn asked(&self, what: &str) {
+        if self.0.get() == what {
+            self.0.set("nothing more");
+            panic!("{what} goes wrong");
+        }
+    }
+}
+
+impl RateLimiter<Key> for Clumsy {
+    fn when(&mut self, _: &Key) -> Duration {
+        self.asked("when");
+        SECOND
+    }
+
+    fn forget(&mut self, _: &Key) {
+        self.asked("forget");
+    }
+
+    fn num_requeues(&self, _: &Key) -> u32 {
+        self.asked("num_requeues");
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panics_is_replaced_and_its_key_tried_again() {
+    let cases: [(_, &[_]); 3] =
+        [("num_requeues", &["b", "a"]), ("when", &["a", "b", "a"]), ("forget", &["a", "b", "a"])];
+    for (clumsy, reconciled) in cases {
+        let world = World::new();
+        world.maps.put(named("a"));
+        world.maps.put(named("b"));
+        let maps = world.map_informer();
+        let (log, tries) = (Log::default(), AtomicUsize::default());
+        let mut registry = Registry::default();
+        let metrics = ControllerMetrics::register(&mut registry);
+        let reconcile = move |context: Context<Log>, key: Key| {
+            context.data().note(key.name());
+            let fails = clumsy == "when" && tries.fetch_add(1, Ordering::Relaxed) == 0;
+            async move { if fails { Err(Error::new("not yet")) } else { Ok(Action::Done) } }
+        };
+        let limiter = Clumsy(Cell::new(clumsy));
+        let controller = Controller::builder("t", &maps).backoff(limiter).metrics(&metrics);
+        let running = Running::start(controller.build(log.clone(), reconcile).unwrap());
+        sleep(60 * SECOND).await;
+        assert_eq!(log.take(), reconciled, "{clumsy}");
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let panics = r#"controller_runtime_reconcile_panics_total{controller="t"} 1"#;
+        assert!(text.contains(panics), "{clumsy}: {text}");
+        running.stop.stop();
+        assert!(running.ended().await.is_ok(), "{clumsy}: nothing was cut short");
     }
 }
 

@@ -86,6 +86,30 @@ async fn a_write_that_does_not_show_up_is_waited_for_no_longer_than_the_limit() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_longest_duration_is_as_good_as_for_ever() {
+    let world = Arc::new(World::new());
+    world.maps.put(writes("a", 900));
+    let (maps, log) = (world.map_informer(), Log::default());
+    let data = Data { log: log.clone(), maps: maps.clone(), world: world.clone() };
+    let controller = Controller::builder("t", &maps)
+        .write_wait_max(Duration::MAX)
+        .grace(Duration::MAX)
+        .aging(Duration::MAX)
+        .build(data, async |context: Context<Data>, key| {
+            let Action::Done = note(context, key).await? else { unreachable!() };
+            Ok(Action::RequeueAfter(Duration::MAX))
+        })
+        .unwrap();
+    let running = Running::start(controller);
+    assert_eq!(log.next(1).await, ["a at 101"]);
+    world.maps.put(named("a"));
+    sleep(3600 * SECOND).await;
+    assert!(log.take().is_empty(), "it waits for its write, and has not failed");
+    running.stop.stop();
+    running.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_releases_its_key_though_a_predicate_leaves_its_event_out() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, Some(Predicate::generation_changed()));
