@@ -43,6 +43,8 @@ pub(super) struct ListItems {
     inside: Option<u64>,
     object_bytes_max: usize,
     pub(super) head: ListHead,
+    /// The error that ended the list.
+    lost: Option<Error>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +150,7 @@ impl ListItems {
             inside: None,
             object_bytes_max: limits.object_bytes_max,
             head: ListHead::default(),
+            lost: None,
         }
     }
 
@@ -157,10 +160,16 @@ impl ListItems {
 
     /// The next item's message, with what is known of the list by then; `None` until there is one.
     pub(super) fn next(&mut self) -> Option<Result<(&ListHead, &[u8])>> {
+        if self.lost.is_some() {
+            return None;
+        }
         match self.advance() {
             Ok(Some(length)) => Some(Ok((&self.head, self.input.piece(length)))),
             Ok(None) => None,
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                self.lost = error.is_fatal().then(|| error.clone());
+                Some(Err(error))
+            }
         }
     }
 
@@ -248,8 +257,13 @@ impl ListItems {
             }
             (None, envelope::TYPE_META) | (Some(_), METADATA | ITEMS) => {
                 if length > self.object_bytes_max as u64 {
+                    let error = too_large(length, self.object_bytes_max);
+                    // Without its head a list would end as one without a resourceVersion and a next page.
+                    if number != ITEMS {
+                        return Err(error.framing());
+                    }
                     self.state = ListState::Skip(length);
-                    return Err(too_large(length, self.object_bytes_max));
+                    return Err(error);
                 }
                 self.state = ListState::Body(number, length as usize);
             }
@@ -275,6 +289,9 @@ impl ListItems {
     }
 
     pub(super) fn finish(self) -> Result<ListHead> {
+        if let Some(error) = self.lost {
+            return Err(error);
+        }
         match self.state {
             ListState::Tag if self.input.is_empty() && self.inside.is_none_or(|left| left == 0) => {
                 Ok(self.head)
