@@ -95,6 +95,7 @@ impl RawObject {
         // What was kept has passed the limits of its reader.
         let limits = Limits::default().labels_max(usize::MAX);
         let spans = match encoding {
+            Encoding::Json if !bytes.starts_with(b"{") || !bytes.ends_with(b"}") => return Err(not_kept()),
             Encoding::Json => head::json::spans(&bytes, &limits)?,
             Encoding::Protobuf => head::proto::spans(&bytes, &limits)?,
         };
@@ -174,7 +175,7 @@ impl KeptBytes<'_> {
     fn decode_with<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
         let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
         let decoded = match self.encoding {
-            Encoding::Json => serde_json::from_slice(&self.json_with_type())
+            Encoding::Json => serde_json::from_slice(&self.json_with_type()?)
                 .map_err(|error| Error::Value(error.to_string())),
             Encoding::Protobuf => {
                 let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
@@ -202,21 +203,25 @@ impl KeptBytes<'_> {
     }
 
     /// The JSON text with apiVersion and kind put back.
-    fn json_with_type(&self) -> Vec<u8> {
+    fn json_with_type(&self) -> Result<Vec<u8>> {
+        // The kept text is an object without white space: `{}` or `{"…`.
+        let Some(members) = self.bytes.strip_prefix(b"{") else { return Err(not_kept()) };
         let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
         let mut text = Vec::with_capacity(self.bytes.len() + api_version.len() + kind.len() + 32);
         text.extend_from_slice(b"{\"apiVersion\":");
         text.extend_from_slice(serde_json::Value::from(api_version).to_string().as_bytes());
         text.extend_from_slice(b",\"kind\":");
         text.extend_from_slice(serde_json::Value::from(kind).to_string().as_bytes());
-        // The kept text is an object without white space: `{}` or `{"…`.
-        let members = &self.bytes[1..];
         if members != b"}" {
             text.push(b',');
         }
         text.extend_from_slice(members);
-        text
+        Ok(text)
     }
+}
+
+fn not_kept() -> Error {
+    Error::malformed("kept object", 0, "its JSON is no object in compact text")
 }
 
 impl fmt::Debug for RawObject {
