@@ -14,8 +14,14 @@ const METADATA: u32 = 1;
 pub(crate) fn spans(bytes: &[u8], limits: &Limits) -> Result<Spans> {
     let mut spans = Spans::default();
     let mut reader = Reader::new(bytes);
+    let mut metadata_seen = false;
     while let Some(tag) = reader.tag()? {
         if tag.number == METADATA {
+            // A decoder would merge them, and what spans them both is none of a head's parts.
+            if std::mem::replace(&mut metadata_seen, true) {
+                let why = "metadata stands there twice";
+                return Err(Error::malformed("protobuf head", reader.position(), why));
+            }
             let meta = reader.expect_bytes(tag)?;
             object_meta(meta, reader.position() - meta.len(), limits, &mut spans)?;
         } else {
