@@ -68,12 +68,7 @@ pub(super) fn ordered(
 }
 
 /// A message inside of another; or an object inside of raw bytes, in its envelope.
-fn within(
-    context: &Context<'_>,
-    message: &'static Message,
-    pieces: &[&[u8]],
-    depth: u32,
-) -> Result<Vec<u8>> {
+fn within(context: &Context<'_>, message: &'static Message, pieces: &[&[u8]], depth: u32) -> Result<Vec<u8>> {
     if message.shape == Shape::RawJson
         && let Some(last) = pieces.iter().rfind(|piece| shape::has_raw(piece))
         && let Special::Root { message, raw, api_version, kind } =
