@@ -92,12 +92,10 @@ impl RawObject {
     /// # Errors
     /// If the bytes are none that an object has kept.
     pub fn restore(bytes: Bytes, encoding: Encoding, type_meta: TypeMeta) -> Result<Self> {
-        // What was kept has passed the limits of its reader.
-        let limits = Limits::default().labels_max(usize::MAX);
         let spans = match encoding {
             Encoding::Json if !bytes.starts_with(b"{") || !bytes.ends_with(b"}") => return Err(not_kept()),
-            Encoding::Json => head::json::spans(&bytes, &limits)?,
-            Encoding::Protobuf => head::proto::spans(&bytes, &limits)?,
+            Encoding::Json => head::json::spans(&bytes)?,
+            Encoding::Protobuf => head::proto::spans(&bytes)?,
         };
         Ok(Self { bytes, encoding, type_meta, spans, in_block: false })
     }
@@ -309,7 +307,7 @@ impl ObjectReader {
             (Some(api_version), Some(kind)) => self.intern(&api_version, &kind),
             _ => self.type_or_expected(type_meta)?,
         };
-        let spans = head::json::spans(&self.scratch, &self.limits)?;
+        let spans = head::json::spans(&self.scratch)?;
         Ok(self.finish(Encoding::Json, type_meta, spans))
     }
 
@@ -323,7 +321,7 @@ impl ObjectReader {
         if let Some((_, plan)) = &self.plan {
             plan.copy(body, &mut self.scratch)?;
         }
-        let spans = head::proto::spans(&self.scratch, &self.limits)?;
+        let spans = head::proto::spans(&self.scratch)?;
         Ok(self.finish(Encoding::Protobuf, type_meta, spans))
     }
 
