@@ -11,6 +11,76 @@ use kube_wire::{KeptBytes, schema::Schema};
 use serde_json::{Value, json};
 
 #[test]
+fn any_number_of_labels_is_read() {
+    let labels =
+        (0..5_000).map(|number| (number.to_string(), Value::from(""))).collect::<serde_json::Map<_, _>>();
+    let value = json!({"metadata": {"name": "many", "labels": labels}});
+    for (bytes, encoding) in both(&value) {
+        let object = reader().read(&bytes, encoding, Some(&config_map())).unwrap();
+        assert_eq!(object.head().labels().count(), 5_000);
+        let bytes = object.bytes().clone();
+        assert_eq!(RawObject::restore(bytes, encoding, config_map()).unwrap().head().name(), "many");
+    }
+}
+
+#[test]
+fn strings_that_are_not_text_are_no_reason_to_refuse_an_object() {
+    let entry = |key: &[u8], value: &[u8]| fields(&[(1, key), (2, value)]);
+    let meta = fields(&[
+        (1, b"odd"),
+        (11, &entry(b"good", b"yes")),
+        (11, &entry(b"bad", b"a\xff")),
+        (12, &entry(b"bad", b"\xff\xfe")),
+        (12, &entry(kube_wire::head::INITIAL_EVENTS_END.as_bytes(), b"true")),
+        (13, &fields(&[(1, b"Role"), (3, b"\xffo")])),
+    ]);
+    let object = reader().read(&fields(&[(1, &meta)]), Encoding::Protobuf, Some(&config_map())).unwrap();
+    let head = object.head();
+    assert!(head.is_initial_events_end());
+    let labels = head.labels().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
+    assert_eq!(labels, ["good=yes", "bad=a\u{fffd}"]);
+    assert_eq!(head.owners().map(|owner| owner.name).collect::<Vec<_>>(), ["\u{fffd}o"]);
+    // What an object is known by must be text.
+    for number in [1, 3, 5, 6] {
+        let bytes = fields(&[(1, &fields(&[(number, b"\xff")]))]);
+        let error = reader().read(&bytes, Encoding::Protobuf, Some(&config_map())).unwrap_err();
+        assert!(error.to_string().contains("not UTF-8"), "{error}");
+    }
+}
+
+#[test]
+fn a_name_that_json_escapes_is_the_same_in_either_encoding_and_when_it_is_restored() {
+    for name in ["R&D", "a<b>", "say \"hi\"", "back\\slash", "line\u{2028}", "\u{1}"] {
+        let value =
+            json!({"metadata": {"name": name, "namespace": "n&n", "uid": "u", "resourceVersion": "1"}});
+        for (bytes, encoding) in both(&value) {
+            // As Go writes it.
+            let text = String::from_utf8_lossy(&bytes).replace('&', "\\u0026").replace('<', "\\u003c");
+            let bytes = if encoding == Encoding::Json { text.as_bytes() } else { &bytes };
+            let object = reader().read(bytes, encoding, Some(&config_map())).unwrap();
+            let restored = RawObject::restore(object.bytes().clone(), encoding, config_map()).unwrap();
+            for head in [object.head(), object.clone().detached().head(), restored.head()] {
+                assert_eq!((head.namespace(), head.name()), ("n&n", name));
+                assert_eq!((head.uid(), head.resource_version()), ("u", "1"));
+            }
+            assert_eq!(object.decode::<ConfigMap>().unwrap().metadata.name.as_deref(), Some(name));
+        }
+    }
+}
+
+#[test]
+fn an_object_is_read_however_deep_it_is_nested() {
+    let deep = [&"[".repeat(1_000)[..], &"]".repeat(1_000)].concat();
+    let text =
+        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","aaa":{deep},"metadata":{{"name":"deep"}}}}"#);
+    let object = reader().read(text.as_bytes(), Encoding::Json, None).unwrap();
+    assert_eq!(object.head().name(), "deep");
+    assert_eq!(object.decode::<ConfigMap>().unwrap().metadata.name.as_deref(), Some("deep"));
+    // A value that shows it all is bounded.
+    assert!(object.decode::<Value>().unwrap_err().to_string().contains("recursion limit"));
+}
+
+#[test]
 fn an_object_that_a_raised_limit_lets_in_can_be_decoded() {
     let value = json!({"metadata": {"name": "large"}, "data": {"d": "x".repeat(9 << 20)}});
     let bytes = ser::to_vec(&value, Schema::builtin().kind("v1", "ConfigMap").unwrap()).unwrap();
@@ -25,11 +95,8 @@ fn an_object_that_a_raised_limit_lets_in_can_be_decoded() {
 
 #[test]
 fn metadata_that_stands_there_twice_is_refused_in_either_encoding() {
-    let (mut meta, mut bytes) = (Vec::new(), Vec::new());
-    Writer::new(&mut meta).bytes_field(1, b"a");
-    for number in [1, 2, 1] {
-        Writer::new(&mut bytes).bytes_field(number, if number == 1 { &meta } else { b"" });
-    }
+    let meta = fields(&[(1, b"a")]);
+    let bytes = fields(&[(1, &meta), (2, b""), (1, &meta)]);
     let text = br#"{"metadata":{"name":"a"},"data":{},"metadata":{"name":"a"}}"#;
     for (bytes, encoding) in [(&bytes[..], Encoding::Protobuf), (text, Encoding::Json)] {
         let error = reader().read(bytes, encoding, Some(&config_map())).unwrap_err();
@@ -53,10 +120,7 @@ fn bytes_that_no_object_has_kept_are_refused_and_never_a_panic() {
 #[test]
 fn a_protobuf_list_whose_own_head_is_too_large_is_lost() {
     let large = "x".repeat(200);
-    let mut list_meta = Vec::new();
-    Writer::new(&mut list_meta).bytes_field(2, large.as_bytes());
-    let mut raw = Vec::new();
-    Writer::new(&mut raw).bytes_field(1, &list_meta);
+    let raw = fields(&[(1, &fields(&[(2, large.as_bytes())]))]);
     for (kind, raw) in [("ConfigMapList", &raw[..]), (&large, b"")] {
         let mut body = Vec::new();
         Envelope { api_version: "v1", kind, raw }.seal(&mut body);
@@ -68,6 +132,22 @@ fn a_protobuf_list_whose_own_head_is_too_large_is_lost() {
         assert!(list.next_item().is_none());
         assert_eq!(list.finish().unwrap_err(), error);
     }
+}
+
+/// The object in both encodings.
+fn both(value: &Value) -> [(Vec<u8>, Encoding); 2] {
+    let message = Schema::builtin().kind("v1", "ConfigMap").unwrap();
+    [
+        (value.to_string().into_bytes(), Encoding::Json),
+        (ser::to_vec(value, message).unwrap(), Encoding::Protobuf),
+    ]
+}
+
+/// A message of these fields.
+fn fields(fields: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    fields.iter().for_each(|(number, value)| Writer::new(&mut bytes).bytes_field(*number, value));
+    bytes
 }
 
 fn reader() -> ObjectReader {

@@ -177,7 +177,7 @@ impl Pieces {
         begun.get_or_insert_with(|| {
             carry.clear();
             carry.shrink_to(CARRY_KEPT);
-            Begun { finder: Finder::new(usize::MAX), start: *at, offset: *seen + *at, pass: false }
+            Begun { finder: Finder::new(), start: *at, offset: *seen + *at, pass: false }
         })
     }
 }
