@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::de::{Deserializer, UnknownFields};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::head::{self, Head, Spans};
+use crate::head::{self, Head, Spans, key};
 use crate::json;
 use crate::limits::{Limit, Limits};
 use crate::projection::{Plan, Projection};
@@ -191,11 +191,9 @@ impl KeptBytes<'_> {
 
     /// Namespace and name, for a message.
     fn key(&self) -> String {
-        let bytes = Bytes::copy_from_slice(self.bytes);
-        let Ok(object) = RawObject::restore(bytes, self.encoding, self.type_meta.clone()) else {
-            return "without a head".to_owned();
+        let Some((namespace, name)) = key::of(self.bytes, self.encoding) else {
+            return "without a name".to_owned();
         };
-        let (namespace, name) = (object.head().namespace(), object.head().name());
         let slash = if namespace.is_empty() { "" } else { "/" };
         format!("{namespace}{slash}{name}")
     }
@@ -271,18 +269,19 @@ impl ObjectReader {
     /// it; JSON text carries its own, which goes before `type_meta` and the expected one.
     ///
     /// # Errors
-    /// If the bytes are malformed, exceed a limit, or nobody knows their type.
+    /// If the bytes are malformed, exceed a limit, or nobody knows their type. [`Error::key`] says which object it is.
     pub fn read(
         &mut self,
         body: &[u8],
         encoding: Encoding,
         type_meta: Option<&TypeMeta>,
     ) -> Result<RawObject> {
-        self.check_size(body.len())?;
-        match encoding {
+        let read = match encoding {
+            _ if let Err(error) = self.check_size(body.len()) => Err(error),
             Encoding::Json => self.read_json(body, type_meta),
             Encoding::Protobuf => self.read_protobuf(body, type_meta),
-        }
+        };
+        read.map_err(|error| error.about(key::of(body, encoding)))
     }
 
     /// Reads an object in its envelope (`k8s\0`), as it stands in a protobuf watch event or answer.
@@ -290,6 +289,10 @@ impl ObjectReader {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
+        self.open_envelope(bytes).map_err(|error| error.about(key::in_envelope(bytes)))
+    }
+
+    fn open_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
         self.check_size(bytes.len())?;
         let envelope = Envelope::open(bytes)?;
         let type_meta = self.intern(envelope.api_version, envelope.kind);

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_wire::envelope::Envelope;
 use kube_wire::proto::Writer;
-use kube_wire::{Encoding, Limits, ListDecoder, ObjectReader, Projection, RawObject, TypeMeta, ser};
+use kube_wire::{
+    Encoding, Error, Limits, ListDecoder, ObjectReader, Projection, RawObject, TypeMeta, WatchDecoder, ser,
+};
 use kube_wire::{KeptBytes, schema::Schema};
 use serde_json::{Value, json};
 
@@ -134,13 +136,126 @@ fn a_protobuf_list_whose_own_head_is_too_large_is_lost() {
     }
 }
 
+#[test]
+fn an_object_that_cannot_be_read_is_named_by_its_error() {
+    let meta = |namespace: &[u8], broken: &[u8]| {
+        let names = fields(&[(1, b"web"), (2, b""), (3, namespace)]);
+        fields(&[(1, &[&names, broken].concat())])
+    };
+    let bad_label = fields(&[(11, b"\x0a\xff")]);
+    for (bytes, encoding, key) in [
+        (meta(b"shop", &bad_label), Encoding::Protobuf, Some(("shop", "web"))),
+        (meta(b"", &bad_label), Encoding::Protobuf, Some(("", "web"))),
+        // Broken off.
+        (meta(b"shop", &bad_label)[..15].to_vec(), Encoding::Protobuf, Some(("shop", "web"))),
+        (meta(b"shop", &bad_label)[..12].to_vec(), Encoding::Protobuf, None),
+        (fields(&[(1, &fields(&[(1, b"web")]))])[..6].to_vec(), Encoding::Protobuf, None),
+        (meta(b"\xff", b""), Encoding::Protobuf, None),
+        (b"\xff".to_vec(), Encoding::Protobuf, None),
+        (
+            br#"{"metadata":{"labels":7,"name":"R\u0026D","namespace":"shop"}}"#.into(),
+            Encoding::Json,
+            Some(("shop", "R&D")),
+        ),
+        (br#"{"metadata":{"labels":7,"name":"web"}}"#.into(), Encoding::Json, Some(("", "web"))),
+        (
+            br#"{"metadata":{"name":"web","namespace":"shop"},"spec":{"#.into(),
+            Encoding::Json,
+            Some(("shop", "web")),
+        ),
+        (br#"{"metadata":{"name":"web","namespace":"shop","#.into(), Encoding::Json, Some(("shop", "web"))),
+        (br#"{"metadata":{"name":"web","namespace":"sh"#.into(), Encoding::Json, None),
+        (br#"{"metadata":{"name":"web","#.into(), Encoding::Json, None),
+        (br#"{"metadata":{"name":"#.into(), Encoding::Json, None),
+        (b"nonsense".into(), Encoding::Json, None),
+    ] {
+        let error = reader().read(&bytes, encoding, Some(&config_map())).unwrap_err();
+        assert_eq!(error.key(), key, "{error}");
+        assert!(!error.is_fatal());
+        if encoding == Encoding::Protobuf {
+            let mut envelope = Vec::new();
+            Envelope { api_version: "v1", kind: "ConfigMap", raw: &bytes }.seal(&mut envelope);
+            assert_eq!(reader().read_envelope(&envelope).unwrap_err().key(), key);
+        }
+    }
+}
+
+#[test]
+fn an_object_that_is_too_large_is_named_too_and_the_rest_is_read() {
+    let object = |name: &str, bytes: usize| json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"d": "x".repeat(bytes)}});
+    let objects = [object("a", 1), object("large", 30_000), object("b", 1)].map(|object| both(&object));
+    let expected = ["a", "too large: shop/large", "b"];
+    let reader = || reader_with(Limits::default().object_bytes_max(10_000));
+    for (at, encoding) in [Encoding::Json, Encoding::Protobuf].into_iter().enumerate() {
+        let bodies = objects.each_ref().map(|object| &object[at].0);
+        let (list, watch) = match encoding {
+            Encoding::Json => {
+                let texts = bodies.map(|body| std::str::from_utf8(body).unwrap());
+                (
+                    format!(r#"{{"kind":"ConfigMapList","apiVersion":"v1","items":[{}]}}"#, texts.join(","))
+                        .into_bytes(),
+                    texts
+                        .map(|text| format!("{{\"type\":\"ADDED\",\"object\":{text}}}\n"))
+                        .concat()
+                        .into_bytes(),
+                )
+            }
+            Encoding::Protobuf => {
+                let (mut list, mut watch) = (Vec::new(), Vec::new());
+                let raw = fields(&bodies.map(|body| (2, &body[..])));
+                Envelope { api_version: "v1", kind: "ConfigMapList", raw: &raw }.seal(&mut list);
+                for raw in bodies {
+                    let mut envelope = Vec::new();
+                    Envelope { api_version: "v1", kind: "ConfigMap", raw }.seal(&mut envelope);
+                    let event = fields(&[(1, b"ADDED"), (2, &fields(&[(1, &envelope)]))]);
+                    watch.extend_from_slice(&(event.len() as u32).to_be_bytes());
+                    watch.extend_from_slice(&event);
+                }
+                (list, watch)
+            }
+        };
+        for chunk_len in [1, 100, 7_000, 1 << 20] {
+            let mut decoder = ListDecoder::new(encoding, reader());
+            let mut found = Vec::new();
+            for chunk in list.chunks(chunk_len) {
+                decoder.push(chunk.to_vec().into());
+                found.extend(std::iter::from_fn(|| decoder.next_item()).map(named));
+            }
+            decoder.finish().unwrap();
+            assert_eq!(found, expected, "a list in {encoding:?} in chunks of {chunk_len}");
+            let mut decoder = WatchDecoder::new(encoding, reader());
+            let mut found = Vec::new();
+            for chunk in watch.chunks(chunk_len) {
+                decoder.push(chunk.to_vec().into());
+                let events = std::iter::from_fn(|| decoder.next_event());
+                found.extend(events.map(|event| named(event.map(|event| event.object().unwrap().clone()))));
+            }
+            decoder.finish().unwrap();
+            assert_eq!(found, expected, "a watch in {encoding:?} in chunks of {chunk_len}");
+        }
+    }
+}
+
+/// An object's name, or what its error says of it.
+fn named(object: Result<RawObject, Error>) -> String {
+    match object {
+        Ok(object) => object.head().name().to_owned(),
+        Err(error) => {
+            let (namespace, name) = error.key().unwrap();
+            assert!(error.to_string().starts_with("shop/large: limit on object size"), "{error}");
+            assert!(!error.is_fatal());
+            format!("too large: {namespace}/{name}")
+        }
+    }
+}
+
 /// The object in both encodings.
 fn both(value: &Value) -> [(Vec<u8>, Encoding); 2] {
     let message = Schema::builtin().kind("v1", "ConfigMap").unwrap();
-    [
-        (value.to_string().into_bytes(), Encoding::Json),
-        (ser::to_vec(value, message).unwrap(), Encoding::Protobuf),
-    ]
+    // In Go's order, which is not serde_json's.
+    let (metadata, data) = (&value["metadata"], &value["data"]);
+    let text = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{data}}}"#);
+    [(text.into_bytes(), Encoding::Json), (ser::to_vec(value, message).unwrap(), Encoding::Protobuf)]
 }
 
 /// A message of these fields.

@@ -5,6 +5,7 @@
 //! costs a few integers.
 
 pub(crate) mod json;
+pub(crate) mod key;
 mod labels;
 mod owners;
 pub(crate) mod proto;

@@ -30,7 +30,7 @@ mod value;
 pub(crate) use finder::Finder;
 pub(crate) use lines::Lines;
 pub(crate) use list::ListBody;
-pub(crate) use scan::{Elements, Members};
+pub(crate) use scan::{Elements, Members, member};
 pub(crate) use value::{Kind, Value};
 
 /// What errors name.
