@@ -1,5 +1,6 @@
 //! The crate's one error: what was being read, where it went wrong, and which limit it broke.
 
+use crate::head::key::Key;
 use crate::limits::Limit;
 
 /// Result with this crate's [`Error`].
@@ -8,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why bytes could not be read or written.
 ///
 /// An error about an object is that object's alone: framing errors end a stream (the next frame cannot be found), all
-/// others leave it readable. [`Error::is_fatal`] tells them apart.
+/// others leave it readable. [`Error::is_fatal`] tells them apart. [`Error::key`] says which object it was.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,6 +40,17 @@ pub enum Error {
         found: usize,
         /// What is allowed.
         allowed: usize,
+    },
+    /// One object could not be read, and this one it is. See [`key`](Self::key).
+    #[error("{namespace}{slash}{name}: {error}", slash = if namespace.is_empty() { "" } else { "/" })]
+    Object {
+        /// Namespace of the object; empty if it is in none.
+        namespace: Box<str>,
+        /// Name of the object.
+        name: Box<str>,
+        /// Why it could not be read.
+        #[source]
+        error: Box<Error>,
     },
     /// The stream cannot be read on: its framing is lost.
     #[error("the stream cannot be read on: {0}")]
@@ -90,6 +102,32 @@ impl Error {
         match self {
             Self::Framing(_) => self,
             other => Self::Framing(Box::new(other)),
+        }
+    }
+
+    /// With the object that the error is about, if that is known.
+    pub(crate) fn about(self, key: Option<Key>) -> Self {
+        match key {
+            Some((namespace, name)) => Self::Object { namespace, name, error: Box::new(self) },
+            None => self,
+        }
+    }
+
+    /// Namespace and name of the object that could not be read, where they could be: for who has to know which of its objects
+    /// is not up to date. The namespace of a cluster-scoped object is empty.
+    ///
+    /// ```
+    /// # use kube_wire::{Encoding, Limits, ObjectReader, Projection};
+    /// # let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+    /// let text = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","labels":7}}"#;
+    /// let error = reader.read(text, Encoding::Json, None).unwrap_err();
+    /// assert_eq!(error.key(), Some(("shop", "web")));
+    /// assert!(!error.is_fatal());
+    /// ```
+    pub fn key(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Object { namespace, name, .. } => Some((namespace, name)),
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{Result, head};
 /// If the object is not sound.
 pub fn copy_and_head(input: &[u8], projection: &Projection, out: &mut Vec<u8>) -> Result<u64> {
     json::copy::copy(input, projection.root(), &Limits::DEFAULT, out)?;
-    let spans = head::json::spans(out, &Limits::DEFAULT)?;
+    let spans = head::json::spans(out)?;
     Ok(u64::from(spans.name.end) + u64::from(spans.labels.end))
 }
 
@@ -29,7 +29,7 @@ pub fn copy(input: &[u8], projection: &Projection, out: &mut Vec<u8>) -> Result<
 /// # Errors
 /// If it is not sound.
 pub fn find_end(input: &[u8]) -> Result<Option<usize>> {
-    json::Finder::new(Limits::DEFAULT.nesting_max).push(input)
+    json::Finder::new().push(input)
 }
 
 /// Walks over every level of a JSON value and counts its scalars.
@@ -78,7 +78,7 @@ impl ProtobufPlan {
     /// If the message is not sound.
     pub fn copy_and_head(&self, body: &[u8], out: &mut Vec<u8>) -> Result<u64> {
         self.0.copy(body, out)?;
-        let spans = head::proto::spans(out, &Limits::DEFAULT)?;
+        let spans = head::proto::spans(out)?;
         Ok(u64::from(spans.name.end) + u64::from(spans.labels.end))
     }
 }

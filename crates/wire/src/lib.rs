@@ -56,7 +56,8 @@
 //! # Bad input
 //!
 //! Bytes come from a network. Every length is checked against [`Limits`] before memory is set aside for it; an error about one
-//! object leaves the others readable ([`Error::is_fatal`] says when it does not); and a server's refusal, in whatever form it
+//! object leaves the others readable ([`Error::is_fatal`] says when it does not) and says which object it was if that can be
+//! seen ([`Error::key`]); and a server's refusal, in whatever form it
 //! comes, becomes one [`Status`].
 
 pub mod de;

@@ -9,10 +9,9 @@ use std::fmt;
 pub struct Limits {
     /// Largest object, frame or error body, in bytes. Default: 8 MiB.
     pub object_bytes_max: usize,
-    /// Deepest nesting of objects, lists or messages. Default: 128.
+    /// Deepest nesting of objects, lists or messages in what is decoded or encoded. Default: 128. (Reading an object does not
+    /// care how deep it is: nothing is kept for a level.)
     pub nesting_max: usize,
-    /// Most labels on one object. Default: 4,096.
-    pub labels_max: usize,
 }
 
 /// Names one of the [`Limits`].
@@ -23,15 +22,13 @@ pub enum Limit {
     ObjectBytes,
     /// [`Limits::nesting_max`].
     Nesting,
-    /// [`Limits::labels_max`].
-    Labels,
 }
 
 // === impl Limits ===
 
 impl Limits {
     /// The defaults, usable in constants.
-    pub const DEFAULT: Self = Self { object_bytes_max: 8 << 20, nesting_max: 128, labels_max: 4096 };
+    pub const DEFAULT: Self = Self { object_bytes_max: 8 << 20, nesting_max: 128 };
 
     /// With another limit on an object's size.
     #[must_use]
@@ -42,18 +39,11 @@ impl Limits {
 
     /// With another limit on nesting. Values above 512 are taken as 512.
     ///
-    /// Framing and copying take little of the stack a level. Decoding a deep typed value may take much more: 128 levels of a
-    /// `JSONSchemaProps` have been seen to need 2 to 3 MB without optimisation. Raise it only where threads have the stack.
+    /// Decoding a deep typed value may take much of the stack: 128 levels of a `JSONSchemaProps` have been seen to need 2 to
+    /// 3 MB without optimisation. Raise it only where threads have the stack.
     #[must_use]
     pub const fn nesting_max(mut self, levels: usize) -> Self {
         self.nesting_max = if levels > 512 { 512 } else { levels };
-        self
-    }
-
-    /// With another limit on the number of labels.
-    #[must_use]
-    pub const fn labels_max(mut self, labels: usize) -> Self {
-        self.labels_max = labels;
         self
     }
 }
@@ -71,7 +61,6 @@ impl Limit {
         match self {
             Self::ObjectBytes => "object_bytes_max",
             Self::Nesting => "nesting_max",
-            Self::Labels => "labels_max",
         }
     }
 }
@@ -81,7 +70,6 @@ impl fmt::Display for Limit {
         f.write_str(match self {
             Self::ObjectBytes => "limit on object size in bytes",
             Self::Nesting => "limit on nesting depth",
-            Self::Labels => "limit on the number of labels",
         })
     }
 }

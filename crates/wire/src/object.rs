@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::de::{Deserializer, UnknownFields};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::head::{self, Head, Spans};
+use crate::head::{self, Head, Spans, key};
 use crate::json;
 use crate::limits::{Limit, Limits};
 use crate::projection::{Plan, Projection};
@@ -92,11 +92,10 @@ impl RawObject {
     /// # Errors
     /// If the bytes are none that an object has kept.
     pub fn restore(bytes: Bytes, encoding: Encoding, type_meta: TypeMeta) -> Result<Self> {
-        // What was kept has passed the limits of its reader.
-        let limits = Limits::default().labels_max(usize::MAX);
         let spans = match encoding {
-            Encoding::Json => head::json::spans(&bytes, &limits)?,
-            Encoding::Protobuf => head::proto::spans(&bytes, &limits)?,
+            Encoding::Json if !bytes.starts_with(b"{") || !bytes.ends_with(b"}") => return Err(not_kept()),
+            Encoding::Json => head::json::spans(&bytes)?,
+            Encoding::Protobuf => head::proto::spans(&bytes)?,
         };
         Ok(Self { bytes, encoding, type_meta, spans, in_block: false })
     }
@@ -174,7 +173,7 @@ impl KeptBytes<'_> {
     fn decode_with<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
         let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
         let decoded = match self.encoding {
-            Encoding::Json => serde_json::from_slice(&self.json_with_type())
+            Encoding::Json => serde_json::from_slice(&self.json_with_type()?)
                 .map_err(|error| Error::Value(error.to_string())),
             Encoding::Protobuf => {
                 let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
@@ -192,31 +191,33 @@ impl KeptBytes<'_> {
 
     /// Namespace and name, for a message.
     fn key(&self) -> String {
-        let bytes = Bytes::copy_from_slice(self.bytes);
-        let Ok(object) = RawObject::restore(bytes, self.encoding, self.type_meta.clone()) else {
-            return "without a head".to_owned();
+        let Some((namespace, name)) = key::of(self.bytes, self.encoding) else {
+            return "without a name".to_owned();
         };
-        let (namespace, name) = (object.head().namespace(), object.head().name());
         let slash = if namespace.is_empty() { "" } else { "/" };
         format!("{namespace}{slash}{name}")
     }
 
     /// The JSON text with apiVersion and kind put back.
-    fn json_with_type(&self) -> Vec<u8> {
+    fn json_with_type(&self) -> Result<Vec<u8>> {
+        // The kept text is an object without white space: `{}` or `{"…`.
+        let Some(members) = self.bytes.strip_prefix(b"{") else { return Err(not_kept()) };
         let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
         let mut text = Vec::with_capacity(self.bytes.len() + api_version.len() + kind.len() + 32);
         text.extend_from_slice(b"{\"apiVersion\":");
         text.extend_from_slice(serde_json::Value::from(api_version).to_string().as_bytes());
         text.extend_from_slice(b",\"kind\":");
         text.extend_from_slice(serde_json::Value::from(kind).to_string().as_bytes());
-        // The kept text is an object without white space: `{}` or `{"…`.
-        let members = &self.bytes[1..];
         if members != b"}" {
             text.push(b',');
         }
         text.extend_from_slice(members);
-        text
+        Ok(text)
     }
+}
+
+fn not_kept() -> Error {
+    Error::malformed("kept object", 0, "its JSON is no object in compact text")
 }
 
 impl fmt::Debug for RawObject {
@@ -268,18 +269,19 @@ impl ObjectReader {
     /// it; JSON text carries its own, which goes before `type_meta` and the expected one.
     ///
     /// # Errors
-    /// If the bytes are malformed, exceed a limit, or nobody knows their type.
+    /// If the bytes are malformed, exceed a limit, or nobody knows their type. [`Error::key`] says which object it is.
     pub fn read(
         &mut self,
         body: &[u8],
         encoding: Encoding,
         type_meta: Option<&TypeMeta>,
     ) -> Result<RawObject> {
-        self.check_size(body.len())?;
-        match encoding {
+        let read = match encoding {
+            _ if let Err(error) = self.check_size(body.len()) => Err(error),
             Encoding::Json => self.read_json(body, type_meta),
             Encoding::Protobuf => self.read_protobuf(body, type_meta),
-        }
+        };
+        read.map_err(|error| error.about(key::of(body, encoding)))
     }
 
     /// Reads an object in its envelope (`k8s\0`), as it stands in a protobuf watch event or answer.
@@ -287,6 +289,10 @@ impl ObjectReader {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
+        self.open_envelope(bytes).map_err(|error| error.about(key::in_envelope(bytes)))
+    }
+
+    fn open_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
         self.check_size(bytes.len())?;
         let envelope = Envelope::open(bytes)?;
         let type_meta = self.intern(envelope.api_version, envelope.kind);
@@ -304,7 +310,7 @@ impl ObjectReader {
             (Some(api_version), Some(kind)) => self.intern(&api_version, &kind),
             _ => self.type_or_expected(type_meta)?,
         };
-        let spans = head::json::spans(&self.scratch, &self.limits)?;
+        let spans = head::json::spans(&self.scratch)?;
         Ok(self.finish(Encoding::Json, type_meta, spans))
     }
 
@@ -318,7 +324,7 @@ impl ObjectReader {
         if let Some((_, plan)) = &self.plan {
             plan.copy(body, &mut self.scratch)?;
         }
-        let spans = head::proto::spans(&self.scratch, &self.limits)?;
+        let spans = head::proto::spans(&self.scratch)?;
         Ok(self.finish(Encoding::Protobuf, type_meta, spans))
     }
 

@@ -38,7 +38,7 @@ fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
     let bytes = ser::to_vec(&value, message("v1", "Pod")).unwrap();
     value["metadata"].as_object_mut().unwrap().remove("managedFields");
     let kept = ser::to_vec(&value, message("v1", "Pod")).unwrap();
-    let _profiler = dhat::Profiler::builder().testing().build();
+    let profiler = dhat::Profiler::builder().testing().build();
 
     // Nothing for what is passed over or borrowed.
     let (borrowed, blocks, _) =
@@ -78,6 +78,55 @@ fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
     let bytes = ser::to_vec(&value["metadata"], meta).unwrap();
     let (labels, blocks, _) = counted(|| Labels::deserialize(Deserializer::new(&bytes, meta)).unwrap());
     assert_eq!((labels.labels["app"], blocks), ("web", 1));
+    drop(profiler);
+
+    for split in [false, true] {
+        put_in_order(split);
+    }
+}
+
+/// Putting a deep message in order takes memory in proportion to the message, not to its depth; be each level whole, or split
+/// into two fields that are merged.
+fn put_in_order(split: bool) {
+    const LEAF: usize = 1 << 20;
+    let schema = Schema::builtin()
+        .message("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+        .unwrap();
+    let [not, description, title] =
+        ["not", "description", "title"].map(|name| schema.field_named(name).unwrap().number);
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes);
+    writer.bytes_field(title.max(description), &[b'x'; LEAF]);
+    writer.bytes_field(title.min(description), b"out of order");
+    for _ in 0..100 {
+        let mut outer = Vec::new();
+        let mut writer = Writer::new(&mut outer);
+        if split {
+            let mut part = Vec::new();
+            Writer::new(&mut part).bytes_field(title, b"t");
+            writer.bytes_field(not, &part);
+        }
+        writer.bytes_field(not, &bytes);
+        bytes = outer;
+    }
+    let _profiler = dhat::Profiler::builder().testing().build();
+    #[derive(Deserialize)]
+    struct Props {
+        not: Option<Box<Self>>,
+        #[serde(default)]
+        title: String,
+        #[serde(default)]
+        description: String,
+    }
+    // Without optimisation a level takes more of the stack than a test's thread has for a hundred.
+    let read = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(16 << 20);
+        thread.spawn_scoped(scope, || from_slice::<Props>(&bytes, schema).unwrap()).unwrap().join().unwrap()
+    });
+    let leaf = std::iter::successors(Some(&read), |level| level.not.as_deref()).last().unwrap();
+    assert_eq!(leaf.title.len() + leaf.description.len(), LEAF + "out of order".len());
+    let peak = dhat::HeapStats::get().max_bytes;
+    assert!(peak < 10 * LEAF, "{peak} bytes were held for {LEAF}, split: {split}");
 }
 
 /// The result, and how many blocks and bytes were allocated on the way.

@@ -307,6 +307,23 @@ fn messages_in_odd_places_are_put_in_order_too() {
 }
 
 #[test]
+fn a_field_that_is_missed_before_it_is_met_is_no_type_error() {
+    #[derive(Deserialize)]
+    struct Spec {
+        containers: Vec<Value>,
+    }
+    let message = schema_message("k8s.io.api.core.v1.PodSpec");
+    // restartPolicy = 3 before containers = 2, which JSON shows as `null` where there are none.
+    let bytes = b"\x1a\x05Never\x12\x03\x0a\x01c";
+    let spec: Spec = from_slice(bytes, message).unwrap();
+    assert_eq!(spec.containers.len(), 1);
+    assert_eq!(spec.containers[0]["name"], "c");
+    // What is in order and does not fit says so.
+    let error = from_slice::<Spec>(b"\x1a\x05Never", message).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("expected a sequence"), "{error}");
+}
+
+#[test]
 fn what_is_not_in_order_is_an_error_for_whoever_borrows_or_makes_light_of_it() {
     #[derive(Debug, Deserialize)]
     struct Borrowed<'a> {

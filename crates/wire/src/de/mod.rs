@@ -136,12 +136,13 @@ struct Context<'de> {
 // === impl Deserializer ===
 
 impl<'de> Deserializer<'de> {
-    /// Over the bytes of `message`.
+    /// Over the bytes of `message`, with the default limit on nesting and none on their size: they are held already.
     pub fn new(bytes: &'de [u8], message: &'static Message) -> Self {
         let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::Skip, 0);
         let (api_version, kind, is_unordered) = ("", "", Cell::new(false));
         let context = Context { schema, unknown, nesting_max, api_version, kind, is_unordered };
-        Self { bytes, message, context, object_bytes_max: 0 }.limits(Limits::DEFAULT)
+        Self { bytes, message, context, object_bytes_max: 0 }
+            .limits(Limits::DEFAULT.object_bytes_max(usize::MAX))
     }
 
     /// Shows these as `apiVersion` and `kind`, before everything else; unless the kind has no such members
@@ -174,18 +175,23 @@ impl<'de> Deserializer<'de> {
     /// # Errors
     /// If the bytes are not such a message, or do not fit `T`.
     pub fn read<T: DeserializeOwned>(self) -> Result<T> {
-        match T::deserialize(self.clone()) {
-            Err(Error::Unordered) => {
-                let ordered = self.ordered()?;
-                T::deserialize(Deserializer { bytes: &ordered, ..self })
-            }
-            read => read,
+        T::deserialize(self.clone()).or_else(|error| self.read_ordered(error))
+    }
+
+    /// Reads the message in order, if that is why it could not be read: any error may come of a field that was shown as
+    /// absent before it was met further back.
+    #[cold]
+    fn read_ordered<T: DeserializeOwned>(self, error: Error) -> Result<T> {
+        match self.ordered() {
+            Ok(ordered) if ordered != self.bytes => T::deserialize(Deserializer { bytes: &ordered, ..self }),
+            Err(why) if error == Error::Unordered => Err(why),
+            _ => Err(error),
         }
     }
 
     #[cold]
     fn ordered(&self) -> Result<Vec<u8>> {
-        order::ordered(&self.context, self.message, self.bytes, 0)
+        order::ordered(&self.context, self.message, &[self.bytes], 0)
     }
 
     #[inline]

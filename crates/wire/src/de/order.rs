@@ -1,8 +1,9 @@
 //! Puts the fields of a message in order: as Go would have written it.
 //!
 //! Protobuf allows any order, the elements of a list apart from each other, and singular fields repeated: the last one
-//! counts, and messages are merged, which is what one gets by writing their fields one after the other. No server has been
-//! seen to do any of this, so it may take its time: everything is copied once for each level of nesting.
+//! counts, and messages are merged, which is what one gets by reading their fields one after the other. No server has been
+//! seen to do any of this, so it may take its time: everything is copied once for each level of nesting. But only what is
+//! done is held while it goes deeper, so that memory stays in proportion to the input however deep that is.
 
 use super::Context;
 use super::cursor::Raw;
@@ -20,19 +21,22 @@ struct Part<'a> {
     bytes: &'a [u8],
 }
 
-/// The same message in order, and all those within it.
+/// The message that these bytes are together, in order, and all those within it.
 pub(super) fn ordered(
     context: &Context<'_>,
     message: &'static Message,
-    bytes: &[u8],
+    pieces: &[&[u8]],
     depth: u32,
 ) -> Result<Vec<u8>> {
     // Other messages are no object in JSON, and hold one before they hold themselves.
     let depth = if message.shape == Shape::Object { enter(context, depth)? } else { depth };
-    let mut fields = Part::all(bytes)?;
+    let mut fields = Vec::new();
+    for piece in pieces {
+        Part::all(piece, &mut fields)?;
+    }
     // Stable: the elements of a list keep their order.
     fields.sort_by_key(|part| part.number);
-    let mut out = Vec::with_capacity(bytes.len());
+    let mut out = Vec::new();
     for parts in fields.chunk_by(|a, b| a.number == b.number) {
         let number = parts[0].number;
         let field = message.field(number);
@@ -43,12 +47,12 @@ pub(super) fn ordered(
                 return Err(Error::malformed("protobuf field", 0, "a message was expected"));
             }
             (Some(Cardinality::One), Some(inner)) => {
-                let merged = parts.iter().flat_map(|part| part.bytes).copied().collect::<Vec<_>>();
-                messages.bytes_field(number, &within(context, inner, &merged, depth)?);
+                let pieces = parts.iter().map(|part| part.bytes).collect::<Vec<_>>();
+                messages.bytes_field(number, &within(context, inner, &pieces, depth)?);
             }
             (Some(Cardinality::List), Some(inner)) => {
                 for part in parts {
-                    messages.bytes_field(number, &within(context, inner, part.bytes, depth)?);
+                    messages.bytes_field(number, &within(context, inner, &[part.bytes], depth)?);
                 }
             }
             (Some(Cardinality::Map), Some(inner)) => {
@@ -64,29 +68,31 @@ pub(super) fn ordered(
 }
 
 /// A message inside of another; or an object inside of raw bytes, in its envelope.
-fn within(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: u32) -> Result<Vec<u8>> {
+fn within(context: &Context<'_>, message: &'static Message, pieces: &[&[u8]], depth: u32) -> Result<Vec<u8>> {
     if message.shape == Shape::RawJson
+        && let Some(last) = pieces.iter().rfind(|piece| shape::has_raw(piece))
         && let Special::Root { message, raw, api_version, kind } =
-            shape::resolve(context, message, Raw::Bytes(bytes))?
+            shape::resolve(context, message, Raw::Bytes(last))?
     {
-        let object = ordered(context, message, raw.bytes()?, depth)?;
+        let object = ordered(context, message, &[raw.bytes()?], depth)?;
         let (mut enveloped, mut out) = (Vec::new(), Vec::new());
         Envelope { api_version, kind, raw: &object }.seal(&mut enveloped);
         Writer::new(&mut out).bytes_field(1, &enveloped);
         return Ok(out);
     }
-    ordered(context, message, bytes, depth)
+    ordered(context, message, pieces, depth)
 }
 
 /// A map's entry: of key and value the last ones count.
 fn entry(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: u32) -> Result<Vec<u8>> {
-    let parts = Part::all(bytes)?;
+    let mut parts = Vec::new();
+    Part::all(bytes, &mut parts)?;
     let last = |number| parts.iter().rfind(|part| part.number == number);
-    let mut out = Vec::with_capacity(bytes.len());
+    let mut out = Vec::new();
     last(1).inspect(|key| key.write(&mut out));
     match last(2) {
         Some(value) if value.wire_type == WireType::Len => {
-            Writer::new(&mut out).bytes_field(2, &within(context, message, value.bytes, depth)?);
+            Writer::new(&mut out).bytes_field(2, &within(context, message, &[value.bytes], depth)?);
         }
         // Whoever reads it says what is wrong with it.
         Some(value) => value.write(&mut out),
@@ -96,9 +102,9 @@ fn entry(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: 
 }
 
 impl<'a> Part<'a> {
-    /// The fields of a message, in the order of the bytes.
-    fn all(bytes: &'a [u8]) -> Result<Vec<Self>> {
-        let (mut parts, mut reader) = (Vec::new(), Reader::new(bytes));
+    /// Adds the fields of a message, in the order of the bytes.
+    fn all(bytes: &'a [u8], parts: &mut Vec<Self>) -> Result<()> {
+        let mut reader = Reader::new(bytes);
         while let Some(Tag { number, wire_type }) = reader.tag()? {
             let start = reader.position();
             let bytes = match wire_type {
@@ -110,7 +116,7 @@ impl<'a> Part<'a> {
             };
             parts.push(Self { number, wire_type, bytes });
         }
-        Ok(parts)
+        Ok(())
     }
 
     fn write(&self, out: &mut Vec<u8>) {

@@ -96,6 +96,11 @@ pub(super) fn is_empty_list(raw: Raw<'_>) -> bool {
     last_bytes(raw, 1).is_ok_and(|found| found.is_none())
 }
 
+/// Whether a message of raw bytes holds any, be they empty.
+pub(super) fn has_raw(message: &[u8]) -> bool {
+    last_bytes(Raw::Bytes(message), 1).is_ok_and(|found| found.is_some())
+}
+
 /// Whether the message is the zero value of its Go type, as `omitzero` asks.
 pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> Result<bool> {
     match message.shape {

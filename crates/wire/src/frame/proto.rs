@@ -4,12 +4,17 @@ use bytes::Bytes;
 
 use super::ListHead;
 use super::input::Input;
+use crate::Encoding;
 use crate::envelope::{self, MAGIC};
 use crate::error::{Error, Result};
+use crate::head::key;
 use crate::limits::{Limit, Limits};
 use crate::proto::{Reader, Tag, WireType};
 
 const LIST: &str = "protobuf list";
+
+/// How much is looked at of an object that is too large, to say which it is: its names stand at the beginning.
+const REFUSED_BYTES: usize = 4 << 10;
 
 /// The frames of a protobuf watch: each a big-endian length of four bytes and a `WatchEvent { type = 1, object = 2 }`.
 #[derive(Debug)]
@@ -23,7 +28,9 @@ pub(super) struct WatchFrames {
 enum FrameState {
     Length,
     Body(usize),
-    /// The rest of a frame that was too large.
+    /// A frame that is too large, of so many bytes.
+    Refuse(usize),
+    /// The rest of it.
     Skip(u64),
 }
 
@@ -43,6 +50,8 @@ pub(super) struct ListItems {
     inside: Option<u64>,
     object_bytes_max: usize,
     pub(super) head: ListHead,
+    /// The error that ended the list.
+    lost: Option<Error>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +60,8 @@ enum ListState {
     Tag,
     Length(u32),
     Body(u32, usize),
+    /// An item that is too large, of so many bytes.
+    Refuse(u64),
     Skip(u64),
     SkipVarint,
 }
@@ -86,11 +97,19 @@ impl WatchFrames {
                     }
                     let length =
                         self.input.piece(4).iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
-                    if length > self.object_bytes_max {
-                        self.state = FrameState::Skip(length as u64);
-                        return Err(too_large(length as u64, self.object_bytes_max));
+                    self.state = match length > self.object_bytes_max {
+                        true => FrameState::Refuse(length),
+                        false => FrameState::Body(length),
+                    };
+                }
+                FrameState::Refuse(length) => {
+                    let begun = length.min(REFUSED_BYTES);
+                    if !self.input.has(begun) {
+                        return Ok(None);
                     }
-                    self.state = FrameState::Body(length);
+                    let key = key::in_event(self.input.piece(begun), Encoding::Protobuf);
+                    self.state = FrameState::Skip((length - begun) as u64);
+                    return Err(too_large(length as u64, self.object_bytes_max).about(key));
                 }
                 FrameState::Skip(0) => self.state = FrameState::Length,
                 FrameState::Skip(left) => match self.input.skip(left) {
@@ -148,6 +167,7 @@ impl ListItems {
             inside: None,
             object_bytes_max: limits.object_bytes_max,
             head: ListHead::default(),
+            lost: None,
         }
     }
 
@@ -157,10 +177,16 @@ impl ListItems {
 
     /// The next item's message, with what is known of the list by then; `None` until there is one.
     pub(super) fn next(&mut self) -> Option<Result<(&ListHead, &[u8])>> {
+        if self.lost.is_some() {
+            return None;
+        }
         match self.advance() {
             Ok(Some(length)) => Some(Ok((&self.head, self.input.piece(length)))),
             Ok(None) => None,
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                self.lost = error.is_fatal().then(|| error.clone());
+                Some(Err(error))
+            }
         }
     }
 
@@ -204,6 +230,16 @@ impl ListItems {
                         self.state = ListState::Skip(left - skipped);
                     }
                 },
+                ListState::Refuse(length) => {
+                    let begun = length.min(REFUSED_BYTES as u64);
+                    if !self.input.has(begun as usize) {
+                        return Ok(None);
+                    }
+                    let key = key::of(self.input.piece(begun as usize), Encoding::Protobuf);
+                    self.spend(begun)?;
+                    self.state = ListState::Skip(length - begun);
+                    return Err(too_large(length, self.object_bytes_max).about(key));
+                }
                 ListState::Length(number) => {
                     let Some(length) = self.varint()? else { return Ok(None) };
                     self.enter(number, length)?;
@@ -248,10 +284,14 @@ impl ListItems {
             }
             (None, envelope::TYPE_META) | (Some(_), METADATA | ITEMS) => {
                 if length > self.object_bytes_max as u64 {
-                    self.state = ListState::Skip(length);
-                    return Err(too_large(length, self.object_bytes_max));
+                    // Without its head a list would end as one without a resourceVersion and a next page.
+                    if number != ITEMS {
+                        return Err(too_large(length, self.object_bytes_max).framing());
+                    }
+                    self.state = ListState::Refuse(length);
+                } else {
+                    self.state = ListState::Body(number, length as usize);
                 }
-                self.state = ListState::Body(number, length as usize);
             }
             _ => self.state = ListState::Skip(length),
         }
@@ -275,6 +315,9 @@ impl ListItems {
     }
 
     pub(super) fn finish(self) -> Result<ListHead> {
+        if let Some(error) = self.lost {
+            return Err(error);
+        }
         match self.state {
             ListState::Tag if self.input.is_empty() && self.inside.is_none_or(|left| left == 0) => {
                 Ok(self.head)

@@ -1,10 +1,11 @@
 //! Finds the head in the JSON text of an object. `metadata` stands near the front, so this stops early.
 
+use std::borrow::Cow;
+
 use super::owners;
 use super::{INITIAL_EVENTS_END, Span, Spans};
 use crate::error::{Error, Result};
-use crate::json::{Elements, Kind, Members, Value};
-use crate::limits::{Limit, Limits};
+use crate::json::{Elements, Kind, Members, Value, string};
 
 const WHAT: &str = "JSON head";
 
@@ -12,25 +13,41 @@ const WHAT: &str = "JSON head";
 ///
 /// An object without `metadata`, or with `null` there, has an empty head. Of a name that stands twice in `metadata` the
 /// last one counts, as it does for Go. The text behind `metadata` is not looked at.
-pub(crate) fn spans(bytes: &[u8], limits: &Limits) -> Result<Spans> {
+pub(crate) fn spans(bytes: &[u8]) -> Result<Spans> {
     let mut spans = Spans::default();
     let mut members = Members::new(bytes);
     while let Some(member) = members.next() {
         let (name, value) = member?;
         if name == "metadata" {
             let offset = members.position() - value.bytes().len();
-            object_meta(value, offset, limits, &mut spans)?;
+            if object_meta(value, offset, &mut spans)? {
+                unescape(bytes, &mut spans)?;
+            }
             break;
         }
     }
     Ok(spans)
 }
 
-/// Reads `metadata`, which stands at `offset` in the kept text.
-fn object_meta(meta: Value<'_>, offset: usize, limits: &Limits, spans: &mut Spans) -> Result<()> {
-    if !is(meta, Kind::Object, offset, "metadata must be an object")? {
-        return Ok(());
+/// Puts the names into a text of their own, since one of them does not stand in the bytes as it is.
+#[cold]
+fn unescape(bytes: &[u8], spans: &mut Spans) -> Result<()> {
+    let mut names = String::new();
+    for span in [&mut spans.namespace, &mut spans.name, &mut spans.uid, &mut spans.resource_version] {
+        let start = names.len();
+        names.push_str(&string::text(span.of(bytes), span.start as usize)?);
+        *span = Span::new(start, names.len());
     }
+    spans.unescaped = Some(names.into());
+    Ok(())
+}
+
+/// Reads `metadata`, which stands at `offset` in the kept text. Whether there is an escape in one of the names.
+fn object_meta(meta: Value<'_>, offset: usize, spans: &mut Spans) -> Result<bool> {
+    if !is(meta, Kind::Object, offset, "metadata must be an object")? {
+        return Ok(false);
+    }
+    let mut escaped = false;
     let mut members = Members::new(meta.bytes());
     while let Some(member) = members.next() {
         let (name, value) = member.map_err(|error| moved(error, offset))?;
@@ -38,32 +55,36 @@ fn object_meta(meta: Value<'_>, offset: usize, limits: &Limits, spans: &mut Span
         let start = end - value.bytes().len();
         let whole = |present: bool| if present { Span::new(start, end) } else { Span::default() };
         match &*name {
-            "name" => spans.name = text(value, start, "metadata.name must be a string without escapes")?,
+            "name" => spans.name = text(value, start, &mut escaped, "metadata.name must be a string")?,
             "namespace" => {
-                spans.namespace = text(value, start, "metadata.namespace must be a string without escapes")?;
+                spans.namespace = text(value, start, &mut escaped, "metadata.namespace must be a string")?;
             }
-            "uid" => spans.uid = text(value, start, "metadata.uid must be a string without escapes")?,
+            "uid" => spans.uid = text(value, start, &mut escaped, "metadata.uid must be a string")?,
             "resourceVersion" => {
-                let why = "metadata.resourceVersion must be a string without escapes";
-                spans.resource_version = text(value, start, why)?;
+                let why = "metadata.resourceVersion must be a string";
+                spans.resource_version = text(value, start, &mut escaped, why)?;
             }
             "generation" => spans.generation = generation(value, start)?,
             "deletionTimestamp" => spans.deleting = !value.is_null(),
-            "labels" => spans.labels = whole(labels(value, start, limits)?),
+            "labels" => spans.labels = whole(labels(value, start)?),
             "annotations" => spans.initial_events_end = ends_initial_events(value, start)?,
             "ownerReferences" => spans.owners = whole(owner_references(value, start)?),
             _ => {}
         }
     }
-    Ok(())
+    Ok(escaped)
 }
 
-fn text(value: Value<'_>, start: usize, why: &'static str) -> Result<Span> {
+/// Where the content of a string stands.
+fn text(value: Value<'_>, start: usize, escaped: &mut bool, why: &'static str) -> Result<Span> {
     if value.is_null() {
         return Ok(Span::default());
     }
-    match value.as_verbatim() {
-        Ok(Some(text)) => Ok(Span::new(start + 1, start + 1 + text.len())),
+    match value.as_string() {
+        Ok(Some(text)) => {
+            *escaped |= matches!(text, Cow::Owned(_));
+            Ok(Span::new(start + 1, start + value.bytes().len() - 1))
+        }
         _ => Err(Error::malformed(WHAT, start, why)),
     }
 }
@@ -77,23 +98,19 @@ fn generation(value: Value<'_>, start: usize) -> Result<i64> {
 }
 
 /// Checks the labels, so that reading them later cannot fail. Whether there are any.
-fn labels(value: Value<'_>, start: usize, limits: &Limits) -> Result<bool> {
+fn labels(value: Value<'_>, start: usize) -> Result<bool> {
     if !is(value, Kind::Object, start, "metadata.labels must be an object")? {
         return Ok(false);
     }
-    let mut count = 0;
+    let mut any = false;
     for member in Members::new(value.bytes()) {
         let (_, label) = member.map_err(|error| moved(error, start))?;
         if !matches!(label.as_string(), Ok(Some(_))) {
             return Err(Error::malformed(WHAT, start, "a label's value must be a string"));
         }
-        count += 1;
-        if count > limits.labels_max {
-            let (limit, allowed) = (Limit::Labels, limits.labels_max);
-            return Err(Error::Limit { limit, found: count, allowed });
-        }
+        any = true;
     }
-    Ok(count > 0)
+    Ok(any)
 }
 
 /// Checks the owner references, so that reading them later cannot fail. Whether there are any.
@@ -156,7 +173,7 @@ mod tests {
 
     /// Reads a head and hands it over.
     fn with_head<T>(text: &str, read: impl FnOnce(Head<'_>) -> T) -> Result<T> {
-        let spans = spans(text.as_bytes(), &Limits::DEFAULT)?;
+        let spans = spans(text.as_bytes())?;
         let type_meta = TypeMeta::new("v1", "Thing");
         Ok(read(Head {
             bytes: text.as_bytes(),
@@ -230,7 +247,7 @@ mod tests {
         for (metadata, why) in [
             (r#"[]"#, "metadata must be an object"),
             (r#"{"name":5}"#, "metadata.name must be a string"),
-            (r#"{"name":"a\u0062"}"#, "metadata.name must be a string without escapes"),
+            (r#"{"name":"a\u00"}"#, "metadata.name must be a string"),
             (r#"{"namespace":{}}"#, "metadata.namespace must be"),
             (r#"{"uid":true}"#, "metadata.uid must be"),
             (r#"{"resourceVersion":7}"#, "metadata.resourceVersion must be"),
@@ -254,17 +271,21 @@ mod tests {
             assert!(error.contains(why), "{metadata}: {error}");
         }
         let not_utf8 = b"{\"metadata\":{\"name\":\"\xff\"}}";
-        let error = spans(not_utf8, &Limits::DEFAULT).unwrap_err().to_string();
+        let error = spans(not_utf8).unwrap_err().to_string();
         assert!(error.contains("metadata.name must be a string"), "{error}");
     }
 
     #[test]
-    fn more_labels_than_allowed_are_an_error() {
-        let text = br#"{"metadata":{"labels":{"a":"","b":"","c":""}}}"#;
-        assert!(spans(text, &Limits::DEFAULT.labels_max(3)).is_ok());
-        let (limit, found, allowed) = (Limit::Labels, 3, 2);
-        let expected = Error::Limit { limit, found, allowed };
-        assert_eq!(spans(text, &Limits::DEFAULT.labels_max(2)), Err(expected));
+    fn names_that_json_has_to_escape_are_read_as_they_are_meant() {
+        let text = r#"{"metadata":{"name":"R\u0026D \"\\\"","namespace":"n","uid":"\u003c\u00fc","resourceVersion":"7",
+            "labels":{"\u0061":"\u0026"},"ownerReferences":[{"name":"R\u0026D"}]}}"#;
+        with_head(text, |head| {
+            assert_eq!((head.name(), head.namespace()), ("R&D \"\\\"", "n"));
+            assert_eq!((head.uid(), head.resource_version()), ("<ü", "7"));
+            assert_eq!(head.labels().get("a").as_deref(), Some("&"));
+            assert_eq!(head.owners().next().unwrap().name, "R&D");
+        })
+        .unwrap();
     }
 
     #[test]
@@ -316,13 +337,13 @@ mod tests {
             text.extend_from_slice(b"\":");
             text.extend_from_slice(&metadata);
             text.extend_from_slice(b"}}");
-            if let Ok(spans) = spans(&text, &Limits::DEFAULT) {
+            if let Ok(spans) = spans(&text) {
                 let type_meta = TypeMeta::new("v1", "Thing");
                 let head = Head { bytes: &text, encoding: Encoding::Json, type_meta: &type_meta, spans: &spans };
                 let labels = spans.labels.of(&text);
                 prop_assert_eq!(head.labels().count(), Members::new(labels).count());
                 prop_assert_eq!(head.owners().count(), Elements::new(spans.owners.of(&text)).count());
-                prop_assert!(std::str::from_utf8(spans.name.of(&text)).is_ok());
+                prop_assert!(spans.unescaped.is_some() || std::str::from_utf8(spans.name.of(&text)).is_ok());
             }
         }
     }

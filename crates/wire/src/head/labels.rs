@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
+use super::text;
 use crate::Encoding;
 use crate::json;
 use crate::proto::Reader;
 
 /// The labels of an object, in the order of its bytes.
+///
+/// A protobuf server does not check that strings are UTF-8. What is not is shown with the replacement character, as JSON
+/// would show it.
 #[derive(Clone, Debug)]
 pub struct Labels<'a>(Inner<'a>);
 
@@ -52,20 +56,20 @@ impl<'a> Iterator for Labels<'a> {
                     continue;
                 }
                 let (key, value) = map_entry(reader.expect_bytes(tag).ok()?).ok()?;
-                return Some((Cow::Borrowed(key), Cow::Borrowed(value)));
+                return Some((text(key), text(value)));
             },
         }
     }
 }
 
 /// Key and value of an entry of a `map<string, string>`.
-pub(crate) fn map_entry(entry: &[u8]) -> crate::Result<(&str, &str)> {
+pub(super) fn map_entry(entry: &[u8]) -> crate::Result<(&[u8], &[u8])> {
     let mut reader = Reader::new(entry);
-    let (mut key, mut value) = ("", "");
+    let (mut key, mut value) = (&[][..], &[][..]);
     while let Some(tag) = reader.tag()? {
         match tag.number {
-            1 => key = reader.expect_string(tag)?,
-            2 => value = reader.expect_string(tag)?,
+            1 => key = reader.expect_bytes(tag)?,
+            2 => value = reader.expect_bytes(tag)?,
             _ => reader.skip(tag.wire_type)?,
         }
     }

@@ -5,12 +5,15 @@
 //! costs a few integers.
 
 pub(crate) mod json;
+pub(crate) mod key;
 mod labels;
 mod owners;
 pub(crate) mod proto;
 
 pub use labels::Labels;
 pub use owners::{OwnerReference, Owners};
+
+use std::borrow::Cow;
 
 use crate::{Encoding, TypeMeta};
 
@@ -27,7 +30,7 @@ pub(crate) struct Span {
 /// Where the parts of a head stand in the kept bytes. Empty spans mean absent (Kubernetes knows no difference).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spans {
-    /// Content of the strings, without quotes; free of escapes (a JSON name that needs one is malformed).
+    /// Content of the strings, without quotes; in `unescaped` if that is there.
     pub(crate) namespace: Span,
     pub(crate) name: Span,
     pub(crate) uid: Span,
@@ -36,6 +39,8 @@ pub(crate) struct Spans {
     pub(crate) labels: Span,
     /// JSON: the array `[…]`. Protobuf: from the first entry (tag included) to the end of the last one.
     pub(crate) owners: Span,
+    /// The four strings as they are meant, if one of them stands in JSON with escapes. Few can: the names of roles, for one.
+    pub(crate) unescaped: Option<Box<str>>,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
     pub(crate) initial_events_end: bool,
@@ -127,8 +132,19 @@ impl<'a> Head<'a> {
     }
 
     fn text(&self, span: Span) -> &'a str {
-        // The spans were checked to be UTF-8 when the object was read.
-        std::str::from_utf8(span.of(self.bytes)).unwrap_or_default()
+        match &self.spans.unescaped {
+            // The spans were checked to be UTF-8 when the object was read.
+            None => std::str::from_utf8(span.of(self.bytes)).unwrap_or_default(),
+            Some(names) => names.get(span.start as usize..span.end as usize).unwrap_or_default(),
+        }
+    }
+}
+
+/// Text that need not be any; see [`Labels`].
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 

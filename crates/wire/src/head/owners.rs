@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::text;
 use crate::Encoding;
 use crate::error::Result;
 use crate::json;
 use crate::proto::Reader;
 
-/// The owner references of an object.
+/// The owner references of an object. Protobuf strings that are not UTF-8 are shown as those of
+/// [`Labels`](super::Labels) are.
 #[derive(Clone, Debug)]
 pub struct Owners<'a>(Inner<'a>);
 
@@ -75,10 +77,10 @@ pub(super) fn from_protobuf(bytes: &[u8]) -> Result<OwnerReference<'_>> {
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.tag()? {
         match tag.number {
-            1 => owner.kind = Cow::Borrowed(reader.expect_string(tag)?),
-            3 => owner.name = Cow::Borrowed(reader.expect_string(tag)?),
-            4 => owner.uid = Cow::Borrowed(reader.expect_string(tag)?),
-            5 => owner.api_version = Cow::Borrowed(reader.expect_string(tag)?),
+            1 => owner.kind = text(reader.expect_bytes(tag)?),
+            3 => owner.name = text(reader.expect_bytes(tag)?),
+            4 => owner.uid = text(reader.expect_bytes(tag)?),
+            5 => owner.api_version = text(reader.expect_bytes(tag)?),
             6 => owner.controller = reader.expect_varint(tag)? != 0,
             7 => owner.block_owner_deletion = reader.expect_varint(tag)? != 0,
             _ => reader.skip(tag.wire_type)?,

@@ -4,20 +4,25 @@ use super::labels::{LABELS, map_entry};
 use super::owners::{self, OWNERS};
 use super::{INITIAL_EVENTS_END, Span, Spans};
 use crate::error::{Error, Result};
-use crate::limits::{Limit, Limits};
 use crate::proto::Reader;
 
 /// Field 1 of every Kubernetes object is its `ObjectMeta`.
 const METADATA: u32 = 1;
 
 /// The spans of the head of an object's (kept) bytes.
-pub(crate) fn spans(bytes: &[u8], limits: &Limits) -> Result<Spans> {
+pub(crate) fn spans(bytes: &[u8]) -> Result<Spans> {
     let mut spans = Spans::default();
     let mut reader = Reader::new(bytes);
+    let mut metadata_seen = false;
     while let Some(tag) = reader.tag()? {
         if tag.number == METADATA {
+            // A decoder would merge them, and what spans them both is none of a head's parts.
+            if std::mem::replace(&mut metadata_seen, true) {
+                let why = "metadata stands there twice";
+                return Err(Error::malformed("protobuf head", reader.position(), why));
+            }
             let meta = reader.expect_bytes(tag)?;
-            object_meta(meta, reader.position() - meta.len(), limits, &mut spans)?;
+            object_meta(meta, reader.position() - meta.len(), &mut spans)?;
         } else {
             reader.skip(tag.wire_type)?;
         }
@@ -26,9 +31,8 @@ pub(crate) fn spans(bytes: &[u8], limits: &Limits) -> Result<Spans> {
 }
 
 /// Reads `ObjectMeta`, which stands at `offset` in the kept bytes.
-fn object_meta(meta: &[u8], offset: usize, limits: &Limits, spans: &mut Spans) -> Result<()> {
+fn object_meta(meta: &[u8], offset: usize, spans: &mut Spans) -> Result<()> {
     let mut reader = Reader::new(meta);
-    let mut label_count = 0;
     loop {
         let field_start = offset + reader.position();
         let Some(tag) = reader.tag()? else { break };
@@ -44,16 +48,13 @@ fn object_meta(meta: &[u8], offset: usize, limits: &Limits, spans: &mut Spans) -
             }
             LABELS => {
                 map_entry(reader.expect_bytes(tag)?)?;
-                label_count += 1;
-                if label_count > limits.labels_max {
-                    let (limit, allowed) = (Limit::Labels, limits.labels_max);
-                    return Err(Error::Limit { limit, found: label_count, allowed });
-                }
                 extend(&mut spans.labels, field_start, offset + reader.position());
             }
             12 => {
                 let (key, value) = map_entry(reader.expect_bytes(tag)?)?;
-                spans.initial_events_end |= key == INITIAL_EVENTS_END && value == "true";
+                if key == INITIAL_EVENTS_END.as_bytes() {
+                    spans.initial_events_end = value == b"true";
+                }
             }
             OWNERS => {
                 owners::from_protobuf(reader.expect_bytes(tag)?)?;

@@ -42,8 +42,7 @@ pub(crate) fn copy<'a>(
     let start = skip::space(input, 0);
     let text = &input[..input.len().min(start.saturating_add(limits.object_bytes_max))];
     let before = out.len();
-    let mut copier =
-        Copier { text, out, run: start, nesting_max: limits.nesting_max, head: Copied::default() };
+    let mut copier = Copier { text, out, run: start, head: Copied::default() };
     match copier.object_at(start, root) {
         Ok(()) => Ok(copier.head),
         Err(error) => {
@@ -65,7 +64,6 @@ struct Copier<'a, 'o> {
     out: &'o mut Vec<u8>,
     /// Where the text begins that is kept and not yet copied.
     run: usize,
-    nesting_max: usize,
     head: Copied<'a>,
 }
 
@@ -77,7 +75,7 @@ impl<'a> Copier<'a, '_> {
             None => return Err(truncated(self.text)),
         }
         let mut metadata_seen = false;
-        let end = self.members(start, 1, |copier, name, value| {
+        let end = self.members(start, |copier, name, value| {
             let slot = match name {
                 "apiVersion" => &mut copier.head.api_version,
                 "kind" => &mut copier.head.kind,
@@ -99,10 +97,8 @@ impl<'a> Copier<'a, '_> {
     fn members<'n>(
         &mut self,
         open: usize,
-        depth: usize,
         mut decide: impl FnMut(&mut Self, &str, usize) -> Result<Fate<'n>>,
     ) -> Result<usize> {
-        self.check_depth(depth)?;
         let mut at = self.squeeze(open + 1);
         if self.text.get(at) == Some(&b'}') {
             return Ok(at + 1);
@@ -133,8 +129,8 @@ impl<'a> Copier<'a, '_> {
                     self.cut(name_end, colon);
                     self.cut(colon + 1, value);
                     let end = match fate {
-                        Fate::Descend(node) => self.descend(value, node, depth)?,
-                        _ => self.keep(value, depth)?,
+                        Fate::Descend(node) => self.descend(value, node)?,
+                        _ => self.keep(value)?,
                     };
                     self.squeeze(end)
                 }
@@ -152,10 +148,9 @@ impl<'a> Copier<'a, '_> {
     }
 
     /// Copies the array at `open`, whose elements the node decides about. Gives its end.
-    fn elements(&mut self, open: usize, node: &Node, depth: usize) -> Result<usize> {
-        self.check_depth(depth)?;
+    fn elements(&mut self, open: usize, node: &Node) -> Result<usize> {
         let node = match node.element() {
-            Fate::Keep => return self.keep(open, depth - 1),
+            Fate::Keep => return self.keep(open),
             Fate::Descend(node) => node,
             Fate::Drop => {
                 let end = self.skip(open)?;
@@ -168,7 +163,7 @@ impl<'a> Copier<'a, '_> {
             return Ok(at + 1);
         }
         loop {
-            let end = self.descend(at, node, depth)?;
+            let end = self.descend(at, node)?;
             at = self.squeeze(end);
             match self.text.get(at) {
                 Some(b',') => at = self.squeeze(at + 1),
@@ -179,22 +174,23 @@ impl<'a> Copier<'a, '_> {
         }
     }
 
-    /// Copies the value at `at`, in which the node decides. Gives its end.
-    fn descend(&mut self, at: usize, node: &Node, depth: usize) -> Result<usize> {
+    /// Copies the value at `at`, in which the node decides. Gives its end. (It goes as deep as the projection, not as the
+    /// text.)
+    fn descend(&mut self, at: usize, node: &Node) -> Result<usize> {
         match self.text.get(at) {
-            Some(b'{') => self.members(at, depth + 1, |_, name, _| Ok(node.member(name))),
-            Some(b'[') => self.elements(at, node, depth + 1),
-            _ => self.keep(at, depth),
+            Some(b'{') => self.members(at, |_, name, _| Ok(node.member(name))),
+            Some(b'[') => self.elements(at, node),
+            _ => self.keep(at),
         }
     }
 
-    /// Keeps the value at `at`, which stands `depth` levels deep, leaving out white space. Gives its end.
-    fn keep(&mut self, at: usize, depth: usize) -> Result<usize> {
+    /// Keeps the value at `at`, leaving out white space. Gives its end.
+    fn keep(&mut self, at: usize) -> Result<usize> {
         if !matches!(self.text.get(at), Some(b'{' | b'[')) {
             return skip::value(self.text, at);
         }
         let text = self.text;
-        let len = Finder::nested(self.nesting_max, depth).scan(&text[at..], |start, end| {
+        let len = Finder::new().scan(&text[at..], |start, end| {
             let (start, end) = (at + start, at + end);
             let scalar = |place: usize| text.get(place).is_some_and(|&byte| class(byte) == Class::Scalar);
             // A value opened by a bracket has a byte in front of any white space in it.
@@ -229,14 +225,6 @@ impl<'a> Copier<'a, '_> {
             Some(_) => Err(Error::malformed(WHAT, at, why)),
             None => Err(truncated(self.text)),
         }
-    }
-
-    fn check_depth(&self, depth: usize) -> Result<()> {
-        if depth > self.nesting_max {
-            let (limit, allowed) = (Limit::Nesting, self.nesting_max);
-            return Err(Error::Limit { limit, found: depth, allowed });
-        }
-        Ok(())
     }
 
     /// Leaves out the white space at `at`. Gives its end.

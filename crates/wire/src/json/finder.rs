@@ -6,22 +6,19 @@
 use super::WHAT;
 use super::skip::{self, Class, Unended, class};
 use crate::error::{Error, Result};
-use crate::limits::Limit;
 
-/// How deep brackets are checked to pair up by kind. Deeper ones are counted only.
-pub(super) const NESTING_CEILING: usize = 512;
+/// How deep brackets are checked to pair up by kind. Deeper ones are counted only: so nothing is kept for a level, and any
+/// depth will do.
+const PAIRED_MAX: usize = 512;
 
 /// Looks for the end of one value.
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
     place: Place,
-    /// Open brackets, those around the value counted.
+    /// Open brackets.
     depth: usize,
-    /// Open brackets around the value.
-    outer: usize,
-    nesting_max: usize,
     /// A bit for each open bracket, up to the ceiling: set for `{`.
-    braces: [u64; NESTING_CEILING / 64],
+    braces: [u64; PAIRED_MAX / 64],
     /// Bytes of earlier pieces.
     seen: usize,
 }
@@ -44,31 +41,17 @@ enum Place {
 // === impl Finder ===
 
 impl Finder {
-    /// Looks for the end of a value nested at most `nesting_max` deep. Nothing is kept for a level, so framing, which wants
-    /// to come behind any object, may allow `usize::MAX`.
+    /// Looks for the end of a value, however deep it is nested.
     #[inline]
-    pub(crate) fn new(nesting_max: usize) -> Self {
-        Self::nested(nesting_max, 0)
-    }
-
-    /// The same for a value that itself stands `outer` levels deep, which count.
-    #[inline]
-    pub(super) fn nested(nesting_max: usize, outer: usize) -> Self {
-        Self {
-            place: Place::Before,
-            depth: outer,
-            outer,
-            nesting_max,
-            braces: [0; NESTING_CEILING / 64],
-            seen: 0,
-        }
+    pub(crate) fn new() -> Self {
+        Self { place: Place::Before, depth: 0, braces: [0; PAIRED_MAX / 64], seen: 0 }
     }
 
     /// Takes the next piece. Gives the offset in it just past the value, once that ends. A number or literal that is the
     /// whole value ends with the first byte that cannot belong to it, so it needs that byte.
     ///
     /// # Errors
-    /// If brackets don't pair up, or are nested too deep. The finder is of no use afterwards.
+    /// If brackets don't pair up. The finder is of no use afterwards.
     #[inline]
     pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Option<usize>> {
         self.scan(piece, |_, _| Ok(()))
@@ -89,7 +72,7 @@ impl Finder {
         };
         if matches!(self.place, Place::String | Place::Escape) {
             match self.string(piece, at)? {
-                Some(end) if self.depth == self.outer => return Ok(Some(end)),
+                Some(end) if self.depth == 0 => return Ok(Some(end)),
                 Some(end) => at = end,
                 None => return Ok(None),
             }
@@ -111,21 +94,21 @@ impl Finder {
         while let Some(&byte) = piece.get(at) {
             match class(byte) {
                 Class::Scalar => at += 1,
-                Class::Separator if self.depth > self.outer => at += 1,
+                Class::Separator if self.depth > 0 => at += 1,
                 Class::Separator => return Err(self.malformed(at, "a value was expected")),
                 Class::Quote => match self.string(piece, at + 1)? {
-                    Some(end) if self.depth == self.outer => return Ok(Some(end)),
+                    Some(end) if self.depth == 0 => return Ok(Some(end)),
                     Some(end) => at = end,
                     None => return Ok(None),
                 },
                 Class::Open => {
-                    self.open(byte)?;
+                    self.open(byte);
                     at += 1;
                 }
                 Class::Close => {
                     self.close(byte, at)?;
                     at += 1;
-                    if self.depth == self.outer {
+                    if self.depth == 0 {
                         return Ok(Some(at));
                     }
                 }
@@ -165,23 +148,18 @@ impl Finder {
     }
 
     #[inline]
-    fn open(&mut self, byte: u8) -> Result<()> {
-        if self.depth >= self.nesting_max {
-            let (limit, allowed) = (Limit::Nesting, self.nesting_max);
-            return Err(Error::Limit { limit, found: self.depth + 1, allowed });
-        }
+    fn open(&mut self, byte: u8) {
         if let Some(word) = self.braces.get_mut(self.depth / 64) {
             let bit = 1 << (self.depth % 64);
             *word = if byte == b'{' { *word | bit } else { *word & !bit };
         }
         self.depth += 1;
         self.place = Place::Inside;
-        Ok(())
     }
 
     #[inline]
     fn close(&mut self, byte: u8, at: usize) -> Result<()> {
-        if self.depth == self.outer {
+        if self.depth == 0 {
             return Err(self.malformed(at, "a value was expected"));
         }
         let depth = self.depth - 1;

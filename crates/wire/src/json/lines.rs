@@ -12,7 +12,9 @@ use memchr::memchr;
 
 use super::pieces::{Piece, Pieces};
 use super::{Kind, Members, Value};
+use crate::Encoding;
 use crate::error::{Error, Result};
+use crate::head::key;
 use crate::limits::Limits;
 
 const WHAT: &str = "JSON watch event";
@@ -165,16 +167,16 @@ impl Lines {
             (len, _) => (len, spans_lines),
         };
         let outcome = self.pieces.value_within(len, self.event_bytes_max);
-        match outcome {
-            Ok(_) | Err(Error::Limit { .. }) => {
-                self.place = match self.pieces.is_begun() {
-                    true => Place::Event { spans_lines },
-                    false => Place::Between,
-                };
-                outcome
-            }
-            Err(error) => Err(self.unsound(error, spans_lines)),
+        if matches!(outcome, Ok(_) | Err(Error::Limit { .. })) {
+            self.place = match self.pieces.is_begun() {
+                true => Place::Event { spans_lines },
+                false => Place::Between,
+            };
         }
+        outcome.map_err(|error| match error {
+            Error::Limit { .. } => error.about(key::in_event(&self.pieces.take_refused(), Encoding::Json)),
+            error => self.unsound(error, spans_lines),
+        })
     }
 
     /// Lets go of an event that is not sound, and of the rest of its line. Had it other lines before, then it is not known

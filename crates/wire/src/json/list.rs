@@ -9,8 +9,10 @@ use bytes::Bytes;
 use super::pieces::{Piece, Pieces};
 use super::value::Value;
 use super::{Kind, Members};
+use crate::Encoding;
 use crate::error::{Error, Result};
 use crate::frame::ListHead;
+use crate::head::key;
 use crate::limits::Limits;
 
 const WHAT: &str = "JSON list";
@@ -85,7 +87,9 @@ impl ListBody {
             Ok(Some(piece)) => Some(Ok((&self.head, self.pieces.text(piece)))),
             Ok(None) => None,
             // Only an item that is too large leaves a place to go on from.
-            Err(error @ Error::Limit { .. }) if matches!(self.place, Place::PassItem | Place::BehindItem) => {
+            Err(error @ (Error::Limit { .. } | Error::Object { .. }))
+                if matches!(self.place, Place::PassItem | Place::BehindItem) =>
+            {
                 Some(Err(error))
             }
             Err(error) => {
@@ -160,10 +164,12 @@ impl ListBody {
     /// The item that goes on (or begins) here; `None` until it is whole.
     fn item(&mut self) -> Result<Option<Piece>> {
         let item = self.pieces.value(self.object_bytes_max);
-        match &item {
+        match item {
             Ok(Some(_)) => self.place = Place::BehindItem,
-            Err(Error::Limit { .. }) if self.pieces.is_begun() => self.place = Place::PassItem,
-            Err(Error::Limit { .. }) => self.place = Place::BehindItem,
+            Err(error @ Error::Limit { .. }) => {
+                self.place = if self.pieces.is_begun() { Place::PassItem } else { Place::BehindItem };
+                return Err(error.about(key::of(&self.pieces.take_refused(), Encoding::Json)));
+            }
             Ok(None) | Err(_) => {}
         }
         item

@@ -10,7 +10,7 @@
 //!
 //! **What is checked.** At a level that is walked: the grammar of that level (commas, colons, quoted names, its end) and
 //! every string that is handed out (UTF-8, escapes, no raw control characters). In a value that is skipped or kept whole:
-//! brackets pair up by kind, strings end, nesting stays within the limit. Its scalars and separators are not looked at:
+//! brackets pair up by kind, strings end; it may be nested as deep as it likes. Its scalars and separators are not looked at:
 //! `{"a" nul,,}` is skipped like any other value, and is an error when somebody decodes it. So a malformed object is that
 //! object's error alone, and the framing around it survives.
 
@@ -21,7 +21,7 @@ mod list;
 mod pieces;
 mod scan;
 mod skip;
-mod string;
+pub(crate) mod string;
 #[cfg(test)]
 pub(crate) mod tests;
 mod value;
@@ -30,7 +30,7 @@ mod value;
 pub(crate) use finder::Finder;
 pub(crate) use lines::Lines;
 pub(crate) use list::ListBody;
-pub(crate) use scan::{Elements, Members};
+pub(crate) use scan::{Elements, Members, member};
 pub(crate) use value::{Kind, Value};
 
 /// What errors name.

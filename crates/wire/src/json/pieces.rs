@@ -16,7 +16,8 @@ pub(super) struct Pieces {
     chunk: Bytes,
     at: usize,
     begun: Option<Begun>,
-    /// What earlier chunks held of the begun value; or the value that was handed out last.
+    /// What earlier chunks held of the begun value; or the value that was handed out last; or what was there of one that is
+    /// too large.
     carry: Vec<u8>,
     /// Bytes of all earlier chunks.
     seen: usize,
@@ -136,7 +137,7 @@ impl Pieces {
         let too_large = !value.pass && carry.len() + *at - value.start > bytes_max;
         if too_large {
             value.pass = true;
-            carry.clear();
+            carry.extend_from_slice(&chunk[value.start..*at]);
         }
         let piece = match end {
             Some(_) if value.pass => Piece::Passed,
@@ -155,6 +156,11 @@ impl Pieces {
         };
         *begun = None;
         if too_large { Err(limit(bytes_max)) } else { Ok(Some(piece)) }
+    }
+
+    /// The beginning of the value that has just been found to be too large.
+    pub(super) fn take_refused(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.carry)
     }
 
     /// Lets go of the begun value.
@@ -177,7 +183,7 @@ impl Pieces {
         begun.get_or_insert_with(|| {
             carry.clear();
             carry.shrink_to(CARRY_KEPT);
-            Begun { finder: Finder::new(usize::MAX), start: *at, offset: *seen + *at, pass: false }
+            Begun { finder: Finder::new(), start: *at, offset: *seen + *at, pass: false }
         })
     }
 }

@@ -37,6 +37,20 @@ enum Place {
     End,
 }
 
+/// The first member of an object with this name, or what is there of it: the text may break off within it.
+pub(crate) fn member<'a>(text: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
+    let mut level = Level::new(text);
+    while level.advance(b'{', b'}').ok()? {
+        let (name, start) = (level.name().ok()?, level.at);
+        let value = level.value();
+        if name == wanted {
+            return Some(value.map_or(&text[start..], Value::bytes));
+        }
+        value.ok()?;
+    }
+    None
+}
+
 // === impl Members ===
 
 impl<'a> Members<'a> {

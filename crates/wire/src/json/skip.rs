@@ -1,7 +1,7 @@
 //! The inner loops of scanning: what a byte is, where a string ends, where white space ends, where a value ends.
 
 use super::WHAT;
-use super::finder::{Finder, NESTING_CEILING};
+use super::finder::Finder;
 use crate::error::{Error, Result};
 
 /// What a byte means outside of strings.
@@ -113,7 +113,7 @@ pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize> {
     match bytes.get(at).map(|&byte| class(byte)) {
         Some(Class::Quote) => string(bytes, at + 1).map_err(|_| truncated(bytes)),
         Some(Class::Scalar) => Ok(scalar(bytes, at)),
-        Some(Class::Open) => match Finder::new(NESTING_CEILING).push(&bytes[at..]) {
+        Some(Class::Open) => match Finder::new().push(&bytes[at..]) {
             Ok(Some(len)) => Ok(at + len),
             Ok(None) => Err(truncated(bytes)),
             Err(error) => Err(offset(error, at)),

@@ -6,21 +6,13 @@ use super::WHAT;
 use crate::error::{Error, Result};
 
 /// The text of a string, from what stands between its quotes. `at` is where that stands, for errors.
-pub(super) fn text(content: &[u8], at: usize) -> Result<Cow<'_, str>> {
+pub(crate) fn text(content: &[u8], at: usize) -> Result<Cow<'_, str>> {
     // Without an early end, so that the compiler can look at many bytes at once.
     let special = content.iter().fold(false, |special, &byte| special | is_special(byte));
     if special {
         return unescape(content, at).map(Cow::Owned);
     }
     utf8(content, at).map(Cow::Borrowed)
-}
-
-/// The text of a string that must stand in the bytes as it is: an escape is an error.
-pub(crate) fn verbatim(content: &[u8], at: usize) -> Result<&str> {
-    match text(content, at)? {
-        Cow::Borrowed(text) => Ok(text),
-        Cow::Owned(_) => Err(Error::malformed(WHAT, at, "a string with an escape where none may be")),
-    }
 }
 
 /// Whether a byte can't be part of a string as it stands.

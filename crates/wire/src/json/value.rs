@@ -77,14 +77,6 @@ impl<'a> Value<'a> {
         self.string_content()?.map(|content| string::text(content, 1)).transpose()
     }
 
-    /// The content if it is a string that stands in the bytes as it is, `None` if it is something else.
-    ///
-    /// # Errors
-    /// As [`as_string`](Self::as_string), and if there is an escape.
-    pub(crate) fn as_verbatim(self) -> Result<Option<&'a str>> {
-        self.string_content()?.map(|content| string::verbatim(content, 1)).transpose()
-    }
-
     /// `true` or `false`, `None` if it is something else.
     ///
     /// # Errors

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::json::Finder;
 
 /// The end of the value in the text, given in these pieces.
-fn find(text: &[u8], places: &[usize], nesting_max: usize) -> Result<Option<usize>> {
-    let mut finder = Finder::new(nesting_max);
+fn find(text: &[u8], places: &[usize]) -> Result<Option<usize>> {
+    let mut finder = Finder::new();
     let mut seen = 0;
     for piece in split(text, places) {
         if let Some(end) = finder.push(&piece)? {
@@ -36,9 +36,9 @@ fn the_end_is_found_behind_any_kind_of_value() {
         ("[[]", None),
     ];
     for (text, end) in cases {
-        assert_eq!(find(text.as_bytes(), &[], 9).unwrap(), end, "{text}");
+        assert_eq!(find(text.as_bytes(), &[]).unwrap(), end, "{text}");
         let everywhere: Vec<_> = (0..text.len()).collect();
-        assert_eq!(find(text.as_bytes(), &everywhere, 9).unwrap(), end, "{text} cut everywhere");
+        assert_eq!(find(text.as_bytes(), &everywhere).unwrap(), end, "{text} cut everywhere");
     }
 }
 
@@ -47,22 +47,18 @@ fn brackets_that_dont_pair_up_are_errors_that_say_where() {
     for (text, place) in [("]", 0), ("[}", 1), ("{\"a\":[1}", 7), ("[{]", 2), (",", 0), (" :1", 1)] {
         let everywhere: Vec<_> = (0..text.len()).collect();
         for places in [&[][..], &everywhere] {
-            let error = find(text.as_bytes(), places, 9).unwrap_err();
+            let error = find(text.as_bytes(), places).unwrap_err();
             assert!(matches!(error, Error::Malformed { at, .. } if at == place), "{text}: {error:?}");
         }
     }
 }
 
 #[test]
-fn the_limit_on_nesting_is_kept() {
-    for levels in [1, 64, 65, 512, 700] {
+fn the_end_is_found_at_any_depth() {
+    for levels in [1, 64, 65, 512, 700, 100_000] {
         let text = ["[{\"a\":".repeat(levels), "}]".repeat(levels)].concat();
-        assert_eq!(find(text.as_bytes(), &[], 2 * levels).unwrap(), Some(text.len()));
-        let error = find(text.as_bytes(), &[], 2 * levels - 1).unwrap_err();
-        assert!(
-            matches!(error, Error::Limit { found, allowed, .. } if (found, allowed) == (2 * levels, 2 * levels - 1)),
-            "{error:?}"
-        );
+        assert_eq!(find(text.as_bytes(), &[]).unwrap(), Some(text.len()));
+        assert_eq!(find(&text.as_bytes()[..text.len() - 1], &[]).unwrap(), None);
     }
 }
 
@@ -72,15 +68,14 @@ proptest! {
         let mut text = write_spaced(&value, spaces);
         let end = text.trim_ascii_end().len();
         text.extend_from_slice(b" ,");
-        prop_assert_eq!(find(&text, &places, 128).unwrap(), Some(end));
+        prop_assert_eq!(find(&text, &places).unwrap(), Some(end));
     }
 
     #[test]
     fn any_text_may_be_cut_anywhere(
         text in prop_oneof![any_bytes(), mutated()],
         places in vec(any::<usize>(), 0..6),
-        nesting_max in 0..5usize,
     ) {
-        prop_assert_eq!(find(&text, &places, nesting_max), find(&text, &[], nesting_max));
+        prop_assert_eq!(find(&text, &places), find(&text, &[]));
     }
 }

@@ -126,12 +126,10 @@ fn an_event_too_large_is_passed_over_without_being_held() {
 
 #[test]
 fn nesting_is_no_matter_of_framing() {
-    let deep = |levels: usize| [&"[".repeat(levels)[..], &"]".repeat(levels)].concat();
+    let deep = [&"[".repeat(100_000)[..], &"]".repeat(100_000)].concat();
     let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
-    let shown = shown(&format!("{{\"type\":\"ADDED\",\"object\":{}}}\n{good}", deep(100_000)));
-    assert_eq!(shown.len(), 2);
-    assert!(shown[0].contains("nesting"), "{}", shown[0]);
-    assert_eq!(shown[1], "ADDED {}");
+    let shown = shown(&format!("{{\"type\":\"ADDED\",\"object\":{deep}}}\n{good}"));
+    assert_eq!(shown, [format!("ADDED {deep}"), "ADDED {}".to_owned()]);
 }
 
 #[test]
