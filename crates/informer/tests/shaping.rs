@@ -9,12 +9,13 @@ use std::time::Duration;
 use embedded_apiserver::Server;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube_client::api::PostParams;
+use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::client::Body;
 use kube_client::{Api, Client};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{ApiResource, DynamicObject};
-use kube_informer::reflector::ReflectorConfig;
+use kube_informer::reflector::{BackoffConfig, ReflectorConfig};
+use kube_informer::source::EncodingPreference;
 use kube_informer::store::Index;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Event, Informer, Key, Selectors, StartError, WaitError};
@@ -477,4 +478,39 @@ async fn an_object_beyond_the_limit_is_left_out_by_itself() {
     let given =
         Informer::<Pod>::from_source(Arc::new(ScriptedSource::new("v1", "Pod"))).object_bytes_max(1).start();
     assert!(matches!(given, Err(StartError::Contradiction(_))));
+}
+
+#[tokio::test]
+async fn what_is_known_of_an_object_stays_when_it_grows_beyond_the_limit_until_it_is_gone() {
+    for encoding in [EncodingPreference::Json, EncodingPreference::default()] {
+        let (_server, client) = start().await;
+        create::<ConfigMap>(&client, "default", json!({"metadata": {"name": "grows"}})).await;
+        let mut reflector = seeded();
+        let (first, longest) = (Duration::from_millis(1), Duration::from_millis(10));
+        reflector.backoff = BackoffConfig { first, longest, ..Default::default() };
+        let maps = Informer::<ConfigMap>::builder(client.clone())
+            .namespaces(["default"])
+            .reflector(reflector)
+            .encoding(encoding)
+            .object_bytes_max(10_000)
+            .memory(support::memory())
+            .start()
+            .unwrap();
+        let mut events = maps.subscribe();
+        let mut heard = async || match events.next().await.unwrap() {
+            Event::Synced => "synced".to_owned(),
+            Event::Added { object, .. } => format!("added {}", object.name()),
+            Event::Updated { new, .. } => format!("updated {}", new.name()),
+            Event::Deleted { last, .. } => format!("deleted {}", last.name()),
+        };
+        assert_eq!([heard().await, heard().await], ["added grows", "synced"]);
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let more = json!({"data": {"text": "x".repeat(20_000)}});
+        api.patch("grows", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
+        create::<ConfigMap>(&client, "default", json!({"metadata": {"name": "other"}})).await;
+        assert_eq!(heard().await, "added other", "and not that the other one is gone");
+        assert!(maps.lister().get(&Key::new("default", "grows")).is_some());
+        api.delete("grows", &DeleteParams::default()).await.unwrap();
+        assert_eq!(heard().await, "deleted grows");
+    }
 }

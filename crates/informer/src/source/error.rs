@@ -58,7 +58,8 @@ impl SourceError {
 
     /// The key of the object that the error is about, as far as it can be told.
     pub(crate) fn key(&self) -> Option<Key> {
-        None
+        let Self::Wire(error) = self else { return None };
+        error.key().map(|(namespace, name)| Key::new(namespace, name))
     }
 
     /// The server's refusal, if this is one.
