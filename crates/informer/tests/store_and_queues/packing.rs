@@ -158,6 +158,27 @@ fn is_packed(store: &Store) -> (usize, usize) {
 }
 
 #[test]
+fn a_name_that_is_escaped_in_json_is_found_and_its_bytes_come_back() {
+    let store = Store::new(config().memory(Packing::eager())).unwrap();
+    let escaped = |number: usize| {
+        let text = format!(
+            r#"{{"metadata":{{"name":"R\u0026D-{number}","uid":"u-{number}","resourceVersion":"{number}"}},"rules":["get"]}}"#
+        );
+        raw_text(&text)
+    };
+    let objects = (1..50).map(escaped).collect::<Vec<_>>();
+    replace(&store, A, objects.clone(), "100");
+    for (number, object) in (1..50).zip(&objects) {
+        let name = format!("R&D-{number}");
+        let stored = store.get_by_name("", &name).unwrap();
+        assert_eq!((stored.name(), stored.uid()), (&*name, &*format!("u-{number}")));
+        assert_eq!(stored.raw().bytes(), object.bytes());
+        assert_eq!(stored.raw().head().name(), name);
+    }
+    assert!(store.get_by_name("", "R&D-7").unwrap().is_packed());
+}
+
+#[test]
 fn a_first_full_state_is_packed_as_it_comes_with_one_dictionary() {
     let store = Store::default();
     let objects = alike(8000, "lists");

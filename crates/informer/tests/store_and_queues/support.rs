@@ -32,10 +32,14 @@ pub(crate) fn new_store() -> Store {
 
 /// An object as a source would read it from a list.
 pub(crate) fn raw(object: &Value) -> RawObject {
+    raw_text(&object.to_string())
+}
+
+pub(crate) fn raw_text(text: &str) -> RawObject {
     ObjectReader::new(Projection::default(), Limits::default())
         .in_blocks()
         .expect(TypeMeta::new("v1", "Pod"))
-        .read(object.to_string().as_bytes(), Encoding::Json, None)
+        .read(text.as_bytes(), Encoding::Json, None)
         .unwrap()
 }
 
