@@ -257,3 +257,17 @@ async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
     metadata.synced().await.unwrap_err();
     assert_eq!(asked.lock().pop().unwrap(), partial, "the type says so too");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_index_cannot_take_the_place_of_the_one_over_namespaces() {
+    let source = pods();
+    source.put(pod("a"));
+    let other = Index::field("namespace", "spec.nodeName");
+    let error = informer(&source).index(&other).start().unwrap_err();
+    assert!(error.to_string().contains("an index called `namespace` is the one over namespaces"), "{error}");
+
+    let pods = informer(&source).index(&Index::namespace()).start().unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(names(&pods.lister().namespace("web").list()), ["web/a"]);
+    assert!(matches!(pods.add_index(&other), Err(IndexError::Duplicate(_))));
+}

@@ -50,6 +50,11 @@ pub enum IndexError {
     /// There is one of that name.
     #[error("there is an index `{0}` already: give the new one another name")]
     Duplicate(Arc<str>),
+    /// It has the name of the index over namespaces, and is another: what is listed by namespace would be wrong.
+    #[error(
+        "an index called `{0}` is the one over namespaces: take `Index::namespace()`, or give this one another name"
+    )]
+    Reserved(Arc<str>),
     /// There is none of that name.
     #[error("there is no index `{0}`: add it first")]
     Unknown(Arc<str>),
@@ -106,7 +111,7 @@ enum Reader {
 // === impl Index ===
 
 impl Index {
-    /// The name of the index over namespaces.
+    /// The name of the index over namespaces, by which readers find it: no other index may have it.
     pub const NAMESPACE: &'static str = "namespace";
 
     /// By namespace, so that listing one does not look at the others. Called [`NAMESPACE`](Self::NAMESPACE).
@@ -179,6 +184,9 @@ impl Index {
         type_meta: Option<&TypeMeta>,
     ) -> Result<Compiled, IndexError> {
         let name = self.name.clone();
+        if *name == *Self::NAMESPACE && !matches!(self.source, Source::Namespace) {
+            return Err(IndexError::Reserved(name));
+        }
         let reader = match &self.source {
             Source::Namespace => Reader::Namespace,
             Source::OwnerUid => Reader::OwnerUid,
