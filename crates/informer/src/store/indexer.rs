@@ -8,6 +8,10 @@ use crate::queue::Scope;
 
 /// A [`Store`] with the methods of client-go's `Indexer`, for pop loops that are written by hand. Cloning gives another
 /// handle to the same store.
+///
+/// A queue by key hands out what happened to one object before what happened to others earlier. So what is written here says
+/// nothing of other objects: only [`replace`](Self::replace) moves the resourceVersion of a scope, and
+/// [`Store::wait_for`] waits for the object itself. Who knows more says so with [`Write::Bookmark`].
 #[derive(Clone, Debug, Default)]
 pub struct Indexer {
     store: Arc<Store>,
@@ -31,23 +35,23 @@ impl Indexer {
 
     /// Stores an object, unless a newer state of it is there.
     pub fn update(&self, object: &StoredObject) {
-        self.store.write([Write::Put(object)]);
+        self.store.write_alone(Write::Put(object));
     }
 
     /// Removes an object.
     pub fn delete(&self, object: &StoredObject) {
-        self.store.write([Write::Delete(object)]);
+        self.store.write_alone(Write::Delete(object));
     }
 
     /// Stores an object as a full list shows it, even where that is older than what is known.
     pub fn set(&self, object: &StoredObject) {
-        self.store.write([Write::Listed(object)]);
+        self.store.write_alone(Write::Listed(object));
     }
 
     /// Removes what is stored under a key, whatever it is: for tombstones.
     pub fn delete_key(&self, key: &Key) {
         if let Some(known) = self.store.get(key) {
-            self.store.write([Write::Vanished(&known)]);
+            self.store.write_alone(Write::Vanished(&known));
         }
     }
 

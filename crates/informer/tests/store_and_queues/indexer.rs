@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kube_informer::store::{Index, Indexer, StoredObject};
+use futures::FutureExt;
+use kube_informer::queue::{DeltaFifo, DeltaFifoConfig};
+use kube_informer::store::{Index, Indexer, StoredObject, Write};
 use kube_wire::RawObject;
 use serde_json::json;
 
@@ -101,4 +103,38 @@ fn by_index_follows_additions_changes_and_deletions() {
     assert_eq!(of("bert"), ["one"]);
     let keys = indexer.index_keys("byUser", "oscar").unwrap();
     assert_eq!(keys.iter().map(ToString::to_string).collect::<Vec<_>>(), ["two"]);
+}
+
+#[test]
+fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
+    let store = Arc::new(new_store());
+    let indexer = Indexer::new(store.clone());
+    indexer.replace(A, [valued("a", 10, ""), valued("b", 11, "")], "11");
+    let mut config = DeltaFifoConfig::default();
+    config.known_objects = Some(store.clone());
+    let fifo = DeltaFifo::new(config);
+    for (name, version) in [("a", 20), ("b", 30), ("a", 40)] {
+        update(&fifo, pod(name, version)).unwrap();
+    }
+    let pop = || {
+        let popped = now(fifo.pop()).unwrap();
+        popped.deltas().iter().for_each(|delta| indexer.update(&delta.object));
+        popped.done();
+    };
+    let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
+    pop();
+    assert!(store.has_seen(A, &a, "40"), "the object itself says so");
+    assert!(!store.has_seen(A, &b, "30"), "b is what it was");
+    assert!(store.wait_for(A, &b, "30").now_or_never().is_none());
+    assert_eq!(store.resource_version(A), "11");
+    pop();
+    assert!(store.has_seen(A, &b, "30"));
+    assert_eq!(content(store.snapshot().iter()), ["a 40", "b 30"]);
+
+    indexer.set(&valued("a", 50, ""));
+    indexer.delete(&valued("b", 60, ""));
+    indexer.delete_key(&a);
+    assert_eq!(store.resource_version(A), "11");
+    store.write([Write::Bookmark(A, "60")]);
+    assert!(store.has_seen(A, &b, "60"), "unless it is told");
 }
