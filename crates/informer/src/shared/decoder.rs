@@ -115,10 +115,11 @@ impl<K> Values<K> {
             self.by_address.retain(|_, entry| is_held(entry));
             self.sweep_at = SWEEP_MIN.max(2 * self.by_address.len());
         }
+        let kept = object.kept();
         let entry = self
             .by_address
-            .entry(object.address())
-            .or_insert_with(|| Entry { _object: object.kept().clone(), value: Arc::default() });
+            .entry(kept.place())
+            .or_insert_with(|| Entry { _object: kept.clone(), value: Arc::default() });
         entry.value.clone()
     }
 }

@@ -1,8 +1,9 @@
 //! client-go's Indexer: the store under the names that the seeds' flow uses.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Index, IndexError, Store, StoredObject, Write};
+use super::{Index, IndexError, IndexTrouble, Store, StoredObject, Write};
 use crate::Key;
 use crate::queue::Scope;
 
@@ -89,7 +90,8 @@ impl Indexer {
         self.store.replace(&staging.finish(resource_version));
     }
 
-    /// The objects that share a value with `object` in an index; `object` itself need not be stored.
+    /// The objects that share a value with `object` in an index; `object` itself need not be stored. If the index cannot read
+    /// it, that is reported, and nothing is found.
     ///
     /// # Errors
     /// If there is no such index.
@@ -98,15 +100,17 @@ impl Indexer {
         index: impl AsRef<str>,
         object: &StoredObject,
     ) -> Result<Vec<StoredObject>, IndexError> {
-        let mut found: Vec<StoredObject> = Vec::new();
-        for value in self.store.index_values_of(index.as_ref(), object)? {
-            for object in self.store.by_index(&index, &value)? {
-                if !found.iter().any(|known| known.ptr_eq(&object)) {
-                    found.push(object);
-                }
-            }
+        let snapshot = self.store.snapshot();
+        let known = snapshot.0.index(index.as_ref())?;
+        let mut groups = Vec::new();
+        if let Err(why) = known.index.values(object, |value| groups.extend(known.group(value))) {
+            self.store.report(&IndexTrouble { index: known.index.name.clone(), key: object.key(), why });
+            return Ok(Vec::new());
         }
-        Ok(found)
+        // Only under several values is something found twice; in one snapshot that is the same handle.
+        let (several, mut places) = (groups.len() > 1, HashSet::new());
+        let found = groups.into_iter().flat_map(|group| group.objects.iter());
+        Ok(found.filter(|object| !several || places.insert(object.place())).cloned().collect())
     }
 
     /// The objects that have a value in an index.

@@ -86,15 +86,6 @@ pub(super) struct Aside {
 // === impl Writer ===
 
 impl Writer {
-    pub(super) fn index(&self, name: &str) -> Option<Arc<Compiled>> {
-        self.indexes.iter().find(|indexer| &*indexer.index.name == name).map(|indexer| indexer.index.clone())
-    }
-
-    /// All indexes, in their order.
-    pub(super) fn indexes(&self) -> Vec<Arc<Compiled>> {
-        self.indexes.iter().map(|indexer| indexer.index.clone()).collect()
-    }
-
     /// Room for the next write.
     pub(super) fn take_room(&mut self) -> (Vec<Edit>, Hashes) {
         (std::mem::take(&mut self.edits), std::mem::take(&mut self.keys))
@@ -157,9 +148,9 @@ impl Writer {
         index: Compiled,
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let mut grouping = Grouping::new(index.name.clone());
-        let mut indexer =
-            Indexer { remembered: index.is_function().then(Table::default), index: Arc::new(index) };
+        let index = Arc::new(index);
+        let mut grouping = Grouping::new(index.clone());
+        let mut indexer = Indexer { remembered: index.is_function().then(Table::default), index };
         let mut steps = Steps::default();
         let present = root.read().clone();
         for object in present.objects.iter() {

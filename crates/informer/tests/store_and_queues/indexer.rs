@@ -138,3 +138,48 @@ fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
     store.write([Write::Bookmark(A, "60")]);
     assert!(store.has_seen(A, &b, "60"), "unless it is told");
 }
+
+#[test]
+fn an_index_function_may_ask_what_another_index_finds() {
+    let store = Arc::new(new_store());
+    let indexer = Indexer::new(store.clone());
+    let reader = Arc::downgrade(&store);
+    // How many are there already of the same value? Asked while the store is being written to.
+    let rank = Index::by("rank", move |object| {
+        let indexer = Indexer::new(reader.upgrade()?);
+        Some(indexer.index("by_val", object).ok()?.len().to_string())
+    });
+    indexer.add_indexers([Index::label("by_val", "value"), rank]).unwrap();
+    for (name, value) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "x")] {
+        indexer.add(&valued(name, 1, value));
+    }
+    let of = |rank: &str| keys(&indexer.by_index("rank", rank).unwrap());
+    assert_eq!(of("0"), ["a", "c"]);
+    assert_eq!((of("1"), of("2")), (vec!["b".to_owned()], vec!["d".to_owned()]));
+}
+
+#[test]
+fn what_shares_many_values_is_found_once_each_among_many() {
+    let indexer = Indexer::new(Arc::new(new_store()));
+    // The first is everybody's, so is the second, which is given twice.
+    let shared = Index::by("shared", |object| ["all", "each", "each", object.name()].map(str::to_owned));
+    indexer.add_indexers([shared]).unwrap();
+    let objects = (0..300).map(|at| valued(&format!("pod-{at}"), 1, "")).collect::<Vec<_>>();
+    indexer.replace(A, objects.clone(), "1");
+    assert_eq!(keys(&indexer.index("shared", &objects[7]).unwrap()), keys(&objects));
+}
+
+#[test]
+fn of_an_object_that_an_index_cannot_read_nothing_is_found() {
+    let store = Arc::new(new_store());
+    let indexer = Indexer::new(store.clone());
+    let picky = Index::try_by("picky", |object| match object.name() {
+        "odd" => Err("no thanks".into()),
+        _ => Ok(["even".to_owned()]),
+    });
+    indexer.add_indexers([picky]).unwrap();
+    indexer.add(&valued("a", 1, ""));
+    assert_eq!(keys(&indexer.index("picky", &valued("b", 1, "")).unwrap()), ["a"]);
+    assert_eq!(keys(&indexer.index("picky", &valued("odd", 1, "")).unwrap()), [""; 0]);
+    assert_eq!(store.stats().index_troubles, 1);
+}
