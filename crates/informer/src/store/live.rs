@@ -194,7 +194,7 @@ impl Store {
         let removed = set.deleted.iter().filter_map(|old| Some(Edit::Remove { old: self.known(old)? }));
         let put = set.puts.iter().enumerate().map(|(at, put)| {
             let (old, new) = (self.known(put.object()), put.object().clone());
-            Edit::Put { old, new, values: set.values.get(at).cloned().flatten() }
+            Edit::put(old, new, set.values.get(at).cloned().flatten())
         });
         let mark = Mark::Replaced {
             scope: set.scope,
@@ -246,9 +246,9 @@ impl Store {
         let mut gone = 0;
         for edit in edits {
             match edit {
-                Edit::Put { old, new, .. } => {
+                Edit::Put { old, new, kept, .. } => {
                     gone += usize::from(old.is_some());
-                    self.packer.admit(new);
+                    *kept = self.packer.admit(new);
                 }
                 Edit::Remove { .. } => gone += 1,
                 Edit::Repack { .. } => {}

@@ -103,7 +103,7 @@ impl Store {
     fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
         let Some(old) = self.known(new) else {
             step.changes.push(Change::added(new.clone(), origin));
-            step.edits.push(Edit::Put { old: None, new: new.clone(), values: None });
+            step.edits.push(Edit::put(None, new.clone(), None));
             return;
         };
         let older = || is_older(new.resource_version(), old.resource_version());
@@ -117,7 +117,7 @@ impl Store {
                 step.changes.push(Change::added(new.clone(), origin));
             }
         }
-        step.edits.push(Edit::Put { old: Some(old), new: new.clone(), values: None });
+        step.edits.push(Edit::put(Some(old), new.clone(), None));
     }
 
     fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {

@@ -25,9 +25,10 @@ const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 /// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
-    /// The object takes the place of what is stored, if anything is. What is [kept](StoredObject::kept) of it is stored;
-    /// indexes read it as it is here, plain if it has just come, unless they have read it before.
-    Put { old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues> },
+    /// The object takes the place of what is stored, if anything is. Indexes read it as it came, plain, unless they have read
+    /// it before. `kept` of it is what is stored; that is settled once, when it is admitted, because the plain one may get
+    /// into another store meanwhile, which notes in it what it keeps.
+    Put { old: Option<StoredObject>, new: StoredObject, kept: StoredObject, values: Option<ReadValues> },
     /// The object goes.
     Remove { old: StoredObject },
     /// The same object takes its own place, packed otherwise: its values in indexes are what they were.
@@ -81,6 +82,15 @@ struct Step {
 pub(super) struct Aside {
     before: Arc<Root>,
     root: Root,
+}
+
+// === impl Edit ===
+
+impl Edit {
+    /// To be admitted.
+    pub(super) fn put(old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues>) -> Self {
+        Self::Put { old, kept: new.clone(), new, values }
+    }
 }
 
 // === impl Writer ===
@@ -154,7 +164,7 @@ impl Writer {
         let mut steps = Steps::default();
         let present = root.read().clone();
         for object in present.objects.iter() {
-            let edit = Edit::Put { old: None, new: object.clone(), values: None };
+            let edit = Edit::put(None, object.clone(), None);
             indexer.plan(&edit, &mut steps, (0, 0), |_, _| false, trouble);
             for step in &steps.steps {
                 grouping.put(steps.value(step), object.clone(), None);
@@ -187,7 +197,7 @@ impl Aside {
 fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for edit in edits {
         match edit {
-            Edit::Put { old, new, .. } => root.insert(new.kept().clone(), old.as_ref()),
+            Edit::Put { old, kept, .. } => root.insert(kept.clone(), old.as_ref()),
             Edit::Remove { old } => root.remove(old),
             Edit::Repack { old, new } => root.insert(new.kept().clone(), Some(old)),
         }
@@ -195,7 +205,7 @@ fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for step in &steps.steps {
         let (index, value) = (&mut root.indexes[step.index], steps.value(step));
         match &edits[step.edit] {
-            Edit::Put { old, new, .. } if step.puts => index.put(value, new.kept().clone(), old.as_ref()),
+            Edit::Put { old, kept, .. } if step.puts => index.put(value, kept.clone(), old.as_ref()),
             Edit::Put { old: Some(old), .. } | Edit::Remove { old } => index.take(value, old),
             Edit::Put { old: None, .. } => {}
             Edit::Repack { old, new } => index.put(value, new.kept().clone(), Some(old)),
@@ -218,9 +228,9 @@ impl Indexer {
         has: impl Fn(&str, &StoredObject) -> bool,
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let (old, new, read) = match edit {
-            Edit::Put { old, new, values } => (old.as_ref(), Some(new), values.as_ref()),
-            Edit::Remove { old } => (Some(old), None, None),
+        let (old, new, kept, read) = match edit {
+            Edit::Put { old, new, kept, values } => (old.as_ref(), Some(new), Some(kept), values.as_ref()),
+            Edit::Remove { old } => (Some(old), None, None, None),
             Edit::Repack { old, new } => return self.plan_repack(old, new, steps, place),
         };
         let first = steps.steps.len();
@@ -243,7 +253,7 @@ impl Indexer {
             (Some(remembered), _) => {
                 let values: Box<[Box<str>]> =
                     steps.steps[puts.clone()].iter().map(|step| steps.value(step).into()).collect();
-                for value in remember(remembered, old, new, values) {
+                for value in remember(remembered, old, kept, values) {
                     gone(steps, &value);
                 }
             }
@@ -294,7 +304,7 @@ fn remember(
 ) -> Box<[Box<str>]> {
     let before = match (old, new) {
         (_, Some(new)) if !values.is_empty() => remembered
-            .insert(Remembered { object: new.kept().clone(), values }, |known| known.object.has_key_of(new)),
+            .insert(Remembered { object: new.clone(), values }, |known| known.object.has_key_of(new)),
         (Some(object), _) | (None, Some(object)) => {
             remembered.remove(object.key_hash(), |known| known.object.has_key_of(object))
         }
