@@ -1,5 +1,5 @@
 //! How often the allocator is asked, on the two paths where that matters: a relist that finds nothing new, and one event
-//! of a watch.
+//! of a watch. And what is still held when something large has gone.
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
 
 #[path = "../benches/pods.rs"]
@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::queue::{Fifo, Replace, Scope, Sink};
-use kube_informer::store::{Index, Memory, Store, StoreConfig};
+use kube_informer::store::{Index, Memory, Store, StoreConfig, StoredObject, Write};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
+use parking_lot::{Mutex, MutexGuard};
 use pods::PodReader;
 
 #[global_allocator]
@@ -42,9 +43,15 @@ fn indexed_store(memory: Memory) -> Arc<Store> {
     Arc::new(Store::new(config.memory(memory)).expect("these can be indexed"))
 }
 
-// One test: there is one allocator to ask.
+/// One test at a time: there is one allocator to ask.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock()
+}
+
 #[test]
 fn a_relist_of_unchanged_objects_and_a_watch_event_allocate_next_to_nothing() {
+    let _alone = alone();
     println!("plain:");
     allocate_next_to_nothing(Memory::Plain, 7.5);
     println!("packed:");
@@ -92,4 +99,29 @@ fn allocate_next_to_nothing(memory: Memory, event_max: f64) {
     println!("a watch event of 3.3 KB: {each:.2} allocations, {} bytes", bytes / EVENTS as u64);
     assert!(each < event_max, "{each} allocations an event");
     assert_eq!(store.len(), OBJECTS);
+}
+
+#[test]
+fn room_for_large_values_of_indexes_is_not_kept_for_the_next_write() {
+    let _alone = alone();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let store = indexed_store(Memory::Plain);
+    let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+    let mut large = |at: usize| {
+        let meta = format!(r#"{{"namespace":"web","name":"pod-{at}","resourceVersion":"{}"}}"#, at + 1);
+        let node = at.to_string().repeat(100_000);
+        let pod =
+            format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{meta},"spec":{{"nodeName":"{node}"}}}}"#);
+        let pod = reader.read(pod.as_bytes(), Encoding::Json, None).expect("it is a pod");
+        StoredObject::new(SCOPE, pod).expect("it has a name")
+    };
+    let objects = (0..100).map(&mut large).collect::<Vec<_>>();
+    store.write(objects.iter().map(Write::Put));
+    assert_eq!(store.by_index("node", &"7".repeat(100_000)).map(|found| found.len()), Ok(1));
+    store.write(objects.iter().map(Write::Delete));
+    drop(objects);
+    assert!(store.is_empty());
+    let held = dhat::HeapStats::get().curr_bytes;
+    println!("an empty store that had large values: {held} bytes");
+    assert!(held < 512 << 10, "{held} bytes");
 }

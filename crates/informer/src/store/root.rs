@@ -112,7 +112,10 @@ impl Root {
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Grouping, IndexError> {
-        self.indexes.iter().find(|known| &*known.index.name == name).ok_or_else(|| IndexError::Unknown(name.into()))
+        self.indexes
+            .iter()
+            .find(|known| &*known.index.name == name)
+            .ok_or_else(|| IndexError::Unknown(name.into()))
     }
 
     pub(super) fn scope(&self, scope: Scope) -> Option<&ScopeState> {

@@ -55,11 +55,7 @@ impl Store {
     }
 
     /// `in_order`: with each write everything of its scope up to its resourceVersion is in.
-    fn write_told<'a>(
-        &self,
-        writes: impl IntoIterator<Item = Write<'a>>,
-        in_order: bool,
-    ) -> Vec<Change> {
+    fn write_told<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>, in_order: bool) -> Vec<Change> {
         let mut writer = self.writer.lock();
         let writes = writes.into_iter();
         let (edits, keys) = writer.take_room();

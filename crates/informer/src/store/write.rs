@@ -21,6 +21,8 @@ use super::values::ReadValues;
 pub(super) const IN_PLACE_MAX: usize = 1000;
 /// More room than this is not kept for the next write.
 const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
+/// Nor more than this for values of indexes, which may be of any length.
+const ROOM_BYTES_MAX: usize = 64 * ROOM_MAX;
 
 /// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
 #[derive(Clone, Debug)]
@@ -116,8 +118,10 @@ impl Writer {
         marks: &[Mark<'_>],
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let steps = self.plan(edits, |index, value, old| root.read().indexes[index].has(value, old), trouble);
+        let mut steps =
+            self.plan(edits, |index, value, old| root.read().indexes[index].has(value, old), trouble);
         apply(Arc::make_mut(&mut root.write()), edits, &steps, marks);
+        steps.clear();
         self.steps = steps;
     }
 
@@ -128,9 +132,10 @@ impl Writer {
         edits: &[Edit],
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let steps =
+        let mut steps =
             self.plan(edits, |index, value, old| aside.before.indexes[index].has(value, old), trouble);
         apply(&mut aside.root, edits, &steps, &[]);
+        steps.clear();
         self.steps = steps;
     }
 
@@ -142,7 +147,6 @@ impl Writer {
         trouble: &mut impl FnMut(IndexTrouble),
     ) -> Steps {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.clear();
         for (at, edit) in edits.iter().enumerate() {
             for (index, indexer) in self.indexes.iter_mut().enumerate() {
                 indexer.plan(edit, &mut steps, (at, index), |value, old| has(index, value, old), trouble);
@@ -335,7 +339,7 @@ impl Steps {
     fn clear(&mut self) {
         self.text.clear();
         self.steps.clear();
-        if self.steps.capacity() > ROOM_MAX {
+        if self.steps.capacity() > ROOM_MAX || self.text.capacity() > ROOM_BYTES_MAX {
             *self = Self::default();
         }
     }

@@ -343,7 +343,10 @@ fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_han
             let there = other.get_by_name("web", here.name()).unwrap();
             assert!(there.is_packed());
             // (A packed one may have been packed anew right away.)
-            assert!(!plain || !here.is_packed() && here.ptr_eq(told[0].object()), "{here:?} in a plain store");
+            assert!(
+                !plain || !here.is_packed() && here.ptr_eq(told[0].object()),
+                "{here:?} in a plain store"
+            );
             let found = store.by_index("copied", "web").unwrap();
             assert_eq!(found.iter().filter(|found| found.ptr_eq(&here)).count(), 1);
             assert_eq!(found.len(), version);
