@@ -8,11 +8,15 @@ mod pods;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
 use kube_informer::queue::{Fifo, Replace, Scope, Sink};
 use kube_informer::store::{Index, Memory, Store, StoreConfig, StoredObject, Write};
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Informer, Key};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
 use parking_lot::{Mutex, MutexGuard};
 use pods::PodReader;
+use serde_json::json;
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -124,4 +128,43 @@ fn room_for_large_values_of_indexes_is_not_kept_for_the_next_write() {
     let held = dhat::HeapStats::get().curr_bytes;
     println!("an empty store that had large values: {held} bytes");
     assert!(held < 512 << 10, "{held} bytes");
+}
+
+#[test]
+fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
+    const PODS: usize = 4000;
+    let _alone = alone();
+    let source = ScriptedSource::new("v1", "Pod");
+    for at in 0..PODS {
+        source.put(json!({"metadata": {"namespace": "web", "name": format!("pod-{at}")}}));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let pods = Informer::<Pod>::from_source(Arc::new(source)).hot_values_max(10).start();
+        let pods = pods.expect("there is nothing wrong with it");
+        pods.synced().await.expect("it is synced");
+        let _profiler = dhat::Profiler::builder().testing().build();
+        let held = || dhat::HeapStats::get().curr_bytes;
+        let lister = pods.lister();
+        let read = |at: usize| {
+            let pod = lister.get(&Key::new("web", &format!("pod-{at}"))).expect("it is there");
+            pod.decode().expect("it is a pod")
+        };
+        let all = lister.view().decode_parallel(1);
+        let most = held();
+        assert!(most > PODS * size_of::<Pod>(), "{most} bytes");
+        drop(all);
+        // As those do who read what they read a moment ago.
+        (0..4 * PODS).for_each(|at| drop(read(at % 7)));
+        let left = held();
+        println!("{PODS} pods decoded: {most} bytes; when they are let go and others are read: {left} bytes");
+        assert!(left < most / 50, "{left} of {most} bytes");
+
+        // The same where each of them is decoded anew.
+        for at in 0..PODS {
+            drop(read(at));
+        }
+        let left = held();
+        assert!(left < most / 10, "{left} of {most} bytes");
+    });
 }
