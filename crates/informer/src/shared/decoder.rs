@@ -37,6 +37,8 @@ struct Values<K> {
     entries: HashTable<Entry<K>>,
     /// The bucket of `entries` that is looked at next.
     next: usize,
+    /// How many reads do not look at any.
+    spared: usize,
     /// Held because they were made last, each with the object it was made of.
     hot: VecDeque<Hot<K>>,
     /// The one of `hot` that is looked at next.
@@ -63,6 +65,9 @@ type Hot<K> = (StoredObject, Arc<K>);
 /// over before there are a third more.
 const LOOKS: usize = 2;
 const LOOKS_MAKING: usize = 8;
+/// Looking at an entry takes longer than finding a value that was read just now. So while those that are met are held, as most
+/// are most of the time, so many reads are spared it.
+const SPARED: usize = 16;
 /// The same of hot values whose objects are gone.
 const LOOKS_HOT: usize = 2;
 /// A table of so many buckets is left as it is.
@@ -73,7 +78,8 @@ const OWN_HANDLES: usize = 2;
 
 impl<K> Decoder<K> {
     pub(super) fn new(decode: Decode<K>, hot_max: usize) -> Self {
-        let values = Values { entries: HashTable::new(), next: 0, hot: VecDeque::new(), next_hot: 0 };
+        let values =
+            Values { entries: HashTable::new(), next: 0, spared: 0, hot: VecDeque::new(), next_hot: 0 };
         Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default(), json: OnceLock::new() }
     }
 
@@ -130,7 +136,11 @@ impl<K> Values<K> {
         let place = kept.place();
         let entry = self.entries.entry(hash(place), |entry| entry.object.place() == place, Entry::hash);
         let found = entry.or_insert_with(|| Entry::new(kept)).into_mut().value();
-        self.look(if found.is_ok() { LOOKS } else { LOOKS_MAKING });
+        match found {
+            Err(_) => self.look(LOOKS_MAKING),
+            Ok(_) if self.spared == 0 => self.look(LOOKS),
+            Ok(_) => self.spared -= 1,
+        }
         found
     }
 
@@ -184,10 +194,12 @@ impl<K> Values<K> {
                     self.entries.shrink_to(2 * self.entries.len(), Entry::hash);
                 }
             }
-            if let Ok(entry) = self.entries.get_bucket_entry(self.next)
-                && !entry.get().is_held()
-            {
-                entry.remove();
+            if let Ok(entry) = self.entries.get_bucket_entry(self.next) {
+                let is_held = entry.get().is_held();
+                self.spared = if is_held { SPARED } else { 0 };
+                if !is_held {
+                    entry.remove();
+                }
             }
             self.next += 1;
         }
