@@ -135,8 +135,9 @@ impl Index {
         Self::new(name, Source::Field(path.into()))
     }
 
-    /// By the values that a function gives. It is called once for each state of an object, while that is being written:
-    /// it may read from the store, but must not write to it.
+    /// By the values that a function gives. It is called for each state of an object while that is being listed or written:
+    /// mostly once, but again where an index beside it cannot read what was listed. It may read from the store, but must
+    /// neither write to it nor subscribe to its informer, which would wait for itself.
     pub fn by<V>(name: &str, values: impl Fn(&StoredObject) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator<Item = String>,
