@@ -57,7 +57,7 @@ enum Value<K> {
     Made(Weak<K>),
 }
 
-type Making<K> = Arc<Mutex<Weak<K>>>;
+type Making<K> = Arc<Mutex<Option<Weak<K>>>>;
 type Hot<K> = (StoredObject, Arc<K>);
 
 /// So many buckets are looked at with each read, for entries whose value nobody holds: they keep the memory of the value, and an
@@ -85,29 +85,31 @@ impl<K> Decoder<K> {
 
     pub(super) fn value(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
         let kept = object.kept();
-        let known = self.values.lock().find(kept);
-        let making = match known {
-            Ok(value) => return Ok(value),
-            Err(making) => making,
-        };
-        let mut held = making.lock();
-        if let Some(value) = held.upgrade() {
-            return Ok(value);
-        }
-        let value = object.read(self.decode).map_err(|error| {
-            self.errors.fetch_add(1, Ordering::Relaxed);
-            if let (kube_wire::Error::UnknownField { .. }, Some(json)) = (&error, self.json.get()) {
-                json.turn();
+        loop {
+            let found = self.values.lock().find(kept);
+            let making = match found {
+                Ok(value) => return Ok(value),
+                Err(making) => making,
+            };
+            let mut made = making.lock();
+            match &*made {
+                None => {
+                    let value = self.make(object)?;
+                    *made = Some(Arc::downgrade(&value));
+                    drop(made);
+                    let cooled = self.values.lock().made(kept, &value, self.hot_max);
+                    // When no lock is held: they may be large.
+                    drop(cooled);
+                    return Ok(value);
+                }
+                Some(value) => {
+                    if let Some(value) = value.upgrade() {
+                        return Ok(value);
+                    }
+                    // It was let go already: its entry knows whether there is another.
+                }
             }
-            DecodeError { key: object.key(), error }
-        })?;
-        let value = Arc::new(value);
-        *held = Arc::downgrade(&value);
-        drop(held);
-        let cooled = self.values.lock().made(kept, &value, self.hot_max);
-        // When no lock is held: they may be large.
-        drop(cooled);
-        Ok(value)
+        }
     }
 
     /// Fields that are not known make these sources go over to JSON.
@@ -125,6 +127,17 @@ impl<K> Decoder<K> {
     #[cfg(feature = "metrics")]
     pub(super) fn error_counter(&self) -> Arc<AtomicU64> {
         self.errors.clone()
+    }
+
+    fn make(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
+        let value = object.read(self.decode).map_err(|error| {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+            if let (kube_wire::Error::UnknownField { .. }, Some(json)) = (&error, self.json.get()) {
+                json.turn();
+            }
+            DecodeError { key: object.key(), error }
+        })?;
+        Ok(Arc::new(value))
     }
 }
 
