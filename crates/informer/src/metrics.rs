@@ -22,7 +22,7 @@ use crate::source::Resource;
 use crate::version::is_older;
 
 /// Metrics of informers, in a registry that is handed in. An informer that has stopped is no longer shown. Informers of
-/// the same resource need different names.
+/// the same resource that run at the same time need different names.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -81,7 +81,7 @@ impl InformerMetrics {
         decode_errors: Arc<AtomicU64>,
     ) {
         let mut informers = self.informers.lock();
-        informers.retain(|reporter| reporter.core.strong_count() > 0);
+        informers.retain(|reporter| reporter.running().is_some());
         let weak = Arc::downgrade(core);
         if let Some(known) = informers.iter_mut().find(|reporter| reporter.core.ptr_eq(&weak)) {
             if !known.decode_errors.iter().any(|counter| Arc::ptr_eq(counter, &decode_errors)) {
@@ -92,6 +92,13 @@ impl InformerMetrics {
         let Resource { group, version, plural, .. } = resource.clone();
         let labels = [("name", name), ("group", group), ("version", version), ("resource", plural)];
         informers.push(Reporter { labels, core: weak, decode_errors: vec![decode_errors] });
+    }
+}
+
+impl Reporter {
+    /// The informer, unless it has stopped: then its successor may go by its name, though somebody still reads from it.
+    fn running(&self) -> Option<Arc<Core>> {
+        self.core.upgrade().filter(|core| !core.is_stopped())
     }
 }
 
@@ -165,26 +172,26 @@ const OUTCOMES: [(&str, &str, &[Outcome]); 2] = [
 impl Collector for InformerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let informers = self.informers.lock();
-        let held = informers.iter().filter_map(|reporter| Some((reporter, reporter.core.upgrade()?)));
-        let held = held.collect::<Vec<_>>();
+        let running = informers.iter().filter_map(|reporter| Some((reporter, reporter.running()?)));
+        let running = running.collect::<Vec<_>>();
         for (name, help, value) in GAUGES {
             let kind = ConstGauge::new(0_i64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (reporter, core) in &held {
+            for (reporter, core) in &running {
                 ConstGauge::new(value(core)).encode(family.encode_family(&reporter.labels)?)?;
             }
         }
         for (name, help, value) in COUNTERS {
             let kind = ConstCounter::new(0_u64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (reporter, core) in &held {
+            for (reporter, core) in &running {
                 ConstCounter::new(value(core, reporter)).encode(family.encode_family(&reporter.labels)?)?;
             }
         }
         for (name, help, results) in OUTCOMES {
             let kind = ConstCounter::new(0_u64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (reporter, core) in &held {
+            for (reporter, core) in &running {
                 let status = core.status();
                 for (result, count) in results {
                     let count = status.iter().map(|scope| count(&scope.reflector)).sum::<u64>();
@@ -197,7 +204,7 @@ impl Collector for InformerMetrics {
         let (name, help) =
             ("informer_processing_latency_seconds", "How long applying a batch of changes takes");
         let mut family = encoder.encode_descriptor(name, help, None, Latency::default().0.metric_type())?;
-        for (reporter, core) in &held {
+        for (reporter, core) in &running {
             core.counts.latency.0.encode(family.encode_family(&reporter.labels)?)?;
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! How often the allocator is asked, on the two paths where that matters: a relist that finds nothing new, and one event
-//! of a watch.
+//! of a watch. And what is still held when something large has gone.
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
 
 #[path = "../benches/pods.rs"]
@@ -8,10 +8,15 @@ mod pods;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
 use kube_informer::queue::{Fifo, Replace, Scope, Sink};
-use kube_informer::store::{Index, Memory, Store, StoreConfig};
+use kube_informer::store::{Index, Memory, Store, StoreConfig, StoredObject, Write};
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Informer, Key};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
+use parking_lot::{Mutex, MutexGuard};
 use pods::PodReader;
+use serde_json::json;
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -42,9 +47,15 @@ fn indexed_store(memory: Memory) -> Arc<Store> {
     Arc::new(Store::new(config.memory(memory)).expect("these can be indexed"))
 }
 
-// One test: there is one allocator to ask.
+/// One test at a time: there is one allocator to ask.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock()
+}
+
 #[test]
 fn a_relist_of_unchanged_objects_and_a_watch_event_allocate_next_to_nothing() {
+    let _alone = alone();
     println!("plain:");
     allocate_next_to_nothing(Memory::Plain, 7.5);
     println!("packed:");
@@ -92,4 +103,68 @@ fn allocate_next_to_nothing(memory: Memory, event_max: f64) {
     println!("a watch event of 3.3 KB: {each:.2} allocations, {} bytes", bytes / EVENTS as u64);
     assert!(each < event_max, "{each} allocations an event");
     assert_eq!(store.len(), OBJECTS);
+}
+
+#[test]
+fn room_for_large_values_of_indexes_is_not_kept_for_the_next_write() {
+    let _alone = alone();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let store = indexed_store(Memory::Plain);
+    let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+    let mut large = |at: usize| {
+        let meta = format!(r#"{{"namespace":"web","name":"pod-{at}","resourceVersion":"{}"}}"#, at + 1);
+        let node = at.to_string().repeat(100_000);
+        let pod =
+            format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{meta},"spec":{{"nodeName":"{node}"}}}}"#);
+        let pod = reader.read(pod.as_bytes(), Encoding::Json, None).expect("it is a pod");
+        StoredObject::new(SCOPE, pod).expect("it has a name")
+    };
+    let objects = (0..100).map(&mut large).collect::<Vec<_>>();
+    store.write(objects.iter().map(Write::Put));
+    assert_eq!(store.by_index("node", &"7".repeat(100_000)).map(|found| found.len()), Ok(1));
+    store.write(objects.iter().map(Write::Delete));
+    drop(objects);
+    assert!(store.is_empty());
+    let held = dhat::HeapStats::get().curr_bytes;
+    println!("an empty store that had large values: {held} bytes");
+    assert!(held < 512 << 10, "{held} bytes");
+}
+
+#[test]
+fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
+    const PODS: usize = 4000;
+    let _alone = alone();
+    let source = ScriptedSource::new("v1", "Pod");
+    for at in 0..PODS {
+        source.put(json!({"metadata": {"namespace": "web", "name": format!("pod-{at}")}}));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let pods = Informer::<Pod>::from_source(Arc::new(source)).hot_values_max(10).start();
+        let pods = pods.expect("there is nothing wrong with it");
+        pods.synced().await.expect("it is synced");
+        let _profiler = dhat::Profiler::builder().testing().build();
+        let held = || dhat::HeapStats::get().curr_bytes;
+        let lister = pods.lister();
+        let read = |at: usize| {
+            let pod = lister.get(&Key::new("web", &format!("pod-{at}"))).expect("it is there");
+            pod.decode().expect("it is a pod")
+        };
+        let all = lister.view().decode_parallel(1);
+        let most = held();
+        assert!(most > PODS * size_of::<Pod>(), "{most} bytes");
+        drop(all);
+        // As those do who read what they read a moment ago.
+        (0..4 * PODS).for_each(|at| drop(read(at % 7)));
+        let left = held();
+        println!("{PODS} pods decoded: {most} bytes; when they are let go and others are read: {left} bytes");
+        assert!(left < most / 50, "{left} of {most} bytes");
+
+        // The same where each of them is decoded anew.
+        for at in 0..PODS {
+            drop(read(at));
+        }
+        let left = held();
+        assert!(left < most / 10, "{left} of {most} bytes");
+    });
 }

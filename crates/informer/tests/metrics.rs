@@ -82,3 +82,27 @@ async fn lists_watches_objects_lag_and_age_are_shown() {
     settle().await;
     assert_eq!(read(&registry), BTreeMap::new());
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_stopped_is_no_longer_shown_whoever_holds_it_and_its_successor_is() {
+    let mut registry = Registry::default();
+    let metrics = InformerMetrics::register(&mut registry);
+    let source = ScriptedSource::new("v1", "Pod");
+    source.put(on_node("a", "node-7"));
+    let first = informer(&source).metrics("web", &metrics).start().unwrap();
+    first.synced().await.unwrap();
+    let lister = first.lister();
+    first.shutdown().await;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(read(&registry), BTreeMap::new(), "its age would grow for ever");
+    assert_eq!(lister.count(), 1, "it can be read from all the same");
+
+    source.put(on_node("b", "node-7"));
+    let second = informer(&source).metrics("web", &metrics).start().unwrap();
+    second.synced().await.unwrap();
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let objects = text.lines().filter(|line| line.starts_with("informer_objects{")).collect::<Vec<_>>();
+    assert_eq!(objects, [r#"informer_objects{name="web",group="",version="v1",resource="pod"} 2"#]);
+    drop((first, lister));
+}

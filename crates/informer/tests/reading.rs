@@ -257,3 +257,51 @@ async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
     metadata.synced().await.unwrap_err();
     assert_eq!(asked.lock().pop().unwrap(), partial, "the type says so too");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_index_cannot_take_the_place_of_the_one_over_namespaces() {
+    let source = pods();
+    source.put(pod("a"));
+    let other = Index::field("namespace", "spec.nodeName");
+    let error = informer(&source).index(&other).start().unwrap_err();
+    assert!(error.to_string().contains("an index called `namespace` is the one over namespaces"), "{error}");
+
+    let pods = informer(&source).index(&Index::namespace()).start().unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(names(&pods.lister().namespace("web").list()), ["web/a"]);
+    assert!(matches!(pods.add_index(&other), Err(IndexError::Duplicate(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_decode_at_the_same_time_share_the_values_whatever_others_let_go() {
+    const PODS: usize = 300;
+    let source = pods();
+    for number in 0..PODS {
+        source.put(on_node(&format!("pod-{number}"), "n1"));
+    }
+    let pods = informer(&source).hot_values_max(3).start().unwrap();
+    pods.synced().await.unwrap();
+    let objects = pods.lister().list();
+    let held = std::thread::scope(|scope| {
+        // Two go through all of them and hold what they get; two hold nothing.
+        let hold = |from: usize| {
+            let objects = &objects;
+            scope.spawn(move || {
+                let (end, begin) = (&objects[from..], &objects[..from]);
+                let mut values =
+                    end.iter().chain(begin).map(|object| object.decode().unwrap()).collect::<Vec<_>>();
+                values.rotate_right(from);
+                values
+            })
+        };
+        let holders = [0, PODS / 2].map(hold);
+        for _ in 0..2 {
+            scope.spawn(|| objects.iter().rev().for_each(|object| drop(object.decode().unwrap())));
+        }
+        holders.map(|holder| holder.join().unwrap())
+    });
+    for (object, (one, other)) in objects.iter().zip(held[0].iter().zip(&held[1])) {
+        assert!(Arc::ptr_eq(one, other), "{object:?} was decoded twice");
+        assert_eq!(one.metadata.name.as_deref(), Some(object.name()));
+    }
+}

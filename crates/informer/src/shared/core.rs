@@ -270,7 +270,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 

@@ -1,8 +1,10 @@
 //! Between the store and its listeners: what is applied, and who hears of it.
 //!
 //! A batch is applied and handed to all listeners under one lock, which joining takes too. So whoever joins sees the
-//! state before a batch and hears of it, or sees the state after it and does not: no gap and no repeat. Neither decoding
-//! nor a listener's own work ever happens under that lock.
+//! state before a batch and hears of it, or sees the state after it and does not: no gap and no repeat. No listener's work
+//! ever happens under that lock, nor decoding for one. What belongs to applying does: packing, now and then training a
+//! dictionary, and the functions of indexes. So whoever joins or leaves waits until the batch is in, and such a function must
+//! do neither.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use kube_wire::path::PathReader;
@@ -11,6 +10,7 @@ use kube_wire::{FieldPath, Projection, TypeMeta};
 
 use super::StoredObject;
 use crate::Key;
+use crate::calls::guarded;
 
 /// A way to find objects by a value. An object may have several values, or none.
 ///
@@ -50,6 +50,11 @@ pub enum IndexError {
     /// There is one of that name.
     #[error("there is an index `{0}` already: give the new one another name")]
     Duplicate(Arc<str>),
+    /// It has the name of the index over namespaces, and is another: what is listed by namespace would be wrong.
+    #[error(
+        "an index called `{0}` is the one over namespaces: take `Index::namespace()`, or give this one another name"
+    )]
+    Reserved(Arc<str>),
     /// There is none of that name.
     #[error("there is no index `{0}`: add it first")]
     Unknown(Arc<str>),
@@ -106,7 +111,7 @@ enum Reader {
 // === impl Index ===
 
 impl Index {
-    /// The name of the index over namespaces.
+    /// The name of the index over namespaces, by which readers find it: no other index may have it.
     pub const NAMESPACE: &'static str = "namespace";
 
     /// By namespace, so that listing one does not look at the others. Called [`NAMESPACE`](Self::NAMESPACE).
@@ -130,8 +135,9 @@ impl Index {
         Self::new(name, Source::Field(path.into()))
     }
 
-    /// By the values that a function gives. It is called once for each state of an object, while that is being written:
-    /// it may read from the store, but must not write to it.
+    /// By the values that a function gives. It is called for each state of an object while that is being listed or written:
+    /// mostly once, but again where an index beside it cannot read what was listed. It may read from the store, but must
+    /// neither write to it nor subscribe to its informer, which would wait for itself.
     pub fn by<V>(name: &str, values: impl Fn(&StoredObject) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator<Item = String>,
@@ -179,6 +185,9 @@ impl Index {
         type_meta: Option<&TypeMeta>,
     ) -> Result<Compiled, IndexError> {
         let name = self.name.clone();
+        if *name == *Self::NAMESPACE && !matches!(self.source, Source::Namespace) {
+            return Err(IndexError::Reserved(name));
+        }
         let reader = match &self.source {
             Source::Namespace => Reader::Namespace,
             Source::OwnerUid => Reader::OwnerUid,
@@ -262,8 +271,7 @@ impl Compiled {
             Reader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
             Reader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
             Reader::Function(function) => {
-                let values = catch_unwind(AssertUnwindSafe(|| function(object)));
-                let values = values.map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))?;
+                let values = guarded(|| function(object))?;
                 values.map_err(|error| error.to_string())?.iter().for_each(|value| each(value));
             }
             Reader::Field { path, reader, .. } => {
@@ -283,12 +291,4 @@ impl Compiled {
         }
         Ok(())
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a message")
 }

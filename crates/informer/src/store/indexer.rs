@@ -1,13 +1,18 @@
 //! client-go's Indexer: the store under the names that the seeds' flow uses.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Index, IndexError, Store, StoredObject, Write};
+use super::{Index, IndexError, IndexTrouble, Store, StoredObject, Write};
 use crate::Key;
 use crate::queue::Scope;
 
 /// A [`Store`] with the methods of client-go's `Indexer`, for pop loops that are written by hand. Cloning gives another
 /// handle to the same store.
+///
+/// A queue by key hands out what happened to one object before what happened to others earlier. So what is written here says
+/// nothing of other objects: only [`replace`](Self::replace) moves the resourceVersion of a scope, and
+/// [`Store::wait_for`] waits for the object itself. Who knows more says so with [`Write::Bookmark`].
 #[derive(Clone, Debug, Default)]
 pub struct Indexer {
     store: Arc<Store>,
@@ -31,23 +36,23 @@ impl Indexer {
 
     /// Stores an object, unless a newer state of it is there.
     pub fn update(&self, object: &StoredObject) {
-        self.store.write([Write::Put(object)]);
+        self.store.write_alone(Write::Put(object));
     }
 
     /// Removes an object.
     pub fn delete(&self, object: &StoredObject) {
-        self.store.write([Write::Delete(object)]);
+        self.store.write_alone(Write::Delete(object));
     }
 
     /// Stores an object as a full list shows it, even where that is older than what is known.
     pub fn set(&self, object: &StoredObject) {
-        self.store.write([Write::Listed(object)]);
+        self.store.write_alone(Write::Listed(object));
     }
 
     /// Removes what is stored under a key, whatever it is: for tombstones.
     pub fn delete_key(&self, key: &Key) {
         if let Some(known) = self.store.get(key) {
-            self.store.write([Write::Vanished(&known)]);
+            self.store.write_alone(Write::Vanished(&known));
         }
     }
 
@@ -85,7 +90,8 @@ impl Indexer {
         self.store.replace(&staging.finish(resource_version));
     }
 
-    /// The objects that share a value with `object` in an index; `object` itself need not be stored.
+    /// The objects that share a value with `object` in an index; `object` itself need not be stored. If the index cannot read
+    /// it, that is reported, and nothing is found.
     ///
     /// # Errors
     /// If there is no such index.
@@ -94,15 +100,17 @@ impl Indexer {
         index: impl AsRef<str>,
         object: &StoredObject,
     ) -> Result<Vec<StoredObject>, IndexError> {
-        let mut found: Vec<StoredObject> = Vec::new();
-        for value in self.store.index_values_of(index.as_ref(), object)? {
-            for object in self.store.by_index(&index, &value)? {
-                if !found.iter().any(|known| known.ptr_eq(&object)) {
-                    found.push(object);
-                }
-            }
+        let snapshot = self.store.snapshot();
+        let known = snapshot.0.index(index.as_ref())?;
+        let mut groups = Vec::new();
+        if let Err(why) = known.index.values(object, |value| groups.extend(known.group(value))) {
+            self.store.report(&IndexTrouble { index: known.index.name.clone(), key: object.key(), why });
+            return Ok(Vec::new());
         }
-        Ok(found)
+        // Only under several values is something found twice; in one snapshot that is the same handle.
+        let (several, mut places) = (groups.len() > 1, HashSet::new());
+        let found = groups.into_iter().flat_map(|group| group.objects.iter());
+        Ok(found.filter(|object| !several || places.insert(object.place())).cloned().collect())
     }
 
     /// The objects that have a value in an index.

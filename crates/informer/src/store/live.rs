@@ -175,7 +175,7 @@ impl Store {
     /// If an index of that name exists, its path is none, or what it reads is not kept.
     pub fn add_index(&self, index: &Index) -> Result<(), IndexError> {
         let mut writer = self.writer.lock();
-        if writer.index(index.name()).is_some() {
+        if self.read(|root| root.index(index.name()).is_ok()) {
             return Err(IndexError::Duplicate(index.name().into()));
         }
         let compiled = index.compile(self.config.projection.as_ref(), self.config.type_meta.as_ref())?;
@@ -185,7 +185,7 @@ impl Store {
 
     /// Begins to work out what a new full state of a scope changes. The scope must not be written to meanwhile.
     pub fn stage_replace(&self, scope: Scope) -> Staging {
-        Staging::new(self.snapshot(), scope, self.packer.clone(), self.writer.lock().indexes())
+        Staging::new(self.snapshot(), scope, self.packer.clone())
     }
 
     /// Applies a new full state, in one step. What it changed is told by [`ChangeSet::changes`].
@@ -194,7 +194,7 @@ impl Store {
         let removed = set.deleted.iter().filter_map(|old| Some(Edit::Remove { old: self.known(old)? }));
         let put = set.puts.iter().enumerate().map(|(at, put)| {
             let (old, new) = (self.known(put.object()), put.object().clone());
-            Edit::Put { old, new, values: set.values.get(at).cloned().flatten() }
+            Edit::put(old, new, set.values.get(at).cloned().flatten())
         });
         let mark = Mark::Replaced {
             scope: set.scope,
@@ -246,9 +246,9 @@ impl Store {
         let mut gone = 0;
         for edit in edits {
             match edit {
-                Edit::Put { old, new, .. } => {
+                Edit::Put { old, new, kept, .. } => {
                     gone += usize::from(old.is_some());
-                    self.packer.admit(new);
+                    *kept = self.packer.admit(new);
                 }
                 Edit::Remove { .. } => gone += 1,
                 Edit::Repack { .. } => {}
@@ -266,21 +266,7 @@ impl Store {
         self.root.read().known(object).cloned()
     }
 
-    /// The values that an object has, or would have, in an index.
-    pub(super) fn index_values_of(
-        &self,
-        name: &str,
-        object: &StoredObject,
-    ) -> Result<Vec<String>, IndexError> {
-        let index = self.writer.lock().index(name).ok_or_else(|| IndexError::Unknown(name.into()))?;
-        let mut values = Vec::new();
-        if let Err(why) = index.values(object, |value| values.push(value.to_owned())) {
-            self.report(&IndexTrouble { index: index.name.clone(), key: object.key(), why });
-        }
-        Ok(values)
-    }
-
-    fn report(&self, trouble: &IndexTrouble) {
+    pub(super) fn report(&self, trouble: &IndexTrouble) {
         self.index_troubles.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(index = %trouble.index, key = %trouble.key, why = %trouble.why, "an index could not read an object");
         if let Some(hear) = &self.config.on_index_trouble {

@@ -267,7 +267,8 @@ impl StoredObject {
 
     /// Whether both are handles to the same stored object: the same state, stored once.
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        self.address() == other.address()
+        // A handle is itself whatever another store, meanwhile, makes of what is kept of it.
+        self.place() == other.place() || self.kept().place() == other.kept().place()
     }
 
     /// Reads the kept bytes where they are, or from a buffer that is used again.
@@ -302,9 +303,9 @@ impl StoredObject {
         }
     }
 
-    /// Where the object is kept: no two that are held at the same time have the same.
-    pub(crate) fn address(&self) -> usize {
-        self.kept().0.as_ptr().addr()
+    /// Where in memory this handle leads: no two objects that are held at the same time have the same.
+    pub(crate) fn place(&self) -> usize {
+        self.0.as_ptr().addr()
     }
 
     /// How many handles to it there are.

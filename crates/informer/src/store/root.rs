@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::index::Compiled;
 use super::object::{key_hash, text_hash};
 use super::packing::Dictionary;
 use super::table::{Hashed, Table};
@@ -39,7 +40,7 @@ pub(super) struct ScopeState {
 /// An index: objects grouped by value.
 #[derive(Clone, Debug)]
 pub(super) struct Grouping {
-    pub(super) name: Arc<str>,
+    pub(super) index: Arc<Compiled>,
     pub(super) groups: Table<Group>,
 }
 
@@ -111,7 +112,10 @@ impl Root {
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&Grouping, IndexError> {
-        self.indexes.iter().find(|index| &*index.name == name).ok_or_else(|| IndexError::Unknown(name.into()))
+        self.indexes
+            .iter()
+            .find(|known| &*known.index.name == name)
+            .ok_or_else(|| IndexError::Unknown(name.into()))
     }
 
     pub(super) fn scope(&self, scope: Scope) -> Option<&ScopeState> {
@@ -148,8 +152,8 @@ impl Root {
 // === impl Grouping ===
 
 impl Grouping {
-    pub(super) fn new(name: Arc<str>) -> Self {
-        Self { name, groups: Table::default() }
+    pub(super) fn new(index: Arc<Compiled>) -> Self {
+        Self { index, groups: Table::default() }
     }
 
     pub(super) fn group(&self, value: &str) -> Option<&Group> {

@@ -108,7 +108,7 @@ impl Snapshot {
 
     /// The names of the indexes, in the order in which they were added.
     pub fn indexes(&self) -> impl Iterator<Item = &str> {
-        self.0.indexes.iter().map(|index| &*index.name)
+        self.0.indexes.iter().map(|known| &*known.index.name)
     }
 
     /// Up to which resourceVersion everything of this scope is in; empty if nothing is.

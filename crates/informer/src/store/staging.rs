@@ -65,13 +65,9 @@ struct Seen {
 }
 
 impl Staging {
-    pub(super) fn new(
-        base: Snapshot,
-        scope: Scope,
-        packer: Arc<Packer>,
-        indexes: Vec<Arc<Compiled>>,
-    ) -> Self {
+    pub(super) fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>) -> Self {
         let seen = Seen::new(&base.0.objects);
+        let indexes = base.0.indexes.iter().map(|known| known.index.clone()).collect::<Vec<_>>();
         let reads_body = indexes.iter().any(|index| index.reads_body());
         let (staged, places, values, room, waiting, waiting_bytes) = Default::default();
         Self {

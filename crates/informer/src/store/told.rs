@@ -46,6 +46,16 @@ impl Store {
     ///
     /// A key that appears again begins a second step.
     pub fn write<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>) -> Vec<Change> {
+        self.write_told(writes, true)
+    }
+
+    /// Writes one thing that says nothing of its scope: what was told of other objects before may not be in.
+    pub(super) fn write_alone(&self, write: Write<'_>) -> Vec<Change> {
+        self.write_told([write], false)
+    }
+
+    /// `in_order`: with each write everything of its scope up to its resourceVersion is in.
+    fn write_told<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>, in_order: bool) -> Vec<Change> {
         let mut writer = self.writer.lock();
         let writes = writes.into_iter();
         let (edits, keys) = writer.take_room();
@@ -56,6 +66,9 @@ impl Store {
                 self.commit(&mut writer, &mut step.edits, &step.marks);
                 step.clear();
                 step.is_new(&write);
+            }
+            if in_order {
+                step.marks.extend(write.mark());
             }
             self.resolve(write, &mut step);
         }
@@ -68,23 +81,12 @@ impl Store {
     }
 
     /// Works out what a write does to what is stored now.
-    fn resolve<'a>(&self, write: Write<'a>, step: &mut Step<'a>) {
-        let reached = |object: &'a StoredObject| Mark::Reached(object.scope(), object.resource_version());
+    fn resolve(&self, write: Write<'_>, step: &mut Step<'_>) {
         match write {
-            Write::Bookmark(scope, version) => step.marks.push(Mark::Reached(scope, version)),
-            Write::Put(new) => {
-                step.marks.push(reached(new));
-                self.put(new, Origin::Live, step);
-            }
-            Write::Listed(new) => {
-                step.marks.push(reached(new));
-                self.put(new, Origin::Relist, step);
-            }
-            Write::Delete(last) => {
-                step.marks.push(reached(last));
-                self.delete(last, step);
-            }
-            // It does not say up to where the scope is known.
+            Write::Bookmark(..) => {}
+            Write::Put(new) => self.put(new, Origin::Live, step),
+            Write::Listed(new) => self.put(new, Origin::Relist, step),
+            Write::Delete(last) => self.delete(last, step),
             Write::Vanished(last) => {
                 if let Some(old) = self.known(last) {
                     step.changes.push(Change::deleted(old.clone(), false, Origin::Relist));
@@ -97,7 +99,7 @@ impl Store {
     fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
         let Some(old) = self.known(new) else {
             step.changes.push(Change::added(new.clone(), origin));
-            step.edits.push(Edit::Put { old: None, new: new.clone(), values: None });
+            step.edits.push(Edit::put(None, new.clone(), None));
             return;
         };
         let older = || is_older(new.resource_version(), old.resource_version());
@@ -111,7 +113,7 @@ impl Store {
                 step.changes.push(Change::added(new.clone(), origin));
             }
         }
-        step.edits.push(Edit::Put { old: Some(old), new: new.clone(), values: None });
+        step.edits.push(Edit::put(Some(old), new.clone(), None));
     }
 
     fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {
@@ -157,6 +159,18 @@ impl<'a> Write<'a> {
                 Some(object)
             }
             Self::Bookmark(..) => None,
+        }
+    }
+
+    /// Up to where the scope is known with it.
+    fn mark(&self) -> Option<Mark<'a>> {
+        match self {
+            Self::Put(object) | Self::Listed(object) | Self::Delete(object) => {
+                Some(Mark::Reached(object.scope(), object.resource_version()))
+            }
+            Self::Bookmark(scope, version) => Some(Mark::Reached(*scope, version)),
+            // Nobody has said when.
+            Self::Vanished(_) => None,
         }
     }
 }

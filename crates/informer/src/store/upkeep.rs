@@ -29,7 +29,8 @@ const SAMPLES_BYTES_MAX: usize = 4 << 20;
 /// A walk through all objects.
 pub(super) struct Pass {
     duty: Duty,
-    /// The leaf that is next. Leaves that are merged meanwhile may be missed: then there is a second walk.
+    /// The leaf that is next. Leaves that are merged meanwhile may be missed. While that leaves something packed with a
+    /// dictionary that is to go, there is another walk; what else is missed stays as it is, which is no harm.
     leaf: usize,
 }
 

@@ -21,13 +21,16 @@ use super::values::ReadValues;
 pub(super) const IN_PLACE_MAX: usize = 1000;
 /// More room than this is not kept for the next write.
 const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
+/// Nor more than this for values of indexes, which may be of any length.
+const ROOM_BYTES_MAX: usize = 64 * ROOM_MAX;
 
 /// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
-    /// The object takes the place of what is stored, if anything is. What is [kept](StoredObject::kept) of it is stored;
-    /// indexes read it as it is here, plain if it has just come, unless they have read it before.
-    Put { old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues> },
+    /// The object takes the place of what is stored, if anything is. Indexes read it as it came, plain, unless they have read
+    /// it before. `kept` of it is what is stored; that is settled once, when it is admitted, because the plain one may get
+    /// into another store meanwhile, which notes in it what it keeps.
+    Put { old: Option<StoredObject>, new: StoredObject, kept: StoredObject, values: Option<ReadValues> },
     /// The object goes.
     Remove { old: StoredObject },
     /// The same object takes its own place, packed otherwise: its values in indexes are what they were.
@@ -83,18 +86,18 @@ pub(super) struct Aside {
     root: Root,
 }
 
+// === impl Edit ===
+
+impl Edit {
+    /// To be admitted.
+    pub(super) fn put(old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues>) -> Self {
+        Self::Put { old, kept: new.clone(), new, values }
+    }
+}
+
 // === impl Writer ===
 
 impl Writer {
-    pub(super) fn index(&self, name: &str) -> Option<Arc<Compiled>> {
-        self.indexes.iter().find(|indexer| &*indexer.index.name == name).map(|indexer| indexer.index.clone())
-    }
-
-    /// All indexes, in their order.
-    pub(super) fn indexes(&self) -> Vec<Arc<Compiled>> {
-        self.indexes.iter().map(|indexer| indexer.index.clone()).collect()
-    }
-
     /// Room for the next write.
     pub(super) fn take_room(&mut self) -> (Vec<Edit>, Hashes) {
         (std::mem::take(&mut self.edits), std::mem::take(&mut self.keys))
@@ -115,8 +118,10 @@ impl Writer {
         marks: &[Mark<'_>],
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let steps = self.plan(edits, |index, value, old| root.read().indexes[index].has(value, old), trouble);
+        let mut steps =
+            self.plan(edits, |index, value, old| root.read().indexes[index].has(value, old), trouble);
         apply(Arc::make_mut(&mut root.write()), edits, &steps, marks);
+        steps.clear();
         self.steps = steps;
     }
 
@@ -127,9 +132,10 @@ impl Writer {
         edits: &[Edit],
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let steps =
+        let mut steps =
             self.plan(edits, |index, value, old| aside.before.indexes[index].has(value, old), trouble);
         apply(&mut aside.root, edits, &steps, &[]);
+        steps.clear();
         self.steps = steps;
     }
 
@@ -141,7 +147,6 @@ impl Writer {
         trouble: &mut impl FnMut(IndexTrouble),
     ) -> Steps {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.clear();
         for (at, edit) in edits.iter().enumerate() {
             for (index, indexer) in self.indexes.iter_mut().enumerate() {
                 indexer.plan(edit, &mut steps, (at, index), |value, old| has(index, value, old), trouble);
@@ -157,13 +162,13 @@ impl Writer {
         index: Compiled,
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let mut grouping = Grouping::new(index.name.clone());
-        let mut indexer =
-            Indexer { remembered: index.is_function().then(Table::default), index: Arc::new(index) };
+        let index = Arc::new(index);
+        let mut grouping = Grouping::new(index.clone());
+        let mut indexer = Indexer { remembered: index.is_function().then(Table::default), index };
         let mut steps = Steps::default();
         let present = root.read().clone();
         for object in present.objects.iter() {
-            let edit = Edit::Put { old: None, new: object.clone(), values: None };
+            let edit = Edit::put(None, object.clone(), None);
             indexer.plan(&edit, &mut steps, (0, 0), |_, _| false, trouble);
             for step in &steps.steps {
                 grouping.put(steps.value(step), object.clone(), None);
@@ -196,7 +201,7 @@ impl Aside {
 fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for edit in edits {
         match edit {
-            Edit::Put { old, new, .. } => root.insert(new.kept().clone(), old.as_ref()),
+            Edit::Put { old, kept, .. } => root.insert(kept.clone(), old.as_ref()),
             Edit::Remove { old } => root.remove(old),
             Edit::Repack { old, new } => root.insert(new.kept().clone(), Some(old)),
         }
@@ -204,7 +209,7 @@ fn apply(root: &mut Root, edits: &[Edit], steps: &Steps, marks: &[Mark<'_>]) {
     for step in &steps.steps {
         let (index, value) = (&mut root.indexes[step.index], steps.value(step));
         match &edits[step.edit] {
-            Edit::Put { old, new, .. } if step.puts => index.put(value, new.kept().clone(), old.as_ref()),
+            Edit::Put { old, kept, .. } if step.puts => index.put(value, kept.clone(), old.as_ref()),
             Edit::Put { old: Some(old), .. } | Edit::Remove { old } => index.take(value, old),
             Edit::Put { old: None, .. } => {}
             Edit::Repack { old, new } => index.put(value, new.kept().clone(), Some(old)),
@@ -227,9 +232,9 @@ impl Indexer {
         has: impl Fn(&str, &StoredObject) -> bool,
         trouble: &mut impl FnMut(IndexTrouble),
     ) {
-        let (old, new, read) = match edit {
-            Edit::Put { old, new, values } => (old.as_ref(), Some(new), values.as_ref()),
-            Edit::Remove { old } => (Some(old), None, None),
+        let (old, new, kept, read) = match edit {
+            Edit::Put { old, new, kept, values } => (old.as_ref(), Some(new), Some(kept), values.as_ref()),
+            Edit::Remove { old } => (Some(old), None, None, None),
             Edit::Repack { old, new } => return self.plan_repack(old, new, steps, place),
         };
         let first = steps.steps.len();
@@ -252,7 +257,7 @@ impl Indexer {
             (Some(remembered), _) => {
                 let values: Box<[Box<str>]> =
                     steps.steps[puts.clone()].iter().map(|step| steps.value(step).into()).collect();
-                for value in remember(remembered, old, new, values) {
+                for value in remember(remembered, old, kept, values) {
                     gone(steps, &value);
                 }
             }
@@ -303,7 +308,7 @@ fn remember(
 ) -> Box<[Box<str>]> {
     let before = match (old, new) {
         (_, Some(new)) if !values.is_empty() => remembered
-            .insert(Remembered { object: new.kept().clone(), values }, |known| known.object.has_key_of(new)),
+            .insert(Remembered { object: new.clone(), values }, |known| known.object.has_key_of(new)),
         (Some(object), _) | (None, Some(object)) => {
             remembered.remove(object.key_hash(), |known| known.object.has_key_of(object))
         }
@@ -334,7 +339,7 @@ impl Steps {
     fn clear(&mut self) {
         self.text.clear();
         self.steps.clear();
-        if self.steps.capacity() > ROOM_MAX {
+        if self.steps.capacity() > ROOM_MAX || self.text.capacity() > ROOM_BYTES_MAX {
             *self = Self::default();
         }
     }

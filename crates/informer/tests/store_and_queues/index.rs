@@ -221,3 +221,24 @@ fn an_index_function_that_changes_its_mind_leaves_nothing_behind() {
     delete(&store, pod("a", 3));
     assert_eq!(values(&store, "fickle"), [""; 0]);
 }
+
+#[test]
+fn the_name_of_the_namespace_index_is_for_no_other() {
+    let others = [
+        Index::field("namespace", "spec.namespace"),
+        Index::field("namespace", "metadata.namespace"),
+        Index::label("namespace", "namespace"),
+        Index::owner("namespace"),
+        Index::by("namespace", |object| [object.namespace().to_owned()]),
+    ];
+    let store = new_store();
+    put(&store, pod_with("web/api", 1, &json!({"spec": {"namespace": "other"}})));
+    for other in others {
+        let error = store.add_index(&other).unwrap_err();
+        assert_eq!(error, IndexError::Reserved("namespace".into()), "{other:?}");
+        assert!(error.to_string().contains("take `Index::namespace()`, or give"), "{error}");
+        assert_eq!(keys(store.snapshot().namespace("web")), ["web/api"]);
+    }
+    store.add_index(&Index::namespace()).unwrap();
+    assert_eq!(keys(store.snapshot().namespace("web")), ["web/api"]);
+}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kube_informer::store::{Index, Indexer, StoredObject};
+use futures::FutureExt;
+use kube_informer::queue::{DeltaFifo, DeltaFifoConfig};
+use kube_informer::store::{Index, Indexer, StoredObject, Write};
 use kube_wire::RawObject;
 use serde_json::json;
 
@@ -101,4 +103,83 @@ fn by_index_follows_additions_changes_and_deletions() {
     assert_eq!(of("bert"), ["one"]);
     let keys = indexer.index_keys("byUser", "oscar").unwrap();
     assert_eq!(keys.iter().map(ToString::to_string).collect::<Vec<_>>(), ["two"]);
+}
+
+#[test]
+fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
+    let store = Arc::new(new_store());
+    let indexer = Indexer::new(store.clone());
+    indexer.replace(A, [valued("a", 10, ""), valued("b", 11, "")], "11");
+    let mut config = DeltaFifoConfig::default();
+    config.known_objects = Some(store.clone());
+    let fifo = DeltaFifo::new(config);
+    for (name, version) in [("a", 20), ("b", 30), ("a", 40)] {
+        update(&fifo, pod(name, version)).unwrap();
+    }
+    let pop = || {
+        let popped = now(fifo.pop()).unwrap();
+        popped.deltas().iter().for_each(|delta| indexer.update(&delta.object));
+        popped.done();
+    };
+    let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
+    pop();
+    assert!(store.has_seen(A, &a, "40"), "the object itself says so");
+    assert!(!store.has_seen(A, &b, "30"), "b is what it was");
+    assert!(store.wait_for(A, &b, "30").now_or_never().is_none());
+    assert_eq!(store.resource_version(A), "11");
+    pop();
+    assert!(store.has_seen(A, &b, "30"));
+    assert_eq!(content(store.snapshot().iter()), ["a 40", "b 30"]);
+
+    indexer.set(&valued("a", 50, ""));
+    indexer.delete(&valued("b", 60, ""));
+    indexer.delete_key(&a);
+    assert_eq!(store.resource_version(A), "11");
+    store.write([Write::Bookmark(A, "60")]);
+    assert!(store.has_seen(A, &b, "60"), "unless it is told");
+}
+
+#[test]
+fn an_index_function_may_ask_what_another_index_finds() {
+    let store = Arc::new(new_store());
+    let indexer = Indexer::new(store.clone());
+    let reader = Arc::downgrade(&store);
+    // How many are there already of the same value? Asked while the store is being written to.
+    let rank = Index::by("rank", move |object| {
+        let indexer = Indexer::new(reader.upgrade()?);
+        Some(indexer.index("by_val", object).ok()?.len().to_string())
+    });
+    indexer.add_indexers([Index::label("by_val", "value"), rank]).unwrap();
+    for (name, value) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "x")] {
+        indexer.add(&valued(name, 1, value));
+    }
+    let of = |rank: &str| keys(&indexer.by_index("rank", rank).unwrap());
+    assert_eq!(of("0"), ["a", "c"]);
+    assert_eq!((of("1"), of("2")), (vec!["b".to_owned()], vec!["d".to_owned()]));
+}
+
+#[test]
+fn what_shares_many_values_is_found_once_each_among_many() {
+    let indexer = Indexer::new(Arc::new(new_store()));
+    // The first is everybody's, so is the second, which is given twice.
+    let shared = Index::by("shared", |object| ["all", "each", "each", object.name()].map(str::to_owned));
+    indexer.add_indexers([shared]).unwrap();
+    let objects = (0..300).map(|at| valued(&format!("pod-{at}"), 1, "")).collect::<Vec<_>>();
+    indexer.replace(A, objects.clone(), "1");
+    assert_eq!(keys(&indexer.index("shared", &objects[7]).unwrap()), keys(&objects));
+}
+
+#[test]
+fn of_an_object_that_an_index_cannot_read_nothing_is_found() {
+    let store = Arc::new(new_store());
+    let indexer = Indexer::new(store.clone());
+    let picky = Index::try_by("picky", |object| match object.name() {
+        "odd" => Err("no thanks".into()),
+        _ => Ok(["even".to_owned()]),
+    });
+    indexer.add_indexers([picky]).unwrap();
+    indexer.add(&valued("a", 1, ""));
+    assert_eq!(keys(&indexer.index("picky", &valued("b", 1, "")).unwrap()), ["a"]);
+    assert_eq!(keys(&indexer.index("picky", &valued("odd", 1, "")).unwrap()), [""; 0]);
+    assert_eq!(store.stats().index_troubles, 1);
 }

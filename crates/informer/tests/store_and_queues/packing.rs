@@ -2,6 +2,7 @@
 //! packing is of no use.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kube_informer::store::{Index, Memory, Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
 use kube_wire::path::PathReader;
@@ -342,4 +343,39 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
     assert_eq!(read("api", "kind"), ["Pod"]);
     assert_eq!(read("too", "metadata.labels['app']"), ["x"]);
     assert_eq!(store.get_by_name("web", "too").unwrap().encoding(), Encoding::Protobuf);
+}
+
+#[test]
+fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_handle() {
+    for memory in [Memory::Plain, Memory::Packed(Packing::eager())] {
+        let other = Arc::new(Store::new(StoreConfig::default().memory(Packing::eager())).unwrap());
+        put(&other, pod("first", 1));
+        // The other store gets the handle in the midst of a write: nothing that one of them notes in it may confuse the other.
+        let copy = other.clone();
+        let copied = Index::by("copied", move |object| {
+            copy.write([Write::Put(object)]);
+            [object.namespace().to_owned()]
+        });
+        let plain = memory == Memory::Plain;
+        let store = Store::new(StoreConfig::default().memory(memory).index(copied)).unwrap();
+        for (object, version) in alike(20, "copied").into_iter().zip(1..) {
+            let told = store.write([Write::Put(&stored(object))]);
+            let here = store.get_by_name("web", told[0].object().name()).unwrap();
+            let there = other.get_by_name("web", here.name()).unwrap();
+            assert!(there.is_packed());
+            // (A packed one may have been packed anew right away.)
+            assert!(
+                !plain || !here.is_packed() && here.ptr_eq(told[0].object()),
+                "{here:?} in a plain store"
+            );
+            let found = store.by_index("copied", "web").unwrap();
+            assert_eq!(found.iter().filter(|found| found.ptr_eq(&here)).count(), 1);
+            assert_eq!(found.len(), version);
+        }
+        assert_eq!(store.snapshot().dictionaries() == 0, plain);
+        replace(&store, A, Vec::new(), "100");
+        let left = store.snapshot();
+        assert_eq!((left.len(), left.stored_bytes(), left.dictionaries()), (0, 0, 0));
+        assert_eq!(left.index_values("copied").unwrap().count(), 0);
+    }
 }

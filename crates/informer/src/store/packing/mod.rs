@@ -82,17 +82,17 @@ impl Packer {
         self.packing.as_ref()
     }
 
-    /// Makes an object ready to be stored: what is [kept](StoredObject::kept) of it is packed with a dictionary of this
-    /// store, or plain.
-    pub(super) fn admit(&self, object: &mut StoredObject) {
-        if let Some(packed) = object.kept().packed() {
-            if self.has(packed.dictionary()) {
-                return;
+    /// Makes an object ready to be stored; gives what is kept of it, packed with a dictionary of this store, or plain.
+    pub(super) fn admit(&self, object: &mut StoredObject) -> StoredObject {
+        loop {
+            self.pack(object);
+            let kept = object.kept().clone();
+            if kept.dictionary().is_none_or(|dictionary| self.has(dictionary)) {
+                return kept;
             }
-            // From another store, or packed when this one was another.
+            // From another store, or packed when this one was another. What it becomes is nobody else's.
             *object = object.to_plain();
         }
-        self.pack(object);
     }
 
     /// Packs a plain object, if there is a dictionary for it and that saves anything: its handle leads there from now on.
