@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
+use kube_informer::store::Packing;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Event, Filtered, HandlerHandle, Informer, ListenerConfig, Object, SyncError};
 use parking_lot::Mutex;
@@ -51,6 +52,29 @@ async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait()
     handle.synced().await.unwrap();
     assert_eq!(take(&log).len(), 11, "ten objects, and that these are all");
     assert_eq!(handle.folds(), 0, "nothing had to be gathered: it is shared");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_to_wait_is_held_as_the_store_keeps_it() {
+    let source = pods();
+    let pods = Informer::<Pod>::from_source(Arc::new(source.clone()))
+        .reflector(listing())
+        .memory(Packing::eager())
+        .start()
+        .unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["synced"]).await;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        source.put(pod(name));
+        settle().await; // a batch of its own
+    }
+    let mut packed = Vec::new();
+    while let Some(Some(Event::Added { object, .. })) = events.next().now_or_never() {
+        packed.push(object.stored().is_packed());
+    }
+    assert_eq!(packed.len(), 6);
+    assert!(!packed[0] && !packed[5], "what is next, and what came just now, is as it came: {packed:?}");
+    assert!(packed[2..5].iter().all(|packed| *packed), "{packed:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod by_index;
 mod tables;
 
 use futures::FutureExt;
+use kube_informer::SyncError;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, ClusterFlags};
@@ -203,7 +204,11 @@ impl Getting<'_> {
                 Failure::Other(format!("{}: {}", mirror.asked, trouble.error))
             })),
             synced = mirror.informer.synced().boxed() => {
-                synced.map_err(|error| Failure::other(&mirror.asked, &error))?;
+                // The same refusal comes both ways.
+                synced.map_err(|error| match &error {
+                    SyncError::Refused { status, .. } => Failure::from_status(&mirror.asked, status),
+                    _ => Failure::other(&mirror.asked, &error),
+                })?;
                 Ok(mirror)
             }
         }
