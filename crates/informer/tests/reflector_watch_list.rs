@@ -181,6 +181,19 @@ async fn a_stream_that_breaks_half_way_changes_nothing_and_a_list_follows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_is_followed_by_a_list_which_says_what_is_there() {
+    let source = pods();
+    source.put(pod("a"));
+    source.support_watch_list(WatchListSupport::Ignored); // it does not end by itself
+    let mut rig = Rig::start(&source, streaming());
+    source.requests_made(1).await;
+    source.send_unreadable_event();
+    rig.watching().await;
+    assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
+    assert_eq!(rig.sink.log(), ["replace 101 [web/a]"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_is_never_quiet_but_slow_is_no_initial_state() {
     let source = pods();
     source.support_watch_list(WatchListSupport::Ignored);

@@ -53,8 +53,8 @@ impl Applied {
     /// The same with the objects as the store keeps them; `None` if it is that already.
     pub(crate) fn at_rest(&self) -> Option<Self> {
         let Self::Live(changes) = self else { return None };
-        let kept = changes.iter().any(|change| !change.is_kept());
-        kept.then(|| Self::Live(changes.iter().cloned().map(Change::kept).collect()))
+        let is_more = changes.iter().any(|change| !change.is_kept());
+        is_more.then(|| Self::Live(changes.iter().cloned().map(Change::kept).collect()))
     }
 
     /// How many bytes the objects hold that it tells of.

@@ -15,9 +15,8 @@ pub type Transform = Arc<dyn Fn(&RawObject) -> Result<Vec<u8>, String> + Send + 
 /// A sink that changes each object, once, when it arrives; what is told again later (a resync, a vanished object) was
 /// changed then.
 ///
-/// An object that cannot be changed is refused, by itself: the reflector reports it and goes on, and what is known of it
-/// stays. A function that panics has refused it. A deletion is never
-/// refused; should the change fail, the object is handed on as it came.
+/// An object that cannot be changed, or at which the function panics, is refused by itself: the reflector reports it and goes
+/// on, and what is known of it stays. A deletion is never refused; should the change fail, the object is handed on as it came.
 #[derive(Clone)]
 pub struct Transformed<S> {
     sink: S,

@@ -143,7 +143,13 @@ impl<S: Sink> Reflector<S> {
                     return Ok(Err(SourceError::UnexpectedKind { expected, found: head.kind }));
                 }
                 Ok(ListPart::End(head)) => return Ok(Ok(head)),
-                Err(error) if error.is_about_one_object() => self.unreadable(error, replace),
+                Err(error) if error.is_about_one_object() => {
+                    // It is left out; what is known of it stays, if it can be told which it is.
+                    if let Some(key) = error.key() {
+                        replace.keep(&key);
+                    }
+                    self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
+                }
                 Err(error) => return Ok(Err(error)),
             }
         }

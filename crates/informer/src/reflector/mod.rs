@@ -34,8 +34,8 @@ pub use state::{ReflectorStatus, State};
 pub use trouble::{NextStep, ReflectorError, Trouble};
 
 use crate::calls::guarded;
-use crate::queue::{Replace, Scope, Sink, SinkError};
-use crate::source::{ListerWatcher, SourceError};
+use crate::queue::{Scope, Sink, SinkError};
+use crate::source::ListerWatcher;
 use backoff::Backoff;
 use watch::Unsound;
 use watchdog::Watchdog;
@@ -218,14 +218,6 @@ impl<S: Sink> Reflector<S> {
         let least = ReflectorConfig::WATCH_TIMEOUT_MIN;
         let least = self.config.watch_timeout_min.clamp(least, backoff::LONGEST).as_secs();
         Duration::from_secs(self.rng.random_range(least..2 * least))
-    }
-
-    /// An object of a full state that cannot be read is left out; what is known of it stays, if it can be told which it is.
-    fn unreadable(&self, error: SourceError, replace: &mut S::Replace) {
-        if let Some(key) = error.key() {
-            replace.keep(&key);
-        }
-        self.report(&Arc::new(ReflectorError::Object(error)), NextStep::ReadOn);
     }
 
     /// An object that the sink refused is left out; a closed sink ends everything.

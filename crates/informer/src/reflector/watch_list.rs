@@ -109,10 +109,7 @@ impl<S: Sink> Reflector<S> {
                 None => return Ok(Initial::NoEnd(ReflectorError::WatchListUnending(quiet_max))),
                 Some(None) => return Ok(Initial::NoEnd(ReflectorError::WatchListClosed)),
                 Some(Some(Ok(event))) => event,
-                Some(Some(Err(error))) if error.is_about_one_object() => {
-                    self.unreadable(error, &mut replace);
-                    continue;
-                }
+                // Also if it is about one object: it does not say whether that one came or went, and a list does.
                 Some(Some(Err(error))) => return Ok(Initial::Broken(error)),
             };
             match event {
