@@ -122,7 +122,7 @@ async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
         Instead::Status(status) => respond::status(&status, encoding),
         Instead::Expired if head.query.flag("watch") => {
             let asked = head.query.text("resourceVersion").parse().unwrap_or(0);
-            let event = codec::status_event(&Status::expired_watch(asked, asked + 1), encoding);
+            let event = codec::status_event(&Status::expired_watch(asked, asked.saturating_add(1)), encoding);
             respond::answer(200, list::watch_content_type(encoding), ApiBody::whole(event))
         }
         Instead::Expired => respond::status(&Status::expired_list(), encoding),

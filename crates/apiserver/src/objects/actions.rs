@@ -6,6 +6,7 @@ use super::meta;
 use super::update::Recording;
 use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions};
 use crate::api::Api;
+use crate::crd::FieldError;
 use crate::http::Status;
 use crate::resources::Resource;
 
@@ -63,7 +64,7 @@ impl Api {
     fn token(&self, target: &Target, request: &Value) -> Result<Outcome, Status> {
         self.get(target)?;
         let mut request = request.clone();
-        let seconds = request["spec"]["expirationSeconds"].as_u64().unwrap_or(3600);
+        let seconds = expiration_seconds(&target.name, &request)?;
         let expires = self.clock.timestamp_in(std::time::Duration::from_secs(seconds));
         let token = self.options.token.clone().unwrap_or_else(|| self.chance.uid());
         request["apiVersion"] = "authentication.k8s.io/v1".into();
@@ -71,6 +72,23 @@ impl Api {
         request["status"] = json!({"token": token, "expirationTimestamp": expires});
         Ok(Outcome::created(Shown::Other(request)))
     }
+}
+
+/// How long a requested token is to be valid.
+fn expiration_seconds(account: &str, request: &Value) -> Result<u64, Status> {
+    const DEFAULT: i64 = 3600;
+    const MIN: i64 = 10 * 60;
+    const MAX: i64 = 1 << 32;
+    let asked = &request["spec"]["expirationSeconds"];
+    let seconds = if asked.is_null() { Some(DEFAULT) } else { asked.as_i64() };
+    let detail = match seconds {
+        Some(seconds) if (MIN..=MAX).contains(&seconds) => return Ok(seconds.unsigned_abs()),
+        Some(seconds) if seconds < MIN => "may not specify a duration less than 10 minutes",
+        Some(_) => "may not specify a duration larger than 2^32 seconds",
+        None => "must be a whole number of seconds",
+    };
+    let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
+    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", account, &[error]))
 }
 
 /// Whether objects of the resource are answered and never stored.

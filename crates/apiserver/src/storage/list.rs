@@ -50,7 +50,8 @@ pub(super) fn page(collection: &Collection, newest: u64, query: &ListQuery<'_>) 
     let more_after = listed.next().and(objects.last()).map(|last| last.key.clone());
     let remaining = more_after.as_ref().filter(|_| query.filter.is_none()).map(|last| {
         let known = collection.counts.take(revision, query.prefix, query.start);
-        let remaining = known.map_or_else(|| 1 + listed.count(), |from_here| from_here - objects.len());
+        let remaining =
+            known.map_or_else(|| 1 + listed.count(), |from_here| from_here.saturating_sub(objects.len()));
         collection.counts.put(revision, query.prefix, format!("{last}\0"), remaining);
         remaining
     });

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
+use crate::clock;
 use crate::codec;
 use crate::http::{Representation, Status};
 use crate::resources::Resource;
@@ -103,7 +104,7 @@ impl Watch {
     /// Begins to watch. A start that lies before what is still known gives an `ERROR` in the stream.
     pub(crate) fn new(api: Arc<Api>, request: WatchRequest) -> Self {
         let now = Instant::now();
-        let deadline = now + request.timeout;
+        let deadline = clock::deadline(now, request.timeout);
         let (storage, id) = (&api.storage, request.resource.collection);
         let mut ready = VecDeque::new();
         let (phase, started_at) = match request.start {
@@ -116,7 +117,7 @@ impl Watch {
                 }
             },
             Start::State { not_older_than: revision } if revision > storage.revision(id) => {
-                let until = now + api.options.fresh_wait;
+                let until = clock::deadline(now, api.options.fresh_wait);
                 (Phase::Fresh { revision, until, progress: storage.progress() }, revision)
             }
             Start::State { .. } => {
@@ -245,7 +246,7 @@ impl Watch {
             next = next.min(until);
         } else if self.request.bookmarks && !self.request.skip_bookmarks {
             let before = BEFORE_DEADLINE.iter().filter_map(|time| self.deadline.checked_sub(*time));
-            let periodic = now + self.api.options.bookmark_interval;
+            let periodic = clock::deadline(now, self.api.options.bookmark_interval);
             self.bookmark_at = before.chain([periodic]).filter(|at| *at > now).min();
             next = self.bookmark_at.map_or(next, |at| next.min(at));
         }
