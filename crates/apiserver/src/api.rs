@@ -10,7 +10,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::{Effect, Graves};
+use crate::objects::{Definitions, Effect, Graves};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -49,6 +49,7 @@ pub(crate) struct Api {
     pub(crate) graves: Graves,
 }
 
+    pub(crate) definitions: Definitions,
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -71,8 +72,8 @@ impl Api {
         let storage = Storage::new(options.window);
         let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
         let faults = Faults::new(chance.seed());
-        let (effects, graves) = (Mutex::default(), Graves::default());
-        Self { storage, registry, clock, chance, options, faults, effects, graves }
+        let (effects, graves, definitions) = (Mutex::default(), Graves::default(), Definitions::default());
+        Self { storage, registry, clock, chance, options, faults, effects, graves, definitions }
     }
 
     /// The resources as they are now.
