@@ -125,6 +125,20 @@ impl Builder {
         self
     }
 
+    /// Bytes of superseded and deleted objects that the history of each resource holds; the default is 256 MiB. The oldest
+    /// events are dropped first.
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.options.window.history_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes of superseded and deleted objects that are held for open watches that fall behind, per resource; the default
+    /// is 256 MiB. A watch whose next event had to be dropped is closed.
+    pub fn watch_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.options.window.watch_buffer_bytes_max = bytes;
+        self
+    }
+
     /// How often a watch is sent a bookmark, if it asked for them; the default is a minute.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.options.bookmark_interval = interval;

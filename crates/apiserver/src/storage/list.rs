@@ -98,14 +98,14 @@ impl Counts {
 }
 
 /// What the keys that changed after `revision` held at that revision.
-fn undo(collection: &Collection, revision: u64) -> BTreeMap<&str, Option<&Arc<Stored>>> {
+pub(super) fn undo(collection: &Collection, revision: u64) -> BTreeMap<&str, Option<&Arc<Stored>>> {
     let from = collection.history.partition_point(|event| event.revision <= revision);
     let later = collection.history.range(from..).rev();
     later.map(|event| (&*event.object.key, event.previous.as_ref())).collect()
 }
 
 /// The collection seen through the overlay, ascending by key.
-fn merged<'a>(
+pub(super) fn merged<'a>(
     collection: &'a Collection,
     overlay: &'a BTreeMap<&'a str, Option<&'a Arc<Stored>>>,
     prefix: &'a str,
