@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +28,7 @@ const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-nod
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     socket: Option<SocketAddr>,
+    connections_max: usize,
     tls: bool,
     seed: Option<u64>,
     clock: Option<Clock>,
@@ -54,6 +56,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             socket: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)),
+            connections_max: listen::CONNECTIONS_MAX,
             tls: false,
             seed: None,
             clock: None,
@@ -86,6 +89,12 @@ impl Builder {
     /// HTTPS with a certificate of its own; clients made by the server trust it.
     pub fn tls(mut self) -> Self {
         self.tls = true;
+        self
+    }
+
+    /// Connections that may be open at the same time; the default is 16,384. Further ones wait in the system's queue.
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.connections_max = connections.min(Semaphore::MAX_PERMITS);
         self
     }
 
@@ -192,8 +201,10 @@ impl Builder {
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         let bound = listener.local_addr().map_err(bind)?;
         if !bound.ip().is_loopback() && server.api.options.token.is_none() {
-            tracing::warn!(address = %bound, "anybody who reaches this address can read and write: there is no token");
+            tracing::warn!(address = %bound, "every machine that reaches this address can read and write: set a token");
         }
+        let (connections, requests) = Connections::with_port();
+        server.connections = connections;
         server.address = Some(bound);
         server.identity = self.tls.then(|| Identity::new(bound.ip())).transpose()?;
         let config = server.identity.as_ref().map(|identity| identity.config.clone());
@@ -203,8 +214,9 @@ impl Builder {
             tasks: server.tasks.clone(),
             stop: server.stop.clone(),
             connections: server.connections.clone(),
+            slots: Arc::new(Semaphore::new(self.connections_max)),
         };
-        server.tasks.spawn(listen.run(listener, bound));
+        server.tasks.spawn(listen.run(listener, bound, requests));
         Ok(server)
     }
 }

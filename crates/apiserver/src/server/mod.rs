@@ -7,6 +7,7 @@ mod coalesce;
 mod connections;
 mod control;
 mod feed;
+mod first_request;
 mod kubeconfig;
 mod listen;
 mod tls;
