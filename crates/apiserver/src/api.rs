@@ -31,6 +31,8 @@ pub(crate) struct Options {
     /// Remove terminating pods when their grace period is over, as a kubelet does.
     pub(crate) pod_termination: bool,
     pub(crate) token: Option<String>,
+    /// Hosts that a server without a token answers to in addition to its own.
+    pub(crate) allowed_hosts: Vec<String>,
     /// Serve faults over HTTP, too.
     pub(crate) admin: bool,
 }
@@ -47,9 +49,9 @@ pub(crate) struct Api {
     /// What writes left to do.
     pub(crate) effects: Mutex<VecDeque<Effect>>,
     pub(crate) graves: Graves,
+    pub(crate) definitions: Definitions,
 }
 
-    pub(crate) definitions: Definitions,
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -62,6 +64,7 @@ impl Default for Options {
             garbage_collection: true,
             pod_termination: true,
             token: None,
+            allowed_hosts: Vec::new(),
             admin: false,
         }
     }

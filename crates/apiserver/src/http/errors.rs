@@ -89,6 +89,20 @@ impl Status {
         Self::failure(401, "Unauthorized", "Unauthorized")
     }
 
+    /// A host that the server does not answer to.
+    pub(crate) fn foreign_host(host: &str) -> Self {
+        let message = format!(
+            "cannot serve host {host:?}: a server without a token serves loopback hosts only; allow the host, or set a token"
+        );
+        Self::failure(403, "Forbidden", message)
+    }
+
+    /// A web page of another site.
+    pub(crate) fn foreign_origin(origin: &str) -> Self {
+        let message = format!("cannot serve a web page from {origin}: it has another origin; allow its host");
+        Self::failure(403, "Forbidden", message)
+    }
+
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         Self::failure(403, "Forbidden", format!("{} {name:?} is forbidden: {why}", resource.qualified()))
             .about(resource, name)

@@ -17,7 +17,7 @@ use super::listen;
 use super::tls::{Identity, TlsError};
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
-use crate::http::WatchListMode;
+use crate::http::{ApiService, Arrival, WatchListMode};
 use crate::objects::{Target, WriteOptions};
 
 /// Namespaces that are there from the beginning.
@@ -92,13 +92,22 @@ impl Builder {
         self
     }
 
+    /// Without a token, requests to this host are answered, too, in addition to loopback hosts; and with or without one,
+    /// requests of web pages from it.
+    ///
+    /// A page whose host name resolves to this machine could otherwise read everything (DNS rebinding).
+    pub fn allowed_host(mut self, host: impl Into<String>) -> Self {
+        self.options.allowed_hosts.push(host.into());
+        self
+    }
+
     /// Connections that may be open at the same time; the default is 16,384. Further ones wait in the system's queue.
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections.min(Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Requests must carry this bearer token.
+    /// Requests must carry this bearer token; only health checks and the version are answered without it.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.options.token = Some(token.into());
         self
@@ -203,13 +212,14 @@ impl Builder {
         if !bound.ip().is_loopback() && server.api.options.token.is_none() {
             tracing::warn!(address = %bound, "every machine that reaches this address can read and write: set a token");
         }
+        let arrival = if bound.ip().is_loopback() { Arrival::Loopback } else { Arrival::Network };
         let (connections, requests) = Connections::with_port();
         server.connections = connections;
         server.address = Some(bound);
         server.identity = self.tls.then(|| Identity::new(bound.ip())).transpose()?;
         let config = server.identity.as_ref().map(|identity| identity.config.clone());
         let listen = listen::Listen {
-            service: server.service(),
+            service: ApiService::new(server.api.clone(), arrival),
             tls: config.map(Into::into),
             tasks: server.tasks.clone(),
             stop: server.stop.clone(),
