@@ -171,8 +171,33 @@ impl KeptBytes<'_> {
     }
 
     fn decode_with<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
+        self.read(unknown).map_err(|error| match error {
+            Error::Value(why) => {
+                let field = self.misfit::<T>().map_or(String::new(), |field| format!("{field}: "));
+                Error::Value(format!("{} {}: {field}{why}", self.type_meta.kind(), self.key()))
+            }
+            other => other,
+        })
+    }
+
+    /// The field that does not fit the type. Protobuf is looked at as JSON, so that no type is compiled for a third reader.
+    #[cold]
+    fn misfit<T: DeserializeOwned>(&self) -> Option<String> {
+        let text = match self.encoding {
+            Encoding::Json => self.json_with_type().ok()?,
+            Encoding::Protobuf => {
+                let value = self.read::<serde_json::Value>(UnknownFields::Skip).ok()?;
+                serde_json::to_vec(&value).ok()?
+            }
+        };
+        // The text is one line.
+        let error = serde_json::from_slice::<T>(&text).err().filter(|error| error.line() == 1)?;
+        json::position::path_at(&text, error.column())
+    }
+
+    fn read<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
         let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
-        let decoded = match self.encoding {
+        match self.encoding {
             Encoding::Json => serde_json::from_slice(&self.json_with_type()?)
                 .map_err(|error| Error::Value(error.to_string())),
             Encoding::Protobuf => {
@@ -182,11 +207,7 @@ impl KeptBytes<'_> {
                 let deserializer = Deserializer::new(self.bytes, message);
                 deserializer.type_meta(api_version, kind).unknown_fields(unknown).read()
             }
-        };
-        decoded.map_err(|error| match error {
-            Error::Value(why) => Error::Value(format!("{kind} {}: {why}", self.key())),
-            other => other,
-        })
+        }
     }
 
     /// Namespace and name, for a message.

@@ -19,6 +19,7 @@ mod finder;
 mod lines;
 mod list;
 mod pieces;
+pub(crate) mod position;
 mod scan;
 mod skip;
 pub(crate) mod string;
