@@ -1,5 +1,6 @@
 //! What an index is made of: a name, and a way to read values from an object.
 
+use std::any::TypeId;
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -29,6 +30,8 @@ use crate::calls::guarded;
 pub struct Index {
     name: Arc<str>,
     source: Source,
+    /// The type of a function that captures nothing: two of one type are one function.
+    function: Option<TypeId>,
 }
 
 type ValuesOf = dyn Fn(&StoredObject) -> Result<Vec<String>, Box<dyn Error + Send + Sync>> + Send + Sync;
@@ -153,8 +156,20 @@ impl Index {
     where
         V: IntoIterator<Item = String>,
     {
+        let identity = Self::identity_of(&values);
         let function = move |object: &StoredObject| Ok(values(object)?.into_iter().collect());
-        Self::new(name, Source::Function(Arc::new(function)))
+        Self::new(name, Source::Function(Arc::new(function))).identified_by(identity)
+    }
+
+    /// What tells a function that captures nothing from all others; `None` for one that does.
+    pub(crate) fn identity_of<F: 'static>(_: &F) -> Option<TypeId> {
+        (size_of::<F>() == 0).then(TypeId::of::<F>)
+    }
+
+    /// Reads the same as every index whose function has this identity.
+    pub(crate) fn identified_by(mut self, function: Option<TypeId>) -> Self {
+        self.function = function;
+        self
     }
 
     /// The name.
@@ -162,20 +177,23 @@ impl Index {
         &self.name
     }
 
-    /// Whether both read the same; of two functions that is known only if one was cloned from the other.
+    /// Whether both read the same. Of two functions that is certain only if one index was cloned from the other, or both
+    /// were made from one function that captures nothing.
     pub(crate) fn reads_as(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
             (Source::Namespace, Source::Namespace) | (Source::OwnerUid, Source::OwnerUid) => true,
             (Source::Label(one), Source::Label(other)) | (Source::Field(one), Source::Field(other)) => {
                 one == other
             }
-            (Source::Function(one), Source::Function(other)) => Arc::ptr_eq(one, other),
+            (Source::Function(one), Source::Function(two)) => {
+                Arc::ptr_eq(one, two) || self.function.is_some() && self.function == other.function
+            }
             _ => false,
         }
     }
 
     fn new(name: &str, source: Source) -> Self {
-        Self { name: name.into(), source }
+        Self { name: name.into(), source, function: None }
     }
 
     /// Makes the index ready, if what it reads is kept.
