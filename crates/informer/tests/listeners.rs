@@ -54,6 +54,79 @@ async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait()
     assert_eq!(handle.folds(), 0, "nothing had to be gathered: it is shared");
 }
 
+/// A listener of this many changes at most that is not coalesced, and waits for a permit before each event.
+fn patient(pods: &Informer<Pod>, log: &Log) -> (HandlerHandle, Arc<tokio::sync::Semaphore>) {
+    let mut config = ListenerConfig::default();
+    (config.changes_max, config.coalesce) = (10, false);
+    let turns = Arc::new(tokio::sync::Semaphore::new(0));
+    let (log, waits) = (log.clone(), turns.clone());
+    let handler = move |event: Event<Pod>| {
+        let (log, waits) = (log.clone(), waits.clone());
+        async move {
+            waits.acquire().await.unwrap().forget();
+            log.lock().push(format!("{event:?}"));
+        }
+    };
+    (pods.add_handler_with(config, handler).unwrap(), turns)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_not_coalesced_receives_every_change_and_holds_the_informer_up() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let (slow_log, quick_log) = (Log::default(), Log::default());
+    let (slow, turns) = patient(&pods, &slow_log);
+    let quick = pods.add_handler(logging(&quick_log)).unwrap();
+    for _ in 0..100 {
+        source.put(pod("a"));
+        settle().await; // a batch of its own
+    }
+    assert!(
+        quick_log.lock().len() < 20,
+        "past its limit nothing more is applied: {}",
+        quick_log.lock().len()
+    );
+    assert!(slow.lag() < 20, "and so its backlog is bounded: {}", slow.lag());
+    turns.add_permits(1000);
+    settle().await;
+    assert_eq!((slow_log.lock().len(), quick_log.lock().len()), (101, 101), "synced, and all changes");
+    assert_eq!((slow.folds(), quick.folds()), (0, 0));
+
+    turns.forget_permits(1000);
+    for _ in 0..100 {
+        source.put(pod("a"));
+        settle().await;
+    }
+    slow.remove();
+    settle().await;
+    assert_eq!(quick_log.lock().len(), 201, "removed, it holds nothing up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_on() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let (slow_log, quick_log) = (Log::default(), Log::default());
+    let (slow, turns) = patient(&pods, &slow_log);
+    pods.add_handler(logging(&quick_log)).unwrap();
+    for _ in 0..15 {
+        source.put(pod("a"));
+        settle().await;
+    }
+    source.put(pod("last"));
+    let has_last = || quick_log.lock().iter().any(|line| line.contains("last"));
+    tokio::time::sleep(ListenerConfig::STUCK_AFTER / 2).await;
+    assert!(!has_last());
+    tokio::time::sleep(ListenerConfig::STUCK_AFTER).await;
+    assert!(has_last(), "the others are held up no longer than that");
+    assert_eq!(slow.folds(), 1);
+    turns.add_permits(1000);
+    settle().await;
+    assert!(slow_log.lock().last().unwrap().contains("last"), "{slow_log:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_has_to_wait_is_held_as_the_store_keeps_it() {
     let source = pods();

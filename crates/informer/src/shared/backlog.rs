@@ -2,13 +2,16 @@
 //!
 //! The apply loop never waits for a listener: it leaves what changed here, shared with all other listeners, and goes on.
 //! A listener that keeps up hears everything in order, of objects as they came. What has to wait is held as the store keeps
-//! it, and when more than its limits is waiting, it is gathered per key ([`Folded`]). What it is reading at the moment (the
+//! it, and when more than its limits is waiting, it is coalesced per key ([`Folded`]), or the apply loop pauses for a listener
+//! that is not to be coalesced. What it is reading at the moment (the
 //! present state, for one that has just joined) is never copied: it is a pinned snapshot, or a shared change set, and a
 //! place in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
 
 use super::fold::Folded;
 use super::hub::ListenerConfig;
@@ -22,6 +25,9 @@ pub(crate) struct Backlog {
     state: Mailbox<State>,
     changes_max: usize,
     bytes_max: usize,
+    coalesces: bool,
+    /// Something was taken. For listeners that are not coalesced.
+    taken: Notify,
     /// Whether it hears that nothing has changed, too.
     pub(super) hears_unchanged: bool,
 }
@@ -79,8 +85,15 @@ impl Backlog {
         // Nothing to be read must not stand before what comes: that would wait, and count.
         let reading = present.filter(|present| present.len() > 0);
         let state = State { reading, ..State::default() };
-        let ListenerConfig { changes_max, bytes_max, unchanged: hears_unchanged, .. } = *config;
-        Self { state: Mailbox::new(state), changes_max, bytes_max, hears_unchanged }
+        let ListenerConfig { changes_max, bytes_max, coalesce, unchanged: hears_unchanged, .. } = *config;
+        Self {
+            state: Mailbox::new(state),
+            changes_max,
+            bytes_max,
+            coalesces: coalesce,
+            taken: Notify::new(),
+            hears_unchanged,
+        }
     }
 
     /// Adds a stretch. Gives the waker of the reader: it is woken when no lock is held.
@@ -106,7 +119,7 @@ impl Backlog {
                 state.queued.add(waiting.amount);
             }
             state.queue.push_back(Waiting { segment, amount });
-            if state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max {
+            if self.coalesces && self.is_over(state) {
                 state.fold(self.hears_unchanged);
             }
         })
@@ -114,12 +127,37 @@ impl Backlog {
 
     /// The next thing to be heard; `None` when nothing more will be.
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Heard>> {
-        self.state.poll(context, |state| state.next(self.hears_unchanged))
+        let next = self.state.poll(context, |state| state.next(self.hears_unchanged));
+        if !self.coalesces {
+            self.taken.notify_one();
+        }
+        next
     }
 
     /// Drops what is pending. The reader hears nothing more.
     pub(super) fn close(&self) {
         self.state.close();
+        self.taken.notify_one();
+    }
+
+    /// Whether the informer has to wait for this listener, which is not coalesced and past its limits.
+    pub(super) fn holds_up(&self) -> bool {
+        !self.coalesces && self.state.look(|state| self.is_over(state))
+    }
+
+    /// Waits until something is taken, or there is nothing more to take.
+    pub(super) async fn taken(&self) {
+        self.taken.notified().await;
+    }
+
+    /// Coalesces what waits, whatever the configuration says.
+    pub(super) fn coalesce(&self) {
+        let reader = self.state.put(|state| state.fold(self.hears_unchanged));
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_over(&self, state: &State) -> bool {
+        state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max
     }
 
     /// How many changes are yet to be heard, at most.

@@ -218,6 +218,9 @@ impl Core {
                     }
                     // Listeners on the same thread get their turn.
                     tokio::task::yield_now().await;
+                    if self.stop.run_until_cancelled(self.hub.caught_up()).await.is_none() {
+                        return;
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Segment};
 use crate::deadline::after;
@@ -37,6 +37,12 @@ pub struct ListenerConfig {
     pub changes_max: usize,
     /// How many bytes their objects may hold before that. Default: 32 MiB.
     pub bytes_max: usize,
+    /// Whether changes are coalesced per key past these limits. Default: yes.
+    ///
+    /// If not, the listener receives every change: past its limits the informer applies nothing more, for anyone, until the
+    /// listener has caught up. It is for listeners that never wait, such as one that maps changes to keys. A listener that
+    /// takes no change for [`STUCK_AFTER`](Self::STUCK_AFTER) is coalesced all the same, so that it cannot stop the informer.
+    pub coalesce: bool,
     /// How often everything is told once more, as [`Origin::Resync`]: at least a second. Default: as the informer.
     pub resync: Option<Duration>,
     /// Whether it is told, too, when nothing has changed: a repeated event, and everything in a scope that was listed
@@ -130,6 +136,29 @@ impl Hub {
         }
     }
 
+    /// Waits until no listener that receives every change is past its limits. One that is stuck is coalesced.
+    pub(super) async fn caught_up(&self) {
+        while let Some(backlog) = self.behind() {
+            if timeout(ListenerConfig::STUCK_AFTER, backlog.taken()).await.is_err() {
+                backlog.coalesce();
+                let limit = ListenerConfig::STUCK_AFTER;
+                tracing::warn!(
+                    ?limit,
+                    "a listener that receives every change is stuck; its changes are coalesced"
+                );
+            }
+        }
+    }
+
+    fn behind(&self) -> Option<Arc<Backlog>> {
+        let state = self.state.lock();
+        state
+            .listeners
+            .iter()
+            .find(|listener| listener.backlog.holds_up())
+            .map(|listener| listener.backlog.clone())
+    }
+
     /// When the next listener wants to hear everything once more.
     pub(super) fn next_resync(&self) -> Option<Instant> {
         self.state.lock().listeners.iter().filter_map(|listener| Some(listener.resync?.1)).min()
@@ -191,10 +220,13 @@ fn is_silent(applied: &Applied) -> bool {
 impl ListenerConfig {
     /// The shortest time between two resyncs.
     pub const RESYNC_MIN: Duration = Duration::from_secs(1);
+
+    /// How long an informer waits for a listener that is not to be [coalesced](Self::coalesce) and takes no change.
+    pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 }
 
 impl Default for ListenerConfig {
     fn default() -> Self {
-        Self { changes_max: 10_000, bytes_max: 32 << 20, resync: None, unchanged: false }
+        Self { changes_max: 10_000, bytes_max: 32 << 20, coalesce: true, resync: None, unchanged: false }
     }
 }
