@@ -519,3 +519,49 @@ async fn what_is_known_of_an_object_stays_when_it_grows_beyond_the_limit_until_i
         assert_eq!(heard().await, "deleted grows");
     }
 }
+
+// --- the order of settings ---
+
+#[tokio::test(start_paused = true)]
+async fn settings_hold_whether_they_are_set_before_or_after_those_of_the_reflector() {
+    let config = || {
+        let mut config = ReflectorConfig::default();
+        config.seed = Some(1);
+        config
+    };
+    for reflector_first in [true, false] {
+        let source = ScriptedSource::new("v1", "Pod");
+        (0..5).for_each(|number| drop(source.put(on_node(&format!("pod-{number}"), "node-7"))));
+        source.fail_next_list(status(500, "InternalError"));
+        let errors = Arc::new(Mutex::new(0));
+        let counted = errors.clone();
+        let builder = Informer::<Pod>::from_source(Arc::new(source.clone()));
+        let builder = if reflector_first { builder.reflector(config()) } else { builder };
+        let builder = builder
+            .page_size(2)
+            .watch_list(kube_informer::reflector::WatchList::Off)
+            .on_error(move |_| *counted.lock() += 1);
+        let builder = if reflector_first { builder } else { builder.reflector(config()) };
+        source.paginate_at_zero(true);
+        let pods = builder.start().unwrap();
+        pods.synced().await.unwrap();
+        let requests = source.requests();
+        let lists =
+            requests.iter().filter(|request| format!("{request:?}").contains("limit: Some(2)")).count();
+        assert!(lists >= 3, "{reflector_first}: {requests:?}");
+        assert_eq!(*errors.lock(), 1, "{reflector_first}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_over_whole_objects_contradicts_metadata_only_when_it_comes_first() {
+    let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+    let client = server.client().unwrap();
+    let builder = Informer::<Pod>::builder(client.clone());
+    let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let error = builder.index_by("node", node).metadata_only().start().unwrap_err();
+    assert!(matches!(error, StartError::Contradiction(_)), "{error}");
+    assert!(error.to_string().contains("index_by"), "{error}");
+    let name = |pod: &PartialObjectMeta<Pod>| pod.metadata.name.clone();
+    Informer::<Pod>::builder(client).metadata_only().index_by("name", name).start().unwrap();
+}

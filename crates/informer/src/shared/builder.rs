@@ -112,6 +112,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         };
         let mut settings = self.settings;
         settings.transform_is_of_more = settings.transform.is_some();
+        settings.index_is_of_more = settings.indexes_values;
         InformerBuilder { source, decode: |raw| raw.decode(), settings, factory: self.factory }
     }
 
@@ -123,13 +124,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
 
     /// With an index over what a function reads from the typed value. Every state of every object is decoded for it:
     /// where a field or label will do, [`Index::field`] and [`Index::label`] cost much less.
-    pub fn index_by<V>(self, name: &str, values: impl Fn(&K) -> V + Send + Sync + 'static) -> Self
+    pub fn index_by<V>(mut self, name: &str, values: impl Fn(&K) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator<Item = String>,
     {
-        let decode = self.decode;
+        self.settings.indexes_values = true;
+        let (decode, identity) = (self.decode, Index::identity_of(&values));
         let index = Index::try_by(name, move |object| Ok(values(&object.read(decode)?)));
-        self.index(&index)
+        self.index(&index.identified_by(identity))
     }
 
     /// Drops these fields of every object when it arrives (`metadata.managedFields` is dropped anyway).
@@ -187,13 +189,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
 
     /// Size of a list's pages. Default: as the server can serve best.
     pub fn page_size(mut self, objects: u32) -> Self {
-        self.settings.reflector.page_size = Some(objects);
+        self.settings.page_size = Some(objects);
         self
     }
 
     /// Whether the initial state is streamed. Default: where the server can.
     pub fn watch_list(mut self, mode: WatchList) -> Self {
-        self.settings.reflector.watch_list = mode;
+        self.settings.watch_list = Some(mode);
         self
     }
 
@@ -212,12 +214,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
 
     /// Who hears of every trouble with the server, and what is done about it.
     pub fn on_error(mut self, hear: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
-        self.settings.reflector.on_error = Some(Arc::new(hear));
+        self.settings.on_error = Some(Arc::new(hear));
         self
     }
 
-    /// All settings of its reflectors: waits after trouble, time limits, the seed of random choices. (Resync is the
-    /// informer's own: see [`resync`](Self::resync).)
+    /// All settings of its reflectors: waits after errors, time limits, the seed of random choices. (Resync is the
+    /// informer's own: see [`resync`](Self::resync).) [`page_size`](Self::page_size), [`watch_list`](Self::watch_list) and
+    /// [`on_error`](Self::on_error) override it, before or after.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.settings.reflector = config;
         self

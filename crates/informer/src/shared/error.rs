@@ -82,15 +82,31 @@ pub enum WaitError {
 #[error("the informer was stopped")]
 pub struct Stopped;
 
-/// An object does not fit its type. Its neighbours are not concerned.
+/// An object does not fit its type. Other objects are not affected.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("object `{key}` does not fit its type: {error}")]
+#[error("cannot decode {}", about(.key, .error))]
 pub struct DecodeError {
     /// The object's key.
     pub key: Key,
-    /// Why.
-    #[source]
+    /// Why. It is part of the message, and so not a source in addition.
     pub error: kube_wire::Error,
+}
+
+impl DecodeError {
+    /// Whether the same state of the object will never fit. Not so if it has fields that the schema does not know: the object
+    /// is then fetched once more, as JSON.
+    pub fn is_permanent(&self) -> bool {
+        !matches!(self.error, kube_wire::Error::UnknownField { .. })
+    }
+}
+
+/// The object, named once, and what is wrong with it.
+fn about(key: &Key, error: &kube_wire::Error) -> String {
+    match error {
+        // It names kind and key.
+        kube_wire::Error::Value(why) => why.clone(),
+        error => format!("`{key}`: {error}"),
+    }
 }
 
 /// What to do about a refusal.

@@ -13,7 +13,7 @@ use super::core::{Core, Owner, Part, Parts, Selection};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
 use crate::queue::Transform;
-use crate::reflector::ReflectorConfig;
+use crate::reflector::{ErrorHandler, ReflectorConfig, WatchList};
 use crate::source::{EncodingPreference, JsonSwitch, ListWatch, ListerWatcher, Resource};
 use crate::store::{Index, Memory, Store, StoreConfig};
 
@@ -59,8 +59,16 @@ pub(super) struct Settings {
     pub(super) transform: Option<Transform>,
     /// The transform was given before it was said that metadata is enough.
     pub(super) transform_is_of_more: bool,
+    /// An index reads typed values.
+    pub(super) indexes_values: bool,
+    /// It was added before metadata was found to be enough, so it reads values of the whole type.
+    pub(super) index_is_of_more: bool,
     pub(super) indexes: Vec<Index>,
     pub(super) reflector: ReflectorConfig,
+    /// These override the reflector's settings, whichever was set first.
+    pub(super) page_size: Option<u32>,
+    pub(super) watch_list: Option<WatchList>,
+    pub(super) on_error: Option<ErrorHandler>,
     pub(super) resync: Option<Duration>,
     pub(super) memory: Memory,
     pub(super) hot_values_max: usize,
@@ -135,8 +143,14 @@ impl Settings {
                 "a transform of whole objects never sees them with metadata only: say `metadata_only` before `transform`",
             ));
         }
+        if self.index_is_of_more {
+            return Err(StartError::Contradiction(
+                "`index_by` reads whole objects, which `metadata_only` does not fetch: call `metadata_only` before `index_by`",
+            ));
+        }
         let projection = self.projection()?;
         let resource = source.resource();
+        let reflector = self.reflector_config();
         let json = JsonSwitch::default();
         let sources = match source {
             Source::Client { client, resource, metadata_only } => {
@@ -172,9 +186,6 @@ impl Settings {
         if let Some(type_meta) = sources[0].source.expected_type() {
             store = store.type_meta(type_meta);
         }
-        let mut reflector = self.reflector;
-        // Each listener has its own.
-        reflector.resync_period = None;
         let mut indexes = self.indexes;
         if !indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
             indexes.push(Index::namespace());
@@ -192,6 +203,16 @@ impl Settings {
             starts,
             json,
         })
+    }
+
+    fn reflector_config(&self) -> ReflectorConfig {
+        let mut config = self.reflector.clone();
+        config.page_size = self.page_size.or(config.page_size);
+        config.watch_list = self.watch_list.unwrap_or(config.watch_list);
+        config.on_error = self.on_error.clone().or(config.on_error);
+        // Each listener has its own.
+        config.resync_period = None;
+        config
     }
 
     fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<Part>, StartError> {
@@ -248,8 +269,13 @@ impl Default for Settings {
             object_bytes_max: None,
             transform: None,
             transform_is_of_more: false,
+            indexes_values: false,
+            index_is_of_more: false,
             indexes: Vec::new(),
             reflector: ReflectorConfig::default(),
+            page_size: None,
+            watch_list: None,
+            on_error: None,
             resync: None,
             memory: Memory::default(),
             hot_values_max: 100,
