@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use kube_informer::Key;
+use kube_informer::{DecodeError, Key, WaitError};
 
 /// What is to be done after a reconcile that succeeded. Failures before it are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub enum Action {
 }
 
 /// Why a reconcile failed. Any error becomes one by `?`, and is tried again with back-off; one that no further try can
-/// mend is made with [`Error::terminal`].
+/// mend is made with [`Error::terminal`]. A [`DecodeError`] is terminal by itself: the object has to change first.
 ///
-/// Like `anyhow::Error` it is no `std::error::Error` itself, so that it can be made from all of them.
+/// Like `anyhow::Error` it does not implement `std::error::Error` itself, so that it can be made from all of them.
 pub struct Error {
     source: Box<dyn StdError + Send + Sync>,
     terminal: bool,
@@ -78,20 +78,36 @@ impl Error {
 
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        Self::new(error)
+        let terminal = causes(&error).any(is_permanent);
+        Self { source: Box::new(error), terminal }
     }
 }
 
-/// The error and what caused it, on one line.
+/// Whether an object did not fit its type, and will not before it changes.
+fn is_permanent(error: &(dyn StdError + 'static)) -> bool {
+    let decode = match error.downcast_ref::<WaitError>() {
+        Some(WaitError::Decode(decode)) => Some(decode),
+        _ => error.downcast_ref::<DecodeError>(),
+    };
+    decode.is_some_and(DecodeError::is_permanent)
+}
+
+/// An error, what caused it, and so on.
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// The error and its causes on one line. Many errors repeat the text of their cause: here each is written once.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.source)?;
-        let mut cause = self.source.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
+        let mut line = self.source.to_string();
+        for cause in causes(&*self.source).skip(1).map(ToString::to_string) {
+            if !line.contains(&cause) {
+                line.push_str(": ");
+                line.push_str(&cause);
+            }
         }
-        Ok(())
+        f.write_str(&line)
     }
 }
 

@@ -1,7 +1,9 @@
 //! What can go wrong with a controller as a whole. (What goes wrong with one key is [`Error`](crate::Error).)
 
 use kube_informer::store::IndexError;
-use kube_informer::{Key, Stopped, SyncError};
+use kube_informer::{Stopped, SyncError};
+
+use crate::leader::LeaseRefused;
 
 /// Why a controller was not built.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -48,6 +50,16 @@ pub enum RunError {
         /// Why.
         source: SyncError,
     },
+    /// The server refuses the lease, before this replica has led for the first time: its namespace or a role is missing, for
+    /// example.
+    #[error(transparent)]
+    Lease(#[from] LeaseRefused),
+    /// There is more than one leader election.
+    #[error("leader elections for several leases: {}; a manager has one, so run the controllers under managers of their own", .leases.join(", "))]
+    Elections {
+        /// Their leases, as `namespace/name`.
+        leases: Vec<String>,
+    },
     /// It was stopped, and some reconciles had not finished when the time for that was over, or when it was told to stop
     /// once more. They were cut short.
     #[error(
@@ -57,16 +69,4 @@ pub enum RunError {
         /// How many.
         unfinished: usize,
     },
-}
-
-/// A write that cannot be waited for: no informer of this controller will ever show it.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "{kind} `{key}` was written, but no informer of this controller shows it: watch the kind, or leave `wrote` out"
-)]
-pub struct NotWatched {
-    /// The object's kind.
-    pub kind: String,
-    /// Its key.
-    pub key: Key,
 }

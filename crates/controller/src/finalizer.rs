@@ -9,7 +9,7 @@ use kube_core::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::{Action, Context, Error, NotWatched};
+use crate::{Action, Context, Error};
 
 /// What is to be done about an object that carries a finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub enum Stage<K> {
     /// It is wanted, and the finalizer is in place: make the world so.
     Apply(Arc<K>),
     /// It is being deleted: undo what was made outside of Kubernetes, and what no owner reference covers. It may have been
-    /// undone before, wholly or in part.
+    /// undone before, wholly or in part, by a call that failed or by another process.
     Cleanup(Arc<K>),
 }
 
-/// The finalizer itself could not be written, or the name is none.
+/// The finalizer itself could not be written, or its name is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
@@ -33,7 +33,7 @@ pub enum FinalizerError {
         /// What the server said.
         source: kube_client::Error,
     },
-    /// Removing it failed, after the clean-up succeeded; that will be called once more.
+    /// Removing it failed, after the clean-up succeeded. Only the removal is tried again.
     #[error("could not remove finalizer `{finalizer}`")]
     Remove {
         /// The finalizer.
@@ -42,7 +42,7 @@ pub enum FinalizerError {
         source: kube_client::Error,
     },
     /// A server takes only qualified names.
-    #[error("`{0}` is no finalizer: write `domain/name`")]
+    #[error("invalid finalizer `{0}`: write `domain/name`")]
     Name(String),
 }
 
@@ -52,10 +52,15 @@ pub enum FinalizerError {
 /// - An object that is wanted gets the finalizer if it has it not, then [`Stage::Apply`] is reconciled.
 /// - One that is being deleted and has the finalizer: [`Stage::Cleanup`]; if that succeeds with [`Action::Done`] the finalizer
 ///   is removed. With [`Action::RequeueAfter`] it stays, and the clean-up is called again then.
-/// - One that is being deleted and has it not (any more) is none of ours.
+/// - One that is being deleted and does not have the finalizer is left alone.
 ///
-/// The object is the one in the cache. It is written only if it is still at that resourceVersion: otherwise the server says
-/// 409, and the key is tried again with back-off. What is written is [told](Context::wrote) to the controller.
+/// A clean-up that succeeded is not called again by this controller, however far the cache is behind and however often
+/// removing the finalizer fails: the object's uid is remembered until the cache no longer shows it. (A controller that was
+/// restarted, or leads after another, does not know, and may call it again.)
+///
+/// The object is the one in the cache. It is written only if it is still at that resourceVersion: otherwise the server answers
+/// 409, and the key is tried again with back-off. Writes are [reported](Context::wrote) to the controller, and after the last
+/// finalizer is removed the key is deferred until the object [is gone](Context::deleted).
 ///
 /// # Errors
 /// Those of `reconcile`, and [`FinalizerError`].
@@ -86,22 +91,29 @@ where
             finalizers.push(finalizer.to_owned());
             let failed = |source| FinalizerError::Add { finalizer: finalizer.to_owned(), source };
             let written = write(api, &object, &finalizers).await.map_err(failed)?;
-            tell(context, &written);
+            context.wrote(&written);
             reconcile(Stage::Apply(Arc::new(written))).await
         }
         (true, true) => {
-            let action = reconcile(Stage::Cleanup(object.clone())).await?;
-            if action != Action::Done {
-                return Ok(action);
+            if !context.is_cleaned_up(&*object, finalizer) {
+                let action = reconcile(Stage::Cleanup(object.clone())).await?;
+                if action != Action::Done {
+                    return Ok(action);
+                }
+                context.cleaned_up(&*object, finalizer);
             }
             let mut finalizers = object.finalizers().to_vec();
             finalizers.retain(|known| known != finalizer);
             match write(api, &object, &finalizers).await {
-                Ok(written) => tell(context, &written),
-                // It is gone: somebody else took the finalizer off.
-                Err(kube_client::Error::Api(status)) if status.code == 404 => {}
+                // The last one: the object is deleted at its old resourceVersion, which the cache shows already.
+                Ok(written) if written.resource_version() == object.resource_version() => {
+                    context.deleted(&*object)
+                }
+                Ok(written) => context.wrote(&written),
+                // It is gone: the finalizer was removed before.
+                Err(kube_client::Error::Api(status)) if status.code == 404 => context.deleted(&*object),
                 Err(source) => Err(FinalizerError::Remove { finalizer: finalizer.to_owned(), source })?,
-            }
+            };
             Ok(Action::Done)
         }
         (true, false) => Ok(Action::Done),
@@ -115,12 +127,4 @@ where
     let version = object.meta().resource_version.as_deref();
     let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
     api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
-}
-
-fn tell<K: Resource, D>(context: &Context<D>, written: &K)
-where
-    K::DynamicType: Default,
-{
-    // Not watched: then there is no cache that could be behind.
-    let _: Result<(), NotWatched> = context.wrote(written);
 }

@@ -58,7 +58,7 @@ impl Health {
         Self::default()
     }
 
-    /// Ready only when all informers and handlers of the manager's controllers are synced: see
+    /// Ready only when all informers and handlers of the controllers that the manager has by now are synced: see
     /// [`SyncProbe`](crate::SyncProbe).
     pub fn synced(mut self, manager: &Manager) -> Self {
         for probe in manager.sync_probes() {
@@ -68,11 +68,14 @@ impl Health {
         self
     }
 
-    /// Alive unless it believes to lead though its lease ran out a while ago. With `ready_when_leading`, ready only while it
-    /// leads: for what only the leader may be asked.
+    /// Alive unless it believes to lead though its lease ran out a while ago. Not ready while the server
+    /// [refuses](LeaderProbe::refused) it the lease. With `ready_when_leading`, ready only while it leads: for what only the
+    /// leader may be asked.
     pub fn leader(self, probe: &LeaderProbe, ready_when_leading: bool) -> Self {
-        let (live, ready) = (probe.clone(), probe.clone());
-        let health = self.live("leader-election", move || live.is_healthy(LEADER_TOLERANCE));
+        let (live, refused, ready) = (probe.clone(), probe.clone(), probe.clone());
+        let health = self
+            .live("leader-election", move || live.is_healthy(LEADER_TOLERANCE))
+            .ready("lease", move || refused.refused().is_none());
         match ready_when_leading {
             true => health.ready("leading", move || ready.is_leading()),
             false => health,

@@ -13,7 +13,8 @@
 //!   that nothing starves.
 //! - **Failures are per key.** An error, or a panic, is tried again with back-off; success forgets it. An error that cannot be
 //!   mended is [said to be](Error::terminal) and not tried again.
-//! - **Reads see writes.** A key that has [written](Context::wrote) is put off until the cache shows it; no worker waits.
+//! - **Reads see writes.** A key that has [written](Context::wrote) or [deleted](Context::deleted) something is deferred until
+//!   the cache shows it; no worker waits.
 //! - **An end.** Told to [stop](Stop), no new reconcile begins and running ones may finish; told again, they may not.
 //!
 //! Beside it: [leader election](leader), [finalizers](finalize), [events](EventRecorder) and, with the feature `health`,
@@ -39,7 +40,7 @@ pub use controller::ControllerMetrics;
 pub use controller::{
     Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Update, Watch, children,
 };
-pub use error::{BuildError, NotWatched, RunError};
+pub use error::{BuildError, RunError};
 pub use events::{EventRecorder, Note, NoteKind, RecorderStats};
 pub use finalizer::{FinalizerError, Stage, finalize};
 #[cfg(feature = "health")]

@@ -29,11 +29,11 @@ use crate::{Controller, RunError, Stop};
 pub struct Manager {
     controllers: Vec<Box<dyn Managed>>,
     feeds: Vec<BoxFuture<'static, ()>>,
-    leader: Option<LeaderElection>,
+    /// At most one, or `run` fails.
+    elections: Vec<LeaderElection>,
 }
 
-/// Looks whether the informers and handlers of a controller are synced, or its queue is full: what does not fit in is
-/// told when somebody works, which a standby does not.
+/// Looks whether the informers and handlers of a controller are synced.
 #[derive(Clone)]
 pub struct SyncProbe {
     name: Arc<str>,
@@ -48,18 +48,19 @@ impl Manager {
         Self::default()
     }
 
-    /// With a controller. A leader election that it has is the manager's, unless there is one already.
+    /// With a controller. A leader election that it has is the manager's, for all of its controllers.
     pub fn controller(mut self, controller: Controller) -> Self {
         let (managed, feed, leader) = controller.into_parts();
         self.controllers.push(managed);
         self.feeds.push(feed);
-        self.leader = self.leader.or(leader);
+        self.elections.extend(leader);
         self
     }
 
-    /// Work is done only while this replica leads.
+    /// All controllers work only while this replica leads. There can be one leader election: a second one, also of a
+    /// controller, is an error of [`run`](Self::run).
     pub fn leader(mut self, election: LeaderElection) -> Self {
-        self.leader = Some(election);
+        self.elections.push(election);
         self
     }
 
@@ -81,15 +82,24 @@ impl Manager {
     /// # Cancel safety
     /// As [`Controller::run`].
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
+        let leader = only(self.elections)?;
         let feeds = async {
             join_all(self.feeds).await;
             pending().await
         };
         tokio::select! {
             biased;
-            ended = run(&self.controllers, self.leader, stop) => ended,
+            ended = run(&self.controllers, leader, stop) => ended,
             never = feeds => never,
         }
+    }
+}
+
+/// The leader election, if there is one.
+fn only(mut elections: Vec<LeaderElection>) -> Result<Option<LeaderElection>, RunError> {
+    match &elections[..] {
+        [] | [_] => Ok(elections.pop()),
+        several => Err(RunError::Elections { leases: several.iter().map(LeaderElection::lease).collect() }),
     }
 }
 
@@ -110,25 +120,48 @@ async fn run(
     };
     let unfinished = match leader {
         None => work(None).await,
-        Some(mut election) => loop {
-            let held = tokio::select! {
-                biased;
-                () = stop.stopping() => break 0,
-                held = election.acquire() => held,
-            };
-            match election.hold(held, |term| work(Some(term))).await {
-                Outcome::Finished(unfinished) => break unfinished,
-                Outcome::Lost => {}
-            }
-        },
+        Some(election) => lead(election, stop, |term| work(Some(term))).await?,
     };
     if unfinished == 0 { Ok(()) } else { Err(RunError::CutShort { unfinished }) }
+}
+
+/// Works in each term of leadership, until the work is finished.
+///
+/// A lease that is refused before the first term is an error, as for an informer before its first state: the program cannot
+/// do what it was started for. Later it is tried again.
+async fn lead<Done: Future<Output = usize>>(
+    mut election: LeaderElection,
+    stop: &Stop,
+    work: impl Fn(Term) -> Done,
+) -> Result<usize, RunError> {
+    let mut led = false;
+    loop {
+        let identity = election.stand();
+        let acquired = async {
+            loop {
+                match election.acquire(&identity).await {
+                    Err(_) if led => election.pause().await,
+                    acquired => break acquired,
+                }
+            }
+        };
+        let held = tokio::select! {
+            biased;
+            () = stop.stopping() => return Ok(0),
+            acquired = acquired => acquired?,
+        };
+        led = true;
+        match election.hold(held, &work).await {
+            Outcome::Finished(unfinished) => return Ok(unfinished),
+            Outcome::Lost => {}
+        }
+    }
 }
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.controllers.iter().map(|controller| controller.name()).collect::<Vec<_>>();
-        f.debug_struct("Manager").field("controllers", &names).field("leader", &self.leader).finish()
+        f.debug_struct("Manager").field("controllers", &names).field("elections", &self.elections).finish()
     }
 }
 
@@ -140,8 +173,7 @@ impl SyncProbe {
         &self.name
     }
 
-    /// Whether all of its informers and handlers are synced, or its informers are and its queue was full; false again when it
-    /// has ended.
+    /// Whether all of its informers and handlers are synced; false again when it has ended.
     pub fn is_synced(&self) -> bool {
         (self.synced)()
     }

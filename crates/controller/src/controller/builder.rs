@@ -10,7 +10,6 @@ use futures::{FutureExt, Stream, StreamExt};
 use kube_informer::store::{Index, IndexError};
 use kube_informer::{Informer, Key, Object, Stopped};
 use kube_workqueue::{RateLimiter, WorkQueue};
-use tokio_util::sync::CancellationToken;
 
 use super::context::{Context, Tools};
 use super::feed::{Feed, Lists, Wanted};
@@ -86,12 +85,16 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     pub fn owns<K: Send + Sync + 'static>(self, children: impl Into<Watch<K>>) -> Self {
         let main = self.main.clone();
         self.attach(children.into(), move |children| {
-            children.ensure_index(&Index::owner(OWNER_INDEX))?;
+            ensure_index(children, &Index::owner(OWNER_INDEX))?;
             Ok(owners(&main))
         })
     }
 
-    /// Reconciles what a function says when something of another kind changes. Of an update both states are asked about.
+    /// Reconciles the keys that a function returns when something of another kind changes. Of an update both states are
+    /// mapped, and no intermediate state is left out.
+    ///
+    /// The function runs for every change and must not block: one that is slower than the changes holds up its informer,
+    /// for all listeners. If it panics, that is reported and counted as a handler's panic.
     pub fn watches<K, Keys>(
         self,
         informer: impl Into<Watch<K>>,
@@ -106,8 +109,12 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         })
     }
 
-    /// Reconciles the main objects that have, in an index of the main informer, one of the values that a function gives for
+    /// Reconciles the main objects that have, in an index of the main informer, one of the values that a function returns for
     /// a changed object of another kind. The index is added if it is not there.
+    ///
+    /// An object in a namespace concerns main objects of that namespace, and cluster-scoped ones. A cluster-scoped object
+    /// concerns main objects in all namespaces. For references across namespaces put the namespace into the value, and use
+    /// [`watches`](Self::watches).
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
@@ -130,7 +137,10 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         V: IntoIterator<Item = String>,
     {
         let (main, index) = (self.main.clone(), index.clone());
-        self.attach(informer.into(), move |_| related(&main, &index, values))
+        self.attach(informer.into(), move |_| {
+            ensure_index(&main, &index)?;
+            Ok(related(&main, &index, values))
+        })
     }
 
     /// Reconciles the keys that a stream gives: of whatever happens outside of Kubernetes.
@@ -178,7 +188,9 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         self
     }
 
-    /// How many keys the queue holds. Default: [`kube_workqueue::Builder::CAPACITY`]. While it is full, events wait.
+    /// How many keys may be queued before streams of keys ([`reconcile_on`](Self::reconcile_on)) wait. Default:
+    /// [`kube_workqueue::Builder::CAPACITY`]. Keys that informers' changes concern are always queued: each is queued once, so
+    /// there are no more of them than objects.
     pub fn queue_capacity(mut self, keys: usize) -> Self {
         self.queue_capacity = Some(keys);
         self
@@ -220,12 +232,9 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         if self.concurrency == 0 {
             return Err(BuildError::NoWorkers { controller: name });
         }
-        let mut queue = WorkQueue::builder();
+        let mut queue = WorkQueue::builder().capacity(usize::MAX);
         if let Some(limiter) = self.limiter {
             queue = queue.rate_limiter(limiter);
-        }
-        if let Some(capacity) = self.queue_capacity {
-            queue = queue.capacity(capacity);
         }
         if let Some(aging) = self.aging {
             queue = queue.aging(aging);
@@ -239,8 +248,9 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
             }
             None => reports,
         };
-        let (queue, writes) = (queue.build(), Writes::new(self.write_wait_max));
-        let intake = Arc::new(Intake { queue, writes, filled: CancellationToken::new() });
+        let capacity = self.queue_capacity.unwrap_or(kube_workqueue::Builder::<Key>::CAPACITY).max(1);
+        let intake =
+            Arc::new(Intake { queue: queue.build(), capacity, writes: Writes::new(self.write_wait_max) });
         let (mut listening, mut watched) = (Vec::new(), Vec::new());
         for (number, attach) in self.watches.into_iter().enumerate() {
             let (listens, erased) = attach(number, &intake).map_err(|error| error.of(&name))?;
@@ -267,18 +277,26 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     fn attach<K: Send + Sync + 'static>(
         mut self,
         watch: Watch<K>,
-        map: impl FnOnce(&Informer<K>) -> Result<Map<K>, IndexError> + 'static,
+        map: impl FnOnce(&Informer<K>) -> Result<Map<K>, AttachError> + 'static,
     ) -> Self {
         self.watches.push(Box::new(move |number, intake| {
             let informer = watch.informer.clone();
-            let plural = || informer.resource().plural.clone();
-            let map = map(&informer).map_err(|error| AttachError::Index(plural(), error))?;
+            let map = map(&informer)?;
             let listening = watch.listen(number, map, intake);
-            let listening = listening.map_err(|error| AttachError::Stopped(plural(), error))?;
+            let listening = listening.map_err(|error| AttachError::Stopped(plural(&informer), error))?;
             Ok((listening, Box::new(informer)))
         }));
         self
     }
+}
+
+/// Adds an index to an informer; an error names that informer.
+fn ensure_index<K: Send + Sync + 'static>(informer: &Informer<K>, index: &Index) -> Result<(), AttachError> {
+    informer.ensure_index(index).map_err(|error| AttachError::Index(plural(informer), error))
+}
+
+fn plural<K: Send + Sync + 'static>(informer: &Informer<K>) -> String {
+    informer.resource().plural.clone()
 }
 
 impl AttachError {

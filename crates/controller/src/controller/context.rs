@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kube_core::Resource;
-use kube_informer::Key;
+use kube_core::{ObjectMeta, Resource};
+use kube_informer::{Key, WaitError};
 
 use super::intake::Intake;
-use super::trigger::Watched;
+use super::trigger::{Watched, is_met};
+use super::writes::Expected;
+use crate::Stop;
 use crate::leader::Term;
-use crate::{NotWatched, Stop};
 
 /// What a reconcile is given besides its key: the user's data, and ties to the controller. Cheap to clone.
 pub struct Context<D = ()> {
@@ -59,17 +60,19 @@ impl<D> Context<D> {
         self.run.failures
     }
 
-    /// Says that something was written: the object itself or another of any kind that the controller watches, as the
-    /// server gave it back.
+    /// Reports a write to the controller: of the object itself, or of another of any kind that the controller watches, as
+    /// the server returned it. Returns whether an informer of this controller shows it.
     ///
-    /// Should this key be queued, it is put off until the informer shows that write (or something newer), so that a
+    /// If this key is queued, it is deferred until the informer shows that write (or something newer), so that a
     /// reconcile never acts on a state from before its own. No worker waits meanwhile; if the write does not show up
     /// within [a limit](crate::ControllerBuilder::write_wait_max), the key is reconciled all the same.
     ///
-    /// # Errors
-    /// If no informer of this controller will ever show the object: its kind is not watched, or its namespace or labels
-    /// are not selected.
-    pub fn wrote<K>(&self, object: &K) -> Result<(), NotWatched>
+    /// Several informers may be of one kind: with other selectors, or of another cluster. The key waits for each of them
+    /// that shows this object (by its uid) already; if none does yet, for the first that will.
+    ///
+    /// There is nothing to wait for, and no error, if no informer shows the object: its kind is not watched, or its namespace
+    /// or labels are not selected. That is logged at debug level, with the reason.
+    pub fn wrote<K>(&self, object: &K) -> bool
     where
         K: Resource,
         K::DynamicType: Default,
@@ -78,29 +81,39 @@ impl<D> Context<D> {
     }
 
     /// As [`wrote`](Self::wrote), for a type that is known at run time only.
+    pub fn wrote_as<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> bool {
+        self.expect(object, dynamic, false)
+    }
+
+    /// Reports a deletion to the controller: if this key is queued, it is deferred until no informer shows the object (by its
+    /// uid) any more. Otherwise as [`wrote`](Self::wrote); the object is its last known state.
     ///
-    /// # Errors
-    /// As [`wrote`](Self::wrote).
-    pub fn wrote_as<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> Result<(), NotWatched> {
-        let (kind, group) = (K::kind(dynamic), K::group(dynamic));
-        let version = object.meta().resource_version.as_deref().unwrap_or_default();
-        let mut shown = false;
-        for (number, watched) in self.run.tools.watched.iter().enumerate() {
-            let resource = watched.resource();
-            if resource.kind != kind || resource.group != group {
-                continue;
-            }
-            let Ok(key) = watched.key_in_scope(object.meta()) else { continue };
-            shown = true;
-            let has_seen = || watched.has_seen(&key, version);
-            self.run.tools.intake.writes.wrote(&self.run.key, (number, key.clone()), version, has_seen);
-        }
-        let meta = object.meta();
-        let key = || {
-            let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            Key::new(&text(&meta.namespace), &text(&meta.name))
-        };
-        if shown { Ok(()) } else { Err(NotWatched { kind: kind.into_owned(), key: key() }) }
+    /// An object that has finalizers, or a grace period, is not gone when the server answers: report that answer by `wrote`.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube_client::{Api, api::DeleteParams};
+    /// # use kube_informer_controller::{Context, Error};
+    /// async fn delete(ctx: &Context, api: &Api<ConfigMap>, map: &ConfigMap) -> Result<(), Error> {
+    ///     let name = map.metadata.name.as_deref().unwrap_or_default();
+    ///     match api.delete(name, &DeleteParams::default()).await?.left() {
+    ///         Some(deleting) => ctx.wrote(&deleting),
+    ///         None => ctx.deleted(map),
+    ///     };
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn deleted<K>(&self, object: &K) -> bool
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        self.deleted_as(object, &K::DynamicType::default())
+    }
+
+    /// As [`deleted`](Self::deleted), for a type that is known at run time only.
+    pub fn deleted_as<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> bool {
+        self.expect(object, dynamic, true)
     }
 
     /// The term of leadership under which this runs; none without leader election. Its token can be written along with
@@ -121,6 +134,109 @@ impl<D> Context<D> {
     /// Whether the controller was told to stop.
     pub fn is_stopping(&self) -> bool {
         self.run.stop.is_stopping()
+    }
+}
+
+// === what informers are expected to show ===
+
+impl<D> Context<D> {
+    fn expect<K: Resource>(&self, object: &K, dynamic: &K::DynamicType, gone: bool) -> bool {
+        let Shown { now, later, excluded } = self.shown(object, dynamic);
+        let key = key_of(object.meta());
+        // An object that is gone, and was not shown, need not be waited for where it is not certain which informer is meant.
+        let (each, any_of) = match (now.is_empty(), gone && later.len() > 1) {
+            (true, true) => (Vec::new(), Vec::new()),
+            (true, false) => (Vec::new(), later.clone()),
+            (false, _) => (now.clone(), Vec::new()),
+        };
+        let groups = each.into_iter().map(|number| vec![number]).chain([any_of]);
+        for numbers in groups.filter(|numbers| !numbers.is_empty()) {
+            let expected = expected(object.meta(), &key, &numbers, gone);
+            let met = |expected: &Expected| numbers.iter().any(|number| self.is_met(*number, &key, expected));
+            self.run.tools.intake.writes.expect(&self.run.key, expected, met);
+        }
+        let is_shown = !now.is_empty() || !later.is_empty();
+        if !is_shown {
+            let why = excluded.map_or("its kind is not watched".to_owned(), |error| error.to_string());
+            let kind = K::kind(dynamic);
+            tracing::debug!(%kind, object = %key, why, "no informer of this controller shows what was written; not waiting for it");
+        }
+        is_shown
+    }
+
+    /// Remembers that the clean-up for a finalizer succeeded, as long as an informer shows the object.
+    pub(crate) fn cleaned_up<K: Resource>(&self, object: &K, finalizer: &str)
+    where
+        K::DynamicType: Default,
+    {
+        let key = key_of(object.meta());
+        for number in self.shown(object, &K::DynamicType::default()).now {
+            let expected = expected(object.meta(), &key, &[number], true);
+            let met = |expected: &Expected| self.is_met(number, &key, expected);
+            self.run.tools.intake.writes.cleaned((number, key.clone()), expected, finalizer, met);
+        }
+    }
+
+    /// Whether the clean-up for a finalizer of this object succeeded before.
+    pub(crate) fn is_cleaned_up<K: Resource>(&self, object: &K, finalizer: &str) -> bool
+    where
+        K::DynamicType: Default,
+    {
+        let (key, uid) = (key_of(object.meta()), object.meta().uid.as_deref().unwrap_or_default());
+        let shown = self.shown(object, &K::DynamicType::default()).now;
+        let writes = &self.run.tools.intake.writes;
+        shown.into_iter().any(|number| writes.is_cleaned(&(number, key.clone()), uid, finalizer))
+    }
+
+    /// Which informers show an object, or may.
+    fn shown<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> Shown {
+        let (kind, group) = (K::kind(dynamic), K::group(dynamic));
+        let meta = object.meta();
+        let (key, uid) = (key_of(meta), meta.uid.as_deref().unwrap_or_default());
+        let mut shown = Shown::default();
+        for (number, watched) in self.run.tools.watched.iter().enumerate() {
+            let resource = watched.resource();
+            if resource.kind != kind || resource.group != group {
+                continue;
+            }
+            match watched.key_in_scope(meta) {
+                // Without a uid it is not certain which object is meant: each is waited for.
+                Ok(_) if uid.is_empty() => shown.now.push(number),
+                _ if watched.shows(&key, uid) => shown.now.push(number),
+                Ok(_) => shown.later.push(number),
+                Err(error) => shown.excluded = Some(error),
+            }
+        }
+        shown
+    }
+
+    fn is_met(&self, number: usize, key: &Key, expected: &Expected) -> bool {
+        is_met(&*self.run.tools.watched[number], key, None, expected)
+    }
+}
+
+/// The informers, by number, of an object's kind.
+#[derive(Default)]
+struct Shown {
+    /// They show the object.
+    now: Vec<usize>,
+    /// They do not, but it is in their scope.
+    later: Vec<usize>,
+    /// Why another never will.
+    excluded: Option<WaitError>,
+}
+
+fn key_of(meta: &ObjectMeta) -> Key {
+    Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+fn expected(meta: &ObjectMeta, key: &Key, numbers: &[usize], gone: bool) -> Expected {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Expected {
+        places: numbers.iter().map(|number| (*number, key.clone())).collect(),
+        uid: text(&meta.uid),
+        version: text(&meta.resource_version),
+        gone,
     }
 }
 

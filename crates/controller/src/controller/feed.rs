@@ -33,14 +33,15 @@ impl Feed {
                 biased;
                 released = self.intake.writes.expired() => {
                     for (key, priority) in released {
-                        self.intake.add(key, priority).await;
+                        self.intake.add(key, priority);
                     }
                 }
                 Some(wanted) = wanted.next(), if !wanted.is_empty() => match wanted {
-                    Wanted::One(key) => self.intake.add(key, 0).await,
+                    Wanted::One(key) => self.intake.add_when_there_is_capacity(key, 0).await,
                     Wanted::All => {
                         for key in (self.lists)() {
-                            self.intake.add(key, BACKGROUND).await;
+                            // Bounded by the objects that there are.
+                            self.intake.add(key, BACKGROUND);
                             // Of a million keys, others on the thread get their turn.
                             tokio::task::coop::consume_budget().await;
                         }

@@ -79,7 +79,7 @@ pub struct Controller {
 pub(crate) trait Managed: Send + Sync {
     fn name(&self) -> &Arc<str>;
 
-    /// Waits until all informers are synced and all they have told is queued, or as much as the queue holds.
+    /// Waits until all informers are synced and the keys of their initial states are queued.
     fn synced(&self) -> BoxFuture<'_, Result<(), RunError>>;
 
     /// Looks whether that is so, from anywhere; no longer when it has ended.
@@ -176,18 +176,10 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
             for watched in &self.job.tools.watched {
                 watched.synced().await?;
             }
-            let told = async {
-                for listening in &*self.listening {
-                    listening.synced().await?;
-                }
-                Ok(())
-            };
-            tokio::select! {
-                biased;
-                told = told => told,
-                // What does not fit in will be told when there is room, and for that somebody has to work.
-                () = self.job.tools.intake.filled.cancelled() => Ok(()),
+            for listening in &*self.listening {
+                listening.synced().await?;
             }
+            Ok(())
         };
         let error = |source| RunError::Sync { controller: self.job.name.to_string(), source };
         synced.map(move |synced| synced.map_err(error)).boxed()
@@ -198,7 +190,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
         Box::new(move || {
             let (Some(listening), Some(tools)) = (listening.upgrade(), tools.upgrade()) else { return false };
             tools.watched.iter().all(|watched| watched.is_synced())
-                && (tools.intake.filled.is_cancelled() || listening.iter().all(Listening::is_synced))
+                && listening.iter().all(Listening::is_synced)
         })
     }
 

@@ -1,12 +1,18 @@
-//! From an event of some informer to the keys that have to be reconciled for it.
+//! From a change in some informer to the keys that have to be reconciled for it.
+//!
+//! Every single change is mapped, before anything is coalesced: an owner that only an intermediate state names is reconciled
+//! too. So the listener is one that is never coalesced, and for that it must never wait: keys go into the queue, which holds
+//! each once. Only a mapping function that is slower than the changes holds its informer up.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_core::ObjectMeta;
 use kube_informer::source::Resource;
-use kube_informer::store::{Index, IndexError};
+use kube_informer::store::Index;
 use kube_informer::{
     Event, EventHandler, HandlerHandle, Informer, Key, ListenerConfig, Lister, Object, Stopped, SyncError,
     WaitError,
@@ -14,6 +20,7 @@ use kube_informer::{
 
 use super::intake::{Intake, priority_of};
 use super::predicate::{Predicate, Update};
+use super::writes::Expected;
 
 /// An informer, and which of its changes count: all, unless a predicate says otherwise. An `&Informer` is one.
 ///
@@ -46,6 +53,8 @@ pub(crate) trait Watched: Send + Sync {
     fn is_synced(&self) -> bool;
     /// Whether a write is in the store.
     fn has_seen(&self, key: &Key, version: &str) -> bool;
+    /// Whether the store shows this object under this key.
+    fn shows(&self, key: &Key, uid: &str) -> bool;
     /// The key under which a written object will be shown.
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError>;
 }
@@ -64,7 +73,7 @@ struct Listener<K> {
     watch: Watch<K>,
     map: Map<K>,
     intake: Arc<Intake>,
-    /// Keys of the event at hand; kept for its memory.
+    /// Keys of the event at hand; reused to avoid allocations.
     keys: Vec<Key>,
 }
 
@@ -111,7 +120,9 @@ impl<K: Send + Sync + 'static> Watch<K> {
     ) -> Result<Listening, Stopped> {
         let informer = self.informer.clone();
         let listener = Listener { number, watch: self, map, intake: intake.clone(), keys: Vec::new() };
-        let handle = informer.add_handler_with(ListenerConfig::default(), listener)?;
+        let mut config = ListenerConfig::default();
+        config.coalesce = false;
+        let handle = informer.add_handler_with(config, listener)?;
         Ok(Listening { handle, intake: intake.clone() })
     }
 }
@@ -133,8 +144,35 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
         self.has_seen(key, version)
     }
 
+    fn shows(&self, key: &Key, uid: &str) -> bool {
+        self.lister().get(key).is_some_and(|object| object.uid() == uid)
+    }
+
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError> {
         self.key_in_scope(meta)
+    }
+}
+
+/// Whether an informer shows what is expected, given the object that has just changed in it, if one has.
+///
+/// A resourceVersion means nothing in another cluster's informer. So where several informers may be the one that shows a
+/// write, only the object's uid is trusted.
+pub(super) fn is_met(
+    watched: &dyn Watched,
+    key: &Key,
+    changed_uid: Option<&str>,
+    expected: &Expected,
+) -> bool {
+    if !watched.has_seen(key, &expected.version) {
+        return false;
+    }
+    match expected.gone {
+        true => !watched.shows(key, &expected.uid),
+        false => {
+            expected.places.len() == 1
+                || changed_uid == Some(&*expected.uid)
+                || watched.shows(key, &expected.uid)
+        }
     }
 }
 
@@ -169,24 +207,28 @@ fn owner_key<M>(owners: &Lister<M>, namespace: &str, name: &str) -> Key {
     if is_cluster_wide { cluster_wide } else { near }
 }
 
-/// The main objects that have one of its values in an index.
+/// The main objects that have one of its values in an index: those of its own namespace, and cluster-scoped ones. A
+/// cluster-scoped object concerns main objects in every namespace.
 pub(super) fn related<K: 'static, M: Send + Sync + 'static, V>(
     main: &Informer<M>,
     index: &Index,
     values: impl Fn(&Object<K>) -> V + Send + Sync + 'static,
-) -> Result<Map<K>, IndexError>
+) -> Map<K>
 where
     V: IntoIterator<Item = String>,
 {
-    main.ensure_index(index)?;
     let (lister, index) = (main.lister(), index.clone());
-    Ok(Box::new(move |object, add| {
+    Box::new(move |object, add| {
         for value in values(object) {
-            // The index was added above, and indexes are never removed.
+            // The index is added before this is called, and indexes are never removed.
             let found = lister.by_index(&index, &value).unwrap_or_default();
-            found.iter().for_each(|object| add(object.key()));
+            let concerned = |main: &&Object<M>| {
+                let namespaces = (object.namespace(), main.namespace());
+                matches!(namespaces, ("", _) | (_, "")) || namespaces.0 == namespaces.1
+            };
+            found.iter().filter(concerned).for_each(|main| add(main.key()));
         }
-    }))
+    })
 }
 
 // === impl Listener ===
@@ -194,40 +236,56 @@ where
 impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
     async fn handle(&mut self, event: Event<K>) {
         let (Some(object), Some(origin)) = (event.object(), event.origin()) else { return };
-        self.release(&object.key()).await;
-        let mut keys = std::mem::take(&mut self.keys);
+        self.release(object);
+        let panic = match &event {
+            // An owner of the old state may be concerned because it is one no longer.
+            Event::Updated { old, new, origin } => match self.passes(&Update { old, new, origin: *origin }) {
+                Ok(false) => None,
+                Ok(true) => self.map(new).err().or(self.map(old).err()),
+                Err(panic) => Some(self.map(new).err().or(self.map(old).err()).unwrap_or(panic)),
+            },
+            _ => self.map(object).err(),
+        };
+        for key in self.keys.drain(..) {
+            self.intake.add(key, priority_of(origin));
+        }
+        if let Some(panic) = panic {
+            // The informer reports and counts it.
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// What a function of the user's panicked with.
+type Panic = Box<dyn Any + Send>;
+
+impl<K: Send + Sync + 'static> Listener<K> {
+    /// Queues the keys that waited for this object, whatever a predicate says of the change.
+    fn release(&self, object: &Object<K>) {
+        let key = object.key();
+        let place = (self.number, key.clone());
+        let is_met = |expected: &Expected| is_met(&self.watch.informer, &key, Some(object.uid()), expected);
+        for (key, priority) in self.intake.writes.seen(&place, is_met) {
+            self.intake.add(key, priority);
+        }
+    }
+
+    fn passes(&self, update: &Update<'_, K>) -> Result<bool, Panic> {
+        let Some(predicate) = &self.watch.predicate else { return Ok(true) };
+        // What state a panic leaves behind is the predicate's own.
+        catch_unwind(AssertUnwindSafe(|| predicate.passes(update)))
+    }
+
+    /// Collects the keys that a state concerns; if the function panics, those that it had returned by then.
+    fn map(&mut self, object: &Object<K>) -> Result<(), Panic> {
+        let Self { map, keys, .. } = self;
         // The queue holds a key once; this spares it the commonest repetition.
         let mut add = |key: Key| {
             if keys.last() != Some(&key) {
                 keys.push(key);
             }
         };
-        match &event {
-            // Whoever was concerned before may be concerned by no longer being it.
-            Event::Updated { old, new, origin } => {
-                let update = Update { old, new, origin: *origin };
-                if self.watch.predicate.as_ref().is_none_or(|predicate| predicate.passes(&update)) {
-                    (self.map)(new, &mut add);
-                    (self.map)(old, &mut add);
-                }
-            }
-            _ => (self.map)(object, &mut add),
-        }
-        for key in keys.drain(..) {
-            self.intake.add(key, priority_of(origin)).await;
-        }
-        self.keys = keys;
-    }
-}
-
-impl<K: Send + Sync + 'static> Listener<K> {
-    /// Queues those who waited for this object, whatever a predicate says of the change.
-    async fn release(&self, key: &Key) {
-        let informer = &self.watch.informer;
-        let place = (self.number, key.clone());
-        for (key, priority) in self.intake.writes.seen(&place, |version| informer.has_seen(key, version)) {
-            self.intake.add(key, priority).await;
-        }
+        catch_unwind(AssertUnwindSafe(|| map(object, &mut add)))
     }
 }
 
@@ -246,7 +304,6 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.handle.remove();
-        // A call that waits for room would wait for ever, and its informer could not be shut down: nobody works any more.
         self.intake.queue.shutdown();
     }
 }

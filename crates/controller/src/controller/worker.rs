@@ -54,7 +54,7 @@ impl<D: Send + Sync + 'static> Job<D> {
                 work = queue.get() => work,
             };
             let Some(work) = work else { return };
-            if self.tools.intake.writes.put_aside(&work, work.priority()) {
+            if self.tools.intake.writes.park(&work, work.priority()) {
                 continue;
             }
             let mut taken = Taken { job: &self, work, finished: false };

@@ -21,11 +21,13 @@ pub enum NoteKind {
     Warning,
 }
 
-/// A note and the object it is about: what makes two the same.
-#[derive(Clone, Debug, PartialEq)]
+/// A note and the object it is about.
+#[derive(Clone, Debug)]
 pub(super) struct About {
     pub(super) note: Note,
     pub(super) object: ObjectReference,
+    /// Makes the name of its event unique. Sent twice, it is the same event.
+    pub(super) suffix: u64,
 }
 
 /// How long the server lets a text, a reason or an action be.

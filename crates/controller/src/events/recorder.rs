@@ -26,11 +26,17 @@ use super::series::{Known, Step};
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use kube_informer_controller::{EventRecorder, Note};
+/// # use std::time::Duration;
 /// # async fn example(client: kube_client::Client, map: ConfigMap) {
 /// let recorder = EventRecorder::new(client, "example.com/website");
 /// recorder.record(&map, Note::normal("Created", "Reconcile", "the deployment is there"));
-/// recorder.run().await; // beside whatever else runs: this sends them
+/// tokio::select! {
+///     () = recorder.run() => {} // sends them, until dropped
+///     () = work() => {}
+/// }
+/// let unsent = recorder.flush(Duration::from_secs(5)).await; // when the work has ended: the last ones
 /// # }
+/// # async fn work() {}
 /// ```
 #[derive(Clone)]
 pub struct EventRecorder(Arc<Shared>);
@@ -42,15 +48,20 @@ struct Shared {
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     state: Mutex<State>,
     added: Notify,
+    /// Locked by the one task that sends.
+    known: tokio::sync::Mutex<Known>,
 }
 
 struct State {
+    /// The first is being sent, and leaves when it was.
     waiting: VecDeque<About>,
     stats: RecorderStats,
+    /// Why the last note was not sent.
+    error: Option<String>,
     random: StdRng,
 }
 
-/// What became of notes so far.
+/// The outcome of notes so far. Each is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecorderStats {
@@ -60,8 +71,10 @@ pub struct RecorderStats {
     pub counted: u64,
     /// Were dropped because too many waited.
     pub dropped: u64,
-    /// Were refused by the server, or could not be sent.
+    /// Were refused by the server, or could not be sent: see [`EventRecorder::last_error`].
     pub failed: u64,
+    /// Are not sent yet.
+    pub waiting: u64,
 }
 
 /// Notes that may wait to be sent. More are dropped: telling people must not hold up the work.
@@ -102,7 +115,7 @@ impl EventRecorder {
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
         random: StdRng,
     ) -> Self {
-        let state = State { waiting: VecDeque::new(), stats: RecorderStats::default(), random };
+        let state = State { waiting: VecDeque::new(), stats: RecorderStats::default(), error: None, random };
         Self(Arc::new(Shared {
             client,
             controller: controller.to_owned(),
@@ -110,6 +123,7 @@ impl EventRecorder {
             clock: Box::new(clock),
             state: Mutex::new(state),
             added: Notify::new(),
+            known: tokio::sync::Mutex::new(Known::new(SERIES_MAX, SERIES_LASTS)),
         }))
     }
 
@@ -129,28 +143,54 @@ impl EventRecorder {
             state.stats.dropped += 1;
             return;
         }
-        state.waiting.push_back(About { note, object });
+        let suffix = state.random.random();
+        state.waiting.push_back(About { note, object, suffix });
         drop(state);
         self.0.added.notify_one();
     }
 
-    /// What became of notes so far.
+    /// The outcome of notes so far.
     pub fn stats(&self) -> RecorderStats {
-        self.0.state.lock().stats
+        let state = self.0.state.lock();
+        RecorderStats { waiting: state.waiting.len() as u64, ..state.stats }
     }
 
-    /// Sends what is recorded, until dropped. To be run once.
+    /// Why the last note was not sent: the role may be missing. `None` once one was sent. The first failure after a success
+    /// is logged as a warning, too.
+    pub fn last_error(&self) -> Option<String> {
+        self.0.state.lock().error.clone()
+    }
+
+    /// Sends what is recorded, until dropped. When the program ends, [`flush`](Self::flush) what was recorded last.
     ///
     /// # Cancel safety
-    /// May be dropped at any point; what waits stays until somebody runs it again, what is being sent may be lost.
+    /// May be dropped at any point; notes wait until `run` or `flush` sends them, also the one that was being sent.
     pub async fn run(&self) {
-        let mut known = Known::new(SERIES_MAX, SERIES_LASTS);
         loop {
-            let next = self.0.state.lock().waiting.pop_front();
-            match next {
-                Some(about) => self.send(&mut known, &about).await,
-                None => self.0.added.notified().await,
-            }
+            self.send_all().await;
+            self.0.added.notified().await;
+        }
+    }
+
+    /// Sends what was recorded, for at most this long; returns how many notes are left. To be called at the end, when nothing
+    /// is recorded any more; whether [`run`](Self::run) was dropped before or still runs makes no difference.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn flush(&self, limit: Duration) -> usize {
+        // If the time is over, the rest waits.
+        let _ = tokio::time::timeout(limit, self.send_all()).await;
+        self.0.state.lock().waiting.len()
+    }
+
+    /// Sends all that waits, one after the other.
+    async fn send_all(&self) {
+        let mut known = self.0.known.lock().await;
+        loop {
+            let Some(about) = self.0.state.lock().waiting.front().cloned() else { return };
+            self.send(&mut known, &about).await;
+            // Not before: if this is dropped meanwhile, the note is sent again, as the same event.
+            self.0.state.lock().waiting.pop_front();
         }
     }
 
@@ -159,16 +199,28 @@ impl EventRecorder {
             Step::Count { name, count } => self.count(known, about, &name, count).await,
             Step::Create => self.create(known, about).await,
         };
-        if let Err(error) = sent {
-            self.0.state.lock().stats.failed += 1;
-            tracing::debug!(object = about.object.name, reason = about.note.reason, %error, "an event was not recorded");
+        let mut state = self.0.state.lock();
+        let Err(error) = sent else {
+            state.error = None;
+            return;
+        };
+        state.stats.failed += 1;
+        let error = format!("cannot record events in namespace {}: {error}", namespace(&about.object));
+        let (object, reason) = (&about.object.name, &about.note.reason);
+        match state.error.replace(error.clone()) {
+            None => tracing::warn!(object, reason, "{error}; further failures are logged at debug level"),
+            Some(_) => tracing::debug!(object, reason, "{error}"),
         }
     }
 
     async fn create(&self, known: &mut Known, about: &About) -> Result<(), SendError> {
         let event = self.event(about);
         let name = event.metadata.name.clone().unwrap_or_default();
-        limited(self.api(about).create(&PostParams::default(), &event)).await?;
+        match limited(self.api(about).create(&PostParams::default(), &event)).await {
+            // Sent before, and the answer was lost.
+            Err(SendError::Refused(kube_client::Error::Api(status))) if status.code == 409 => {}
+            created => drop(created?),
+        }
         known.began(about.series(), name);
         self.0.state.lock().stats.created += 1;
         Ok(())
@@ -179,6 +231,7 @@ impl EventRecorder {
         let patch = Patch::Merge(json!({"series": series}));
         match limited(self.api(about).patch(name, &PatchParams::default(), &patch)).await {
             Ok(_) => {
+                known.counted(&about.series(), count);
                 self.0.state.lock().stats.counted += 1;
                 Ok(())
             }
@@ -191,10 +244,9 @@ impl EventRecorder {
         }
     }
 
-    fn event(&self, About { note, object }: &About) -> Event {
-        let suffix = self.0.state.lock().random.random();
+    fn event(&self, About { note, object, suffix }: &About) -> Event {
         let metadata = ObjectMeta {
-            name: Some(event_name(object.name.as_deref().unwrap_or_default(), suffix)),
+            name: Some(event_name(object.name.as_deref().unwrap_or_default(), *suffix)),
             namespace: Some(namespace(object).to_owned()),
             ..ObjectMeta::default()
         };
@@ -242,10 +294,24 @@ fn namespace(object: &ObjectReference) -> &str {
 
 #[derive(Debug, thiserror::Error)]
 enum SendError {
-    #[error(transparent)]
+    #[error("{}", words(.0))]
     Refused(kube_client::Error),
     #[error("no answer within {REQUEST_MAX:?}")]
     TimedOut,
+}
+
+/// The server's words, and what to do.
+fn words(error: &kube_client::Error) -> String {
+    match error {
+        kube_client::Error::Api(status) => {
+            let remedy = match status.code {
+                403 => "; grant \"create\" and \"patch\" on events.events.k8s.io",
+                _ => "",
+            };
+            format!("{} {}: {}{remedy}", status.code, status.reason, status.message)
+        }
+        error => error.to_string(),
+    }
 }
 
 async fn limited<T>(request: impl Future<Output = Result<T, kube_client::Error>>) -> Result<T, SendError> {

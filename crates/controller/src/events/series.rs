@@ -40,14 +40,20 @@ impl Known {
         Self { series: HashMap::new(), order: VecDeque::new(), limit: limit.max(1), lasts, begun: 0 }
     }
 
-    pub(super) fn next(&mut self, series: &Series) -> Step {
-        match self.series.get_mut(series) {
+    pub(super) fn next(&self, series: &Series) -> Step {
+        match self.series.get(series) {
             Some(told) if told.last.elapsed() < self.lasts => {
-                told.last = Instant::now();
-                told.count = told.count.saturating_add(1);
-                Step::Count { name: told.name.clone(), count: told.count }
+                Step::Count { name: told.name.clone(), count: told.count.saturating_add(1) }
             }
             _ => Step::Create,
+        }
+    }
+
+    /// An event stands for so many now.
+    pub(super) fn counted(&mut self, series: &Series, count: i32) {
+        if let Some(told) = self.series.get_mut(series) {
+            told.last = Instant::now();
+            told.count = count;
         }
     }
 
@@ -78,7 +84,7 @@ mod tests {
     use crate::events::{Note, note::About};
 
     fn series(text: &str) -> Series {
-        About { note: Note::normal("Reason", "Act", text), object: Default::default() }.series()
+        About { note: Note::normal("Reason", "Act", text), object: Default::default(), suffix: 0 }.series()
     }
 
     #[tokio::test(start_paused = true)]
@@ -88,6 +94,12 @@ mod tests {
         known.began(series("a"), "event-a".into());
         for count in [2, 3] {
             assert_eq!(known.next(&series("a")), Step::Count { name: "event-a".into(), count });
+            assert_eq!(
+                known.next(&series("a")),
+                Step::Count { name: "event-a".into(), count },
+                "not sent yet"
+            );
+            known.counted(&series("a"), count);
         }
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(known.next(&series("a")), Step::Create, "too long ago");

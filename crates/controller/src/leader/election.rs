@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::record::{self, LeaseError, Leases, Observed};
+use super::record::{self, LeaseError, LeaseRefused, Leases, Observed};
 use super::status::LeaderProbe;
 use super::term::Term;
 use crate::LONGEST;
@@ -30,7 +30,7 @@ use crate::LONGEST;
 ///     });
 ///     match outcome.await {
 ///         Outcome::Finished(()) => break,
-///         Outcome::Lost => println!("somebody else leads now"),
+///         Outcome::Lost => println!("another replica may lead now"),
 ///     }
 /// }
 /// # }
@@ -84,7 +84,12 @@ impl LeaderElection {
         // In a pod that is its name.
         let identity = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
         Self {
-            leases: Leases { api, name: name.to_owned(), request_max: periods.request_max() },
+            leases: Leases {
+                api,
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                request_max: periods.request_max(),
+            },
             identity,
             periods,
             random: rand::make_rng(),
@@ -101,7 +106,7 @@ impl LeaderElection {
     pub fn periods(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
         self.periods = Periods::new(lease, renew, retry);
         self.leases.request_max = self.periods.request_max();
-        self.probe = LeaderProbe::new(self.leases.name.clone(), self.periods.lease);
+        self.probe.set_lease(self.periods.lease);
         self
     }
 
@@ -118,29 +123,36 @@ impl LeaderElection {
         self
     }
 
-    /// The clock whose time is written into the lease. Only people read it. Default: the system's.
+    /// The clock whose time is written into the lease. Only people read it: a renewal is another record even if the clock
+    /// stands still. Default: the system's.
     pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(now);
         self
     }
 
-    /// Reports to these metrics, under the lease's name. To be called after [`periods`](Self::periods).
+    /// Reports to these metrics, under the lease's name.
     #[cfg(feature = "metrics")]
     pub fn metrics(self, metrics: &super::LeaderMetrics) -> Self {
         metrics.add(&self.probe);
         self
     }
 
-    /// Looks at how the election stands, from anywhere. To be called after [`periods`](Self::periods).
+    /// Looks at how the election stands, from anywhere.
     pub fn probe(&self) -> LeaderProbe {
         self.probe.clone()
+    }
+
+    /// The lease, as `namespace/name`.
+    pub fn lease(&self) -> String {
+        format!("{}/{}", self.leases.namespace, self.leases.name)
     }
 }
 
 // === impl LeaderElection: standing and leading ===
 
 impl LeaderElection {
-    /// Waits until this replica leads, then does the work until it is finished or leadership is lost.
+    /// Waits until this replica leads, then does the work until it is finished or leadership is lost. A lease that the server
+    /// refuses is asked for again and again; [`LeaderProbe::refused`] shows why.
     ///
     /// The lease is renewed meanwhile. If that fails for the renew deadline, the [term](Term::lost) is lost: the work may
     /// then end by itself, and is dropped half-way between that and the end of the lease, before anybody else can lead. If
@@ -153,31 +165,56 @@ impl LeaderElection {
     where
         Done: Future<Output = T>,
     {
-        let held = self.acquire().await;
-        self.hold(held, work).await
+        let identity = self.stand();
+        loop {
+            match self.acquire(&identity).await {
+                Ok(held) => break self.hold(held, work).await,
+                Err(_) => self.pause().await,
+            }
+        }
+    }
+
+    /// The identity of the next term.
+    pub(crate) fn stand(&mut self) -> String {
+        let identity = format!("{}_{:032x}", self.identity, self.random.random::<u128>());
+        tracing::info!(lease = self.lease(), identity, "standing for leadership");
+        identity
     }
 
     /// Waits until this replica holds the lease.
     ///
+    /// # Errors
+    /// If the server refuses it, in a way that trying again does not change. To try again all the same, [`pause`](Self::pause)
+    /// before.
+    ///
     /// # Cancel safety
     /// May be dropped at any point; if the lease is being taken just then, it is left to expire.
-    pub(crate) async fn acquire(&mut self) -> Held {
-        let identity = format!("{}_{:032x}", self.identity, self.random.random::<u128>());
-        let lease = self.leases.name.clone();
-        tracing::info!(lease, identity, "standing for leadership");
+    pub(crate) async fn acquire(&mut self, identity: &str) -> Result<Held, LeaseRefused> {
+        let lease = self.lease();
         loop {
-            match self.try_acquire(&identity).await {
+            match self.try_acquire(identity).await {
                 Ok(Some(held)) => {
                     tracing::info!(lease, token = %held.term.token(), "leading");
                     self.probe.leads(&held.term, held.sent);
-                    return held;
+                    return Ok(held);
                 }
                 Ok(None) => self.probe.follows(self.observed.holder()),
-                Err(error) => tracing::warn!(lease, %error, "could not stand for leadership; trying again"),
+                Err(error) => {
+                    tracing::warn!(lease, %error, "cannot acquire the lease; trying again");
+                    if let Some(refused) = error.refusal(&lease) {
+                        self.probe.is_refused(refused.clone());
+                        return Err(refused);
+                    }
+                }
             }
-            let wait = self.periods.retry.mul_f64(self.random.random_range(1.0..2.2));
-            sleep(wait).await;
+            self.pause().await;
         }
+    }
+
+    /// Waits between two tries to acquire the lease.
+    pub(crate) async fn pause(&mut self) {
+        let wait = self.periods.retry.mul_f64(self.random.random_range(1.0..2.2));
+        sleep(wait).await;
     }
 
     /// Does the work while the lease can be renewed.
@@ -192,9 +229,9 @@ impl LeaderElection {
             tokio::select! {
                 biased;
                 loss = self.renew(&mut held) => {
-                    tracing::warn!(lease = self.leases.name, token = %term.token(), why = %loss, "leadership is lost");
+                    tracing::warn!(lease = self.lease(), token = %term.token(), why = %loss, "leadership is lost");
                     term.end();
-                    // What ends by itself may, as long as nobody else can have taken the lease.
+                    // What ends by itself may, as long as no other replica can have taken the lease.
                     let cut_off = match loss {
                         Loss::Expiring(_) => held.sent + self.periods.cut_off(),
                         Loss::Taken(_) => Instant::now(),
@@ -223,7 +260,7 @@ impl LeaderElection {
                 }
                 self.observed.lease().map(|lease| record::taken(lease, identity, lasts, (self.clock)()))
             }
-            Err(LeaseError::NotFound) => None,
+            Err(LeaseError::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
         let sent = Instant::now();
@@ -264,8 +301,7 @@ impl LeaderElection {
                 }
                 Ok(Err(Renewal::Lost(why))) => return Loss::Taken(why),
                 Ok(Err(Renewal::Failed(error))) => {
-                    let lease = &self.leases.name;
-                    tracing::warn!(lease, %error, "could not renew the lease; trying again");
+                    tracing::warn!(lease = self.lease(), %error, "cannot renew the lease; trying again");
                 }
                 Err(_) => return Loss::Expiring(self.periods.renew),
             }
@@ -280,13 +316,13 @@ impl LeaderElection {
             match self.leases.replace(&record::renewed(&held.lease, lasts, (self.clock)())).await {
                 Ok(lease) => return held.renewed(lease, sent),
                 Err(error) => {
-                    tracing::debug!(lease = self.leases.name, %error, "reading the lease before renewing it");
+                    tracing::debug!(lease = self.lease(), %error, "reading the lease before renewing it");
                 }
             }
         }
         self.probe.slow_path();
         let lease = match self.leases.get().await {
-            Err(LeaseError::NotFound) => return Err(Renewal::Lost("it was deleted".to_owned())),
+            Err(LeaseError::NotFound(_)) => return Err(Renewal::Lost("it was deleted".to_owned())),
             lease => lease.map_err(Renewal::Failed)?,
         };
         held.check(&lease)?;
@@ -309,7 +345,7 @@ impl LeaderElection {
                 Ok(lease) => return record::holder(&lease).to_owned(),
                 Err(LeaseError::Conflict) => {}
                 Err(error) => {
-                    tracing::warn!(lease = self.leases.name, %error, "could not release the lease; it will expire");
+                    tracing::warn!(lease = self.lease(), %error, "cannot release the lease; it will expire");
                     break;
                 }
             }
@@ -390,7 +426,7 @@ impl Periods {
 impl fmt::Debug for LeaderElection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderElection")
-            .field("lease", &self.leases.name)
+            .field("lease", &self.lease())
             .field("identity", &self.identity)
             .field("periods", &self.periods)
             .field("leads", &self.probe.is_leading())

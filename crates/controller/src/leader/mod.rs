@@ -18,6 +18,7 @@ mod status;
 mod term;
 
 pub use election::{LeaderElection, Outcome};
+pub use record::LeaseRefused;
 #[cfg(feature = "metrics")]
 pub use status::LeaderMetrics;
 pub use status::LeaderProbe;

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube_client::Api;
 use kube_client::api::PostParams;
-use kube_core::ObjectMeta;
+use kube_core::{ObjectMeta, Status};
 use tokio::time::{Instant, timeout};
 
 use super::term::FencingToken;
@@ -22,6 +22,7 @@ pub(super) struct Observed {
 #[derive(Clone, Debug)]
 pub(super) struct Leases {
     pub(super) api: Api<Lease>,
+    pub(super) namespace: String,
     pub(super) name: String,
     /// How long one request may take.
     pub(super) request_max: Duration,
@@ -30,14 +31,61 @@ pub(super) struct Leases {
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeaseError {
-    #[error("there is no such lease")]
-    NotFound,
-    #[error("somebody else has written it meanwhile")]
+    /// The lease is missing or, when it is to be created, its namespace.
+    #[error("{}", words(.0))]
+    NotFound(Box<Status>),
+    #[error("another client has written it meanwhile")]
     Conflict,
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    #[error("{}", words(.0))]
+    Answered(Box<Status>),
     #[error(transparent)]
     Other(kube_client::Error),
+}
+
+/// The server refuses a lease in a way that trying again does not change: a missing namespace or role, for example.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("cannot acquire lease {lease}: {code} {reason}: {message}; {}", remedy(*.code))]
+#[non_exhaustive]
+pub struct LeaseRefused {
+    /// The lease, as `namespace/name`.
+    pub lease: String,
+    /// The HTTP status code of the answer.
+    pub code: u16,
+    /// The server's reason, such as `Forbidden`.
+    pub reason: String,
+    /// The server's words.
+    pub message: String,
+}
+
+/// Codes with which a server answers what it will refuse again.
+const REFUSALS: [u16; 7] = [400, 401, 403, 404, 405, 406, 422];
+
+impl LeaseError {
+    /// The refusal, if this is one that trying again does not change.
+    pub(super) fn refusal(&self, lease: &str) -> Option<LeaseRefused> {
+        let (Self::NotFound(status) | Self::Answered(status)) = self else { return None };
+        REFUSALS.contains(&status.code).then(|| LeaseRefused {
+            lease: lease.to_owned(),
+            code: status.code,
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+        })
+    }
+}
+
+fn words(status: &Status) -> String {
+    format!("{} {}: {}", status.code, status.reason, status.message)
+}
+
+fn remedy(code: u16) -> &'static str {
+    match code {
+        401 => "check the credentials",
+        403 => "grant \"get\", \"create\" and \"update\" on leases.coordination.k8s.io",
+        404 => "create the namespace, or name another",
+        _ => "check the lease's name and namespace",
+    }
 }
 
 // === impl Observed ===
@@ -109,26 +157,44 @@ pub(super) fn new(name: &str, identity: &str, lasts: Duration, now: SystemTime) 
     Lease { metadata, spec: Some(spec) }
 }
 
-/// The same lease, taken over.
+/// The same lease, taken over: another record than the one before, also if its holder takes it once more.
 pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
     let mut taken = lease.clone();
     let changes_hands = holder(lease) != identity;
+    let renew_time = if changes_hands { micros(now) } else { after(lease, now) };
     let spec = taken.spec.get_or_insert_default();
     spec.lease_transitions = Some(transitions(lease).saturating_add(i32::from(changes_hands)));
     spec.holder_identity = Some(identity.to_owned());
     spec.lease_duration_seconds = Some(seconds(lasts));
     spec.acquire_time = Some(micros(now));
-    spec.renew_time = Some(micros(now));
+    spec.renew_time = Some(renew_time);
     taken
 }
 
-/// The same lease, renewed.
+/// The same lease, renewed: another record than the one before, whatever the clock says. Standbys see that a leader lives
+/// by changes of its record.
 pub(super) fn renewed(lease: &Lease, lasts: Duration, now: SystemTime) -> Lease {
     let mut renewed = lease.clone();
+    let renew_time = after(lease, now);
     let spec = renewed.spec.get_or_insert_default();
     spec.lease_duration_seconds = Some(seconds(lasts));
-    spec.renew_time = Some(micros(now));
+    spec.renew_time = Some(renew_time);
     renewed
+}
+
+/// The time, or if a lease was renewed then or later, as clocks stand still or go back, the first moment after that.
+fn after(lease: &Lease, now: SystemTime) -> MicroTime {
+    let now = micros(now);
+    let Some(MicroTime(last)) = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone()) else {
+        return now;
+    };
+    // A lease shows microseconds.
+    if now.0.as_microsecond() > last.as_microsecond() {
+        return now;
+    }
+    let next = Timestamp::from_microsecond(last.as_microsecond().saturating_add(1));
+    // Behind the last moment that can be written comes the first.
+    MicroTime(next.unwrap_or_default())
 }
 
 /// The same lease, given up. The transitions stay, lest a token come back.
@@ -149,7 +215,7 @@ fn seconds(duration: Duration) -> i32 {
 }
 
 fn micros(time: SystemTime) -> MicroTime {
-    // A clock beyond the year 9999 is shown as 1970: nobody compares it.
+    // A clock beyond the year 9999 is shown as 1970: clocks are not compared.
     MicroTime(Timestamp::try_from(time).unwrap_or_default())
 }
 
@@ -175,8 +241,11 @@ impl Leases {
     ) -> Result<Lease, LeaseError> {
         match timeout(self.request_max, request).await {
             Ok(Ok(lease)) => Ok(lease),
-            Ok(Err(kube_client::Error::Api(status))) if status.code == 404 => Err(LeaseError::NotFound),
-            Ok(Err(kube_client::Error::Api(status))) if status.code == 409 => Err(LeaseError::Conflict),
+            Ok(Err(kube_client::Error::Api(status))) => Err(match status.code {
+                404 => LeaseError::NotFound(status),
+                409 => LeaseError::Conflict,
+                _ => LeaseError::Answered(status),
+            }),
             Ok(Err(error)) => Err(LeaseError::Other(error)),
             Err(_) => Err(LeaseError::TimedOut(self.request_max)),
         }

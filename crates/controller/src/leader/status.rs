@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::record::LeaseRefused;
 use super::term::Term;
 
 /// Looks at how an election stands. Cheap to clone.
@@ -17,22 +18,31 @@ pub struct LeaderProbe(Arc<Status>);
 pub(super) struct Status {
     #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "the label of metrics"))]
     pub(super) name: String,
-    lease: Duration,
     slow_paths: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// How long the lease lasts.
+    lease: Duration,
     /// The term that runs, and when its last renewal was sent.
     leading: Option<(Term, Instant)>,
     /// Who was last seen to lead.
     holder: String,
+    /// The server refused the lease when it was last asked for.
+    refused: Option<LeaseRefused>,
 }
 
 impl LeaderProbe {
     pub(super) fn new(name: String, lease: Duration) -> Self {
-        Self(Arc::new(Status { name, lease, slow_paths: AtomicU64::new(0), state: Mutex::default() }))
+        let state = State { lease, ..State::default() };
+        Self(Arc::new(Status { name, slow_paths: AtomicU64::new(0), state: Mutex::new(state) }))
+    }
+
+    /// The lease lasts this long from now on.
+    pub(super) fn set_lease(&self, lease: Duration) {
+        self.0.state.lock().lease = lease;
     }
 
     /// Whether this replica leads.
@@ -45,7 +55,13 @@ impl LeaderProbe {
         self.0.state.lock().leading.as_ref().map(|(term, _)| term.clone())
     }
 
-    /// Who leads, as last seen; empty: nobody.
+    /// Why the server refuses this replica the lease, if it does: in a way that trying again does not change, such as a
+    /// missing namespace or role. It is tried again all the same, and `None` once the server answers otherwise.
+    pub fn refused(&self) -> Option<LeaseRefused> {
+        self.0.state.lock().refused.clone()
+    }
+
+    /// Who leads, as last seen; empty: no replica.
     pub fn leader(&self) -> String {
         self.0.state.lock().holder.clone()
     }
@@ -57,7 +73,7 @@ impl LeaderProbe {
         state
             .leading
             .as_ref()
-            .is_none_or(|(_, renewed)| renewed.elapsed() <= self.0.lease.saturating_add(tolerance))
+            .is_none_or(|(_, renewed)| renewed.elapsed() <= state.lease.saturating_add(tolerance))
     }
 
     /// How often a lease had to be read before it could be renewed.
@@ -69,9 +85,10 @@ impl LeaderProbe {
         let mut state = self.0.state.lock();
         state.holder.clone_from(&term.token().holder);
         state.leading = Some((term.clone(), renewed));
+        state.refused = None;
     }
 
-    /// Whoever was seen to hold the lease may hold it still.
+    /// The replica that was seen to hold the lease may hold it still.
     pub(super) fn leads_no_more(&self) {
         self.0.state.lock().leading = None;
     }
@@ -79,10 +96,19 @@ impl LeaderProbe {
     pub(super) fn follows(&self, holder: &str) {
         let mut state = self.0.state.lock();
         state.leading = None;
+        state.refused = None;
         if state.holder != holder {
-            tracing::info!(lease = self.0.name, leader = holder, "somebody else leads now, if anybody");
+            let lease = &self.0.name;
+            match holder {
+                "" => tracing::info!(lease, "no replica leads"),
+                leader => tracing::info!(lease, leader, "another replica leads"),
+            }
             holder.clone_into(&mut state.holder);
         }
+    }
+
+    pub(super) fn is_refused(&self, refused: LeaseRefused) {
+        self.0.state.lock().refused = Some(refused);
     }
 
     pub(super) fn slow_path(&self) {

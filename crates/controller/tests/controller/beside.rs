@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
-use kube_informer::reflector::ReflectorConfig;
+use kube_informer::reflector::{ReflectorConfig, WatchList};
 use kube_informer::{Informer, Key};
 use kube_informer_controller::{
     Action, Context, Controller, Error, EventRecorder, Health, LeaderElection, Manager, Note, Stage, Stop,
@@ -92,6 +92,59 @@ async fn a_finalizer_is_there_before_anything_is_made_and_until_everything_is_cl
     assert!(log.take().is_empty());
 }
 
+/// Finalizes, with clean-ups that succeed at once, on a server whose watches are held back.
+async fn finalize_behind(fault: Option<Fault>) -> Vec<String> {
+    let (server, client) = server().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    // Created, with its finalizer, being deleted: then the watch is silent and the cache is behind.
+    let behind = Match::verb(Verb::Watch).resource("configmaps");
+    server.faults().arm(Fault::new(Trouble::StallAfterEvents(3)).on(behind));
+    let mut config = ReflectorConfig::default();
+    (config.seed, config.watch_list) = (Some(1), WatchList::Off);
+    let maps = Informer::builder(client.clone()).reflector(config).namespaces(["default"]).start().unwrap();
+    maps.synced().await.unwrap();
+    let log = Log::default();
+    let data =
+        Finalizing { log: log.clone(), maps: maps.clone(), api: api.clone(), cleanup: Mutex::default() };
+    let (ask, asked) = futures::channel::mpsc::unbounded();
+    let builder = Controller::builder("t", &maps).reconcile_on(asked);
+    let _running = Running::start(builder.build(Arc::new(data), finalizing).unwrap());
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    log.next(2).await;
+    if let Some(fault) = fault {
+        server.faults().arm(fault);
+    }
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    let mut lines = log.next(1).await;
+    for _ in 0..20 {
+        ask.unbounded_send(Key::new("default", "a")).unwrap();
+        sleep(10 * SECOND).await;
+    }
+    lines.extend(log.take());
+    assert!(maps.lister().get(&Key::new("default", "a")).is_some(), "the cache is behind");
+    assert!(api.get("a").await.is_err(), "it is gone");
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_that_succeeded_is_not_repeated_while_the_cache_is_behind() {
+    assert_eq!(finalize_behind(None).await, ["clean up"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer_fails() {
+    let patch = || Match::verb(Verb::Patch);
+    let conflict =
+        Trouble::Status { code: 409, reason: "Conflict".into(), message: "x".into(), retry_after_seconds: 0 };
+    for fault in [
+        Fault::new(Trouble::Disconnect).on(patch()).times(3),
+        Fault::new(Trouble::CutAfterBytes(10)).on(patch()).once(),
+        Fault::new(conflict).on(patch()).times(2),
+    ] {
+        assert_eq!(finalize_behind(Some(fault)).await, ["clean up"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_name_that_no_server_takes_is_a_terminal_error() {
     let (_server, client) = server().await;
@@ -112,7 +165,7 @@ async fn a_name_that_no_server_takes_is_a_terminal_error() {
     };
     let _running = Running::start(Controller::builder("t", &maps).build(log.clone(), reconcile).unwrap());
     api.create(&PostParams::default(), &map("a")).await.unwrap();
-    assert_eq!(log.next(1).await, ["true `tidy` is no finalizer: write `domain/name`"]);
+    assert_eq!(log.next(1).await, ["true invalid finalizer `tidy`: write `domain/name`"]);
 }
 
 fn recorder(client: &kube_client::Client) -> EventRecorder {
@@ -220,6 +273,131 @@ async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes
         assert_eq!((begins, suffix.len()), (expected, 16), "`{name}`");
     }
     run.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
+    let (server, client) = server().await;
+    let api: Api<Event> = Api::default_namespaced(client.clone());
+    let recorder = recorder(&client);
+    let a = Api::<ConfigMap>::default_namespaced(client.clone())
+        .create(&PostParams::default(), &map("a"))
+        .await
+        .unwrap();
+    server.faults().arm(Fault::new(Trouble::Delay(SECOND)).on(Match::default().resource("events")));
+    for number in 0..20 {
+        recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
+    }
+    tokio::select! {
+        () = recorder.run() => unreachable!("it runs until dropped"),
+        // In the middle of sending one of them.
+        () = sleep(3 * SECOND + SECOND / 2) => {}
+    }
+    let stats = recorder.stats();
+    assert_eq!((stats.created, stats.waiting), (3, 17), "none is lost from sight");
+    assert_eq!(recorder.flush(5 * SECOND).await, 12, "its time is limited");
+    assert_eq!(recorder.flush(60 * SECOND).await, 0);
+    let events = api.list(&Default::default()).await.unwrap().items;
+    assert_eq!((events.len(), recorder.stats().created), (20, 20));
+
+    // Also next to `run`, and repeated notes are counted once each.
+    let run = tokio::spawn({
+        let recorder = recorder.clone();
+        async move { recorder.run().await }
+    });
+    for _ in 0..5 {
+        recorder.record(&a, Note::normal("Again", "Reconcile", "the same"));
+    }
+    assert_eq!(recorder.flush(60 * SECOND).await, 0);
+    run.abort();
+    let events = api.list(&Default::default()).await.unwrap().items;
+    let again = events.iter().find(|event| event.reason.as_deref() == Some("Again")).unwrap();
+    assert_eq!((events.len(), again.series.as_ref().unwrap().count), (21, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_the_server_refuses_are_reported() {
+    let (server, client) = server().await;
+    let (logs, _guard) = capture_logs();
+    let recorder = recorder(&client);
+    let message = "events.events.k8s.io is forbidden: User \"x\" cannot create resource \"events\"";
+    let forbidden = Trouble::Status {
+        code: 403,
+        reason: "Forbidden".into(),
+        message: message.into(),
+        retry_after_seconds: 0,
+    };
+    let fault = server.faults().arm(Fault::new(forbidden).on(Match::verb(Verb::Create).resource("events")));
+    for number in 0..3 {
+        recorder.record(&map("a"), Note::normal("Many", "Reconcile", number.to_string()));
+    }
+    assert_eq!(recorder.flush(SECOND).await, 0);
+    assert_eq!(recorder.stats().failed, 3);
+    let error = recorder.last_error().unwrap();
+    let expected = format!(
+        "cannot record events in namespace default: 403 Forbidden: {message}; \
+         grant \"create\" and \"patch\" on events.events.k8s.io"
+    );
+    assert_eq!(error, expected);
+    let warned = logs.take().iter().filter(|line| line.contains("further failures")).count();
+    assert_eq!(warned, 1, "once, not for each");
+    server.faults().disarm(fault);
+    recorder.record(&map("a"), Note::normal("Well", "Reconcile", "again"));
+    assert_eq!((recorder.flush(SECOND).await, recorder.last_error()), (0, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
+    let (server, client) = server().await;
+    let maps = maps(&client);
+    let manager = |namespace: &str| {
+        let controller =
+            Controller::builder("t", &maps).build((), async |_, _: Key| Ok(Action::Done)).unwrap();
+        let election = LeaderElection::new(client.clone(), namespace, "lease").seed(1);
+        (election.probe(), Manager::new().controller(controller).leader(election))
+    };
+    let (probe, nowhere) = manager("nowhere");
+    let router = Health::new().leader(&probe, false).router();
+    assert_eq!(get(&router, "/readyz").await.0, 200);
+    let error =
+        timeout(60 * SECOND, nowhere.run(&Stop::new())).await.expect("it ends").unwrap_err().to_string();
+    let expected = "cannot acquire lease nowhere/lease: 404 NotFound: namespaces \"nowhere\" not found; \
+                    create the namespace, or name another";
+    assert_eq!(error, expected);
+    assert_eq!(probe.refused().unwrap().to_string(), expected);
+    assert_eq!(get(&router, "/readyz").await, (503, "failing: lease\n".to_owned()));
+
+    let message = "leases.coordination.k8s.io \"lease\" is forbidden";
+    let forbidden = Trouble::Status {
+        code: 403,
+        reason: "Forbidden".into(),
+        message: message.into(),
+        retry_after_seconds: 0,
+    };
+    let leases = || Match::default().resource("leases");
+    server.faults().arm(Fault::new(forbidden.clone()).on(leases()).once());
+    let (_, refused) = manager("default");
+    let error =
+        timeout(60 * SECOND, refused.run(&Stop::new())).await.expect("it ends").unwrap_err().to_string();
+    assert!(error.contains(message) && error.contains("grant"), "{error}");
+
+    // A replica that has led goes on: whoever took its role away may grant it again.
+    let (probe, manager) = manager("default");
+    let stop = Stop::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    sleep(5 * SECOND).await;
+    assert!(probe.is_leading());
+    let fault = server.faults().arm(Fault::new(forbidden).on(leases()));
+    sleep(60 * SECOND).await;
+    assert!(!probe.is_leading() && probe.refused().is_some() && !run.is_finished());
+    server.faults().disarm(fault);
+    sleep(60 * SECOND).await;
+    assert!(probe.is_leading() && probe.refused().is_none());
+    stop.stop();
+    run.await.unwrap().unwrap();
 }
 
 async fn get(router: &Router, path: &str) -> (u16, String) {

@@ -480,3 +480,72 @@ async fn a_leader_that_is_stuck_is_unhealthy_and_one_that_follows_never_is() {
     tokio::time::advance(LEASE + 3 * SECOND).await;
     assert!(probe.is_leading() && !probe.is_healthy(SECOND) && probe.is_healthy(20 * SECOND));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_clock_stands_still_keeps_its_lease() {
+    let server = server().await;
+    let acts = Acts::default();
+    let mut one = election(&server, "one", 1).clock(|| SystemTime::UNIX_EPOCH + SECOND);
+    let work = acts.clone();
+    let leading = tokio::spawn(async move { one.lead(|term| act("one", term, work)).await });
+    sleep(SECOND).await;
+    let first = lease(&server).await.spec.unwrap();
+    let two = Replica::start(&server, "two", 2, &acts);
+    sleep(120 * SECOND).await;
+    assert_eq!(terms(&acts).len(), 1, "it is renewed all the time");
+    assert!(!leading.is_finished() && !two.probe.is_leading());
+    let spec = lease(&server).await.spec.unwrap();
+    assert!(spec.renew_time.unwrap().0 > first.renew_time.unwrap().0, "each renewal is another record");
+    leading.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_taken_once_more_by_its_holder_is_another_record() {
+    let server = server().await;
+    // The write is made, its answer is lost: the next try finds the lease to be its own, and takes it once more.
+    server.faults().arm(Fault::new(Action::CutAfterBytes(10)).on(Match::verb(Verb::Create)).once());
+    let mut one = election(&server, "one", 1).clock(|| SystemTime::UNIX_EPOCH + SECOND);
+    let leading = tokio::spawn(async move { one.lead(|_| std::future::pending::<()>()).await });
+    sleep(SECOND / 2).await;
+    let first = lease(&server).await;
+    sleep(5 * SECOND).await;
+    assert_ne!(first.spec, lease(&server).await.spec);
+    leading.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_and_metrics_stay_attached_whenever_periods_are_set() {
+    let server = server().await;
+    let mut registry = Registry::default();
+    let metrics = LeaderMetrics::register(&mut registry);
+    let early = election(&server, "one", 1);
+    let probe = early.probe();
+    let mut one = early.metrics(&metrics).periods(40 * SECOND, RENEW, RETRY);
+    let mut leading = Box::pin(one.lead(|_| std::future::pending::<()>()));
+    tokio::select! {
+        _ = &mut leading => unreachable!("it leads until dropped"),
+        () = sleep(10 * SECOND) => {}
+    }
+    assert!(probe.is_leading());
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    assert!(text.contains(r#"leader_election_master_status{name="lease"} 1"#), "{text}");
+    // It is not polled any more.
+    tokio::time::advance(30 * SECOND).await;
+    assert!(probe.is_healthy(Duration::ZERO), "the lease lasts 40 s");
+    tokio::time::advance(20 * SECOND).await;
+    assert!(!probe.is_healthy(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_released_is_not_reported_as_led_by_another_replica() {
+    let server = server().await;
+    let (logs, _guard) = crate::support::capture_logs();
+    let mut one = election(&server, "one", 1);
+    assert!(matches!(one.lead(|_| async {}).await, Outcome::Finished(())));
+    let lines = logs.take();
+    assert!(
+        !lines.iter().any(|line| line.contains("somebody else") || line.contains("another replica")),
+        "{lines:#?}"
+    );
+}

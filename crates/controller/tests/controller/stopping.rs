@@ -143,7 +143,7 @@ async fn several_controllers_are_warmed_up_and_stopped_together() {
     assert!(log.take().is_empty(), "nobody listens");
 }
 
-/// Ten objects, of which three fit into the queue; the only worker is at it for ever.
+/// More objects than the queue's capacity; the only worker never finishes.
 fn overfull(world: &World) -> (Informer<ConfigMap>, Controller, Log) {
     for number in 0..10 {
         world.maps.put(named(&format!("m{number}")));
@@ -195,7 +195,7 @@ async fn nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_whose_queue_is_full_counts_as_synced() {
+async fn a_standby_is_synced_however_many_keys_are_queued() {
     let world = World::new();
     let (maps, controller, _log) = overfull(&world);
     let manager = Manager::new().controller(controller);
@@ -203,7 +203,30 @@ async fn a_standby_whose_queue_is_full_counts_as_synced() {
     assert!(!probe.is_synced());
     maps.synced().await.unwrap();
     settle().await;
-    assert!(probe.is_synced(), "the rest is told when it leads");
+    assert!(probe.is_synced());
     drop(manager);
     assert!(!probe.is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_leader_election_is_refused_in_any_order() {
+    let server = embedded_apiserver::Server::builder().without_socket().seed(1).start().await.unwrap();
+    let client = server.client().unwrap();
+    let election =
+        |name: &str| kube_informer_controller::LeaderElection::new(client.clone(), "default", name).seed(1);
+    let world = World::new();
+    let with_own = |name: &str| {
+        let builder = Controller::builder(name, &world.map_informer()).leader(election(name));
+        builder.build((), async |_, _: Key| Ok(Action::Done)).unwrap()
+    };
+    for manager in [
+        Manager::new().controller(with_own("a")).controller(with_own("b")),
+        Manager::new().leader(election("a")).controller(with_own("b")),
+        Manager::new().controller(with_own("a")).leader(election("b")),
+    ] {
+        let error =
+            timeout(60 * SECOND, manager.run(&Stop::new())).await.expect("it is refused").unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("default/a") && error.contains("default/b"), "{error}");
+    }
 }

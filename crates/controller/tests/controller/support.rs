@@ -73,6 +73,55 @@ impl Log {
     }
 }
 
+/// Collects this crate's log lines of this thread at `DEBUG` and above, as `message field=value`, until the guard is dropped.
+pub fn capture_logs() -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log::default();
+    let guard = tracing::subscriber::set_default(Capture(log.clone()));
+    (log, guard)
+}
+
+struct Capture(Log);
+
+impl tracing::Subscriber for Capture {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::DEBUG
+            && metadata.target().starts_with("kube_informer_controller")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        self.0.note(format!("{}{}", line.message, line.fields));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[derive(Default)]
+struct Line {
+    message: String,
+    fields: String,
+}
+
+impl tracing::field::Visit for Line {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => self.fields.push_str(&format!(" {name}={value:?}")),
+        }
+    }
+}
+
 /// A controller at work.
 pub struct Running {
     pub stop: Stop,

@@ -1,11 +1,17 @@
 //! What makes a key be reconciled.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use crate::support::*;
 use futures::StreamExt;
 use futures::channel::mpsc;
 use kube_informer::{Index, Key};
-use kube_informer_controller::{BuildError, Controller, Predicate, Watch, children};
+use kube_informer_controller::{
+    Action, BuildError, Context, Controller, ControllerBuilder, Predicate, Watch, children,
+};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
@@ -189,9 +195,9 @@ async fn resyncs_pass_unless_a_changed_resource_version_is_asked_for() {
     ] {
         let world = World::new();
         world.maps.put(json!({"metadata": {"namespace": "web", "name": "a", "generation": 1}}));
-        let maps = kube_informer::Informer::<k8s_openapi::api::core::v1::ConfigMap>::from_source(
-            std::sync::Arc::new(world.maps.clone()),
-        );
+        let maps = kube_informer::Informer::<k8s_openapi::api::core::v1::ConfigMap>::from_source(Arc::new(
+            world.maps.clone(),
+        ));
         let maps = maps.resync(std::time::Duration::from_secs(60)).start().unwrap();
         let (_running, log) = noting(Controller::builder("t", Watch::on(&maps).when(predicate)));
         log.next(1).await;
@@ -204,9 +210,8 @@ async fn resyncs_pass_unless_a_changed_resource_version_is_asked_for() {
 async fn what_cannot_work_is_told_when_it_is_built() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
-    let build = |builder: kube_informer_controller::ControllerBuilder<_>| {
-        builder.build((), async |_, _: Key| Ok(kube_informer_controller::Action::Done)).unwrap_err()
-    };
+    let build =
+        |builder: ControllerBuilder<_>| builder.build((), async |_, _: Key| Ok(Action::Done)).unwrap_err();
     let error = build(Controller::builder("t", &maps).concurrency(0));
     assert!(matches!(error, BuildError::NoWorkers { .. }), "{error}");
     let no_path = Index::field("x", "spec..x");
@@ -216,4 +221,158 @@ async fn what_cannot_work_is_told_when_it_is_built() {
     let error = build(Controller::builder("t", &maps).owns(&pods));
     assert!(matches!(error, BuildError::Informer { .. }), "{error}");
     assert!(error.to_string().starts_with("controller `t`: pod: the informer was stopped"), "{error}");
+}
+
+/// More changes than a listener's backlog holds before a handler's would be coalesced.
+const FLOOD: usize = 10_100;
+
+/// Runs a controller whose only worker is busy and whose queue is full until permits are added.
+fn blocked<M: Send + Sync + 'static>(builder: ControllerBuilder<M>) -> (Running, Log, Arc<Semaphore>) {
+    let (log, turns) = (Log::default(), Arc::new(Semaphore::new(0)));
+    let reconcile = {
+        let turns = turns.clone();
+        move |context: Context<Log>, key: Key| {
+            let turns = turns.clone();
+            async move {
+                turns.acquire().await?.forget();
+                context.data().note(key);
+                Ok(Action::Done)
+            }
+        }
+    };
+    let controller = builder.queue_capacity(1).build(log.clone(), reconcile).unwrap();
+    (Running::start(controller), log, turns)
+}
+
+/// Waits until all of these keys were reconciled.
+async fn all_reconciled(log: &Log, mut expected: HashSet<&str>) {
+    while !expected.is_empty() {
+        let wait = tokio::time::timeout(std::time::Duration::from_secs(3600), log.next(1)).await;
+        let Ok(lines) = wait else { panic!("never reconciled: {expected:?}") };
+        for key in &lines {
+            expected.remove(key.as_str());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_of_every_intermediate_state_are_reconciled_though_the_queue_is_full() {
+    let world = World::new();
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let (_running, log, turns) = blocked(Controller::builder("t", &maps).owns(&pods));
+    for name in ["busy", "queued", "waiting"] {
+        world.maps.put(named(name));
+        settle().await;
+    }
+    world.pods.put(owned("moving", &["first"]));
+    settle().await;
+    world.pods.put(owned("brief", &["brief-owner"]));
+    world.pods.put(owned("moving", &["between"]));
+    world.pods.delete("web/brief");
+    world.pods.put(owned("moving", &["last"]));
+    for _ in 0..FLOOD {
+        world.pods.put(named("noise"));
+    }
+    settle().await;
+    turns.add_permits(1000);
+    let expected = ["web/brief-owner", "web/first", "web/between", "web/last"];
+    all_reconciled(&log, expected.into()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_and_comes_back_is_reconciled_though_its_generation_is_the_same() {
+    let world = World::new();
+    let object = |note: &str| json!({"metadata": {"namespace": "web", "name": "a", "uid": "one", "generation": 1, "annotations": {"note": note}}});
+    world.maps.put(object("there"));
+    let maps = world.map_informer();
+    let watch = Watch::on(&maps).when(Predicate::generation_changed());
+    let (_running, log, turns) = blocked(Controller::builder("t", watch));
+    turns.add_permits(1);
+    assert_eq!(log.next(1).await, ["web/a"]);
+    for name in ["busy", "queued", "waiting"] {
+        world.maps.put(named(name));
+        settle().await;
+    }
+    world.maps.delete("web/a");
+    world.maps.put(object("there again"));
+    for _ in 0..FLOOD {
+        world.maps.put(named("noise"));
+    }
+    settle().await;
+    turns.add_permits(1000);
+    all_reconciled(&log, ["web/a"].into()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_mapping_function_costs_only_the_keys_that_it_did_not_return() {
+    let world = World::new();
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let (_running, log) = noting(Controller::builder("t", &maps).watches(&pods, |pod| {
+        let label = pod.labels().get("tell").map(|name| name.into_owned());
+        assert_ne!(label.as_deref(), Some("clumsy"), "this one goes wrong");
+        label.map(|name| Key::new("web", &name))
+    }));
+    let tells = |whom: &str| json!({"metadata": {"namespace": "web", "name": "p", "labels": {"tell": whom}}});
+    world.pods.put(tells("before"));
+    assert_eq!(log.next(1).await, ["web/before"]);
+    world.pods.put(tells("clumsy"));
+    assert_eq!(log.next(1).await, ["web/before"], "the old state is mapped all the same");
+    world.pods.put(tells("after"));
+    assert_eq!(log.next(1).await, ["web/after"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn related_objects_are_found_in_the_namespace_of_the_changed_object() {
+    let world = World::new();
+    let refers = |namespace: &str, name: &str| json!({"metadata": {"namespace": namespace, "name": name}, "data": {"pod": "shared"}});
+    world.maps.put(refers("web", "a"));
+    world.maps.put(refers("shop", "b"));
+    world.maps.put(refers("", "wide"));
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let by_pod = Index::field("pod", "data.pod");
+    let builder = Controller::builder("t", &maps);
+    let (_running, log) = noting(builder.watches_related(&pods, &by_pod, |pod| [pod.name().to_owned()]));
+    log.next(3).await;
+    let reconciled = async || {
+        settle().await;
+        let mut keys = log.take();
+        keys.sort();
+        keys
+    };
+    world.pods.put(json!({"metadata": {"namespace": "web", "name": "shared"}}));
+    assert_eq!(reconciled().await, ["web/a", "wide"], "a cluster-scoped object may refer into any namespace");
+    world.pods.put(json!({"metadata": {"namespace": "shop", "name": "shared"}}));
+    assert_eq!(reconciled().await, ["shop/b", "wide"]);
+    world.pods.put(json!({"metadata": {"name": "shared"}}));
+    assert_eq!(reconciled().await, ["shop/b", "web/a", "wide"], "a cluster-scoped one concerns all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_index_is_blamed_on_the_informer_that_it_was_to_be_added_to() {
+    let world = World::new();
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    maps.add_index(&Index::label("taken", "x")).unwrap();
+    for (index, why) in [
+        (Index::field("x", "spec..x"), "index `x`"),
+        (Index::field("taken", "data.x"), "there is an index `taken` already"),
+    ] {
+        let builder = Controller::builder("t", &maps).watches_related(&pods, &index, |_| []);
+        let error = builder.build((), async |_, _: Key| Ok(Action::Done)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("controller `t`: configmap: {why}")), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_function_makes_the_same_index_each_time() {
+    let by_initial = || Index::by("initial", |map| map.name().chars().next().map(String::from));
+    let world = World::new();
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    maps.ensure_index(&by_initial()).unwrap();
+    let builder = Controller::builder("t", &maps).watches_related(&pods, &by_initial(), |_| []);
+    drop(builder.build((), async |_, _: Key| Ok(Action::Done)).unwrap());
+
+    let by_suffix =
+        |suffix: &'static str| Index::by("suffix", move |map| map.name().ends_with(suffix).then(String::new));
+    maps.ensure_index(&by_suffix("x")).unwrap();
+    assert!(maps.ensure_index(&by_suffix("y")).is_err(), "what it captures is another");
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::*;
+use futures::StreamExt as _;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Informer, Key, SyncError};
 use kube_informer_controller::{
@@ -389,15 +390,88 @@ fn async_stream<const N: usize>(keys: [Key; N], pace: Duration) -> impl futures:
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_makes_events_wait_and_loses_none() {
+async fn a_full_queue_makes_streams_wait_and_loses_nothing() {
     let world = World::new();
     let maps = world.map_informer();
-    for number in 0..100 {
+    for number in 0..50 {
         world.maps.put(named(&format!("m{number}")));
     }
-    let (_running, log) = noting(Controller::builder("t", &maps).queue_capacity(3));
+    let taken = Arc::<AtomicUsize>::default();
+    let streamed = futures::stream::iter(50..100).map({
+        let taken = taken.clone();
+        move |number| {
+            taken.fetch_add(1, Ordering::Relaxed);
+            Key::new("web", &format!("m{number}"))
+        }
+    });
+    let (log, turns) = (Log::default(), Arc::new(Semaphore::new(0)));
+    let reconcile = {
+        let turns = turns.clone();
+        move |context: Context<Log>, key: Key| {
+            let turns = turns.clone();
+            async move {
+                turns.acquire().await?.forget();
+                context.data().note(key);
+                Ok(Action::Done)
+            }
+        }
+    };
+    let builder = Controller::builder("t", &maps).queue_capacity(3).reconcile_on(streamed);
+    let _running = Running::start(builder.build(log.clone(), reconcile).unwrap());
+    sleep(60 * SECOND).await;
+    assert!(taken.load(Ordering::Relaxed) <= 4, "{taken:?}: the rest waits in the stream");
+    turns.add_permits(100);
     let mut seen = HashSet::new();
     while seen.len() < 100 {
         seen.extend(log.next(1).await);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_fit_its_type_is_tried_again_when_it_changes() {
+    let world = World::new();
+    let maps = world.map_informer();
+    let log = Log::default();
+    let reconcile = {
+        let maps = maps.clone();
+        move |context: Context<Log>, key: Key| {
+            let map = maps.lister().get(&key);
+            async move {
+                context.data().note(&key);
+                if let Some(map) = map {
+                    map.decode()?;
+                }
+                Ok(Action::Done)
+            }
+        }
+    };
+    let _running = Running::start(Controller::builder("t", &maps).build(log.clone(), reconcile).unwrap());
+    let map = |value: serde_json::Value| serde_json::json!({"metadata": {"namespace": "web", "name": "a"}, "data": {"x": value}});
+    world.maps.put(map(7.into()));
+    sleep(2000 * SECOND).await;
+    assert_eq!(log.take(), ["web/a"], "it cannot succeed before it changes");
+    world.maps.put(map("7".into()));
+    assert_eq!(log.next(1).await, ["web/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_says_each_cause_once_and_names_the_field() {
+    let world = World::new();
+    world.maps.put(serde_json::json!({"metadata": {"namespace": "web", "name": "a"}, "data": {"x": 7}}));
+    let maps = world.map_informer();
+    maps.synced().await.unwrap();
+    let error = Error::from(maps.lister().list()[0].decode().unwrap_err()).to_string();
+    assert!(error.contains("data.x"), "{error}");
+    assert_eq!(error.matches("invalid type").count(), 1, "{error}");
+    assert_eq!(error.matches("web/a").count(), 1, "{error}");
+
+    let status: kube_core::Status = serde_json::from_value(
+        serde_json::json!({"code": 403, "reason": "Forbidden", "message": "no way", "status": "Failure"}),
+    )
+    .unwrap();
+    let error = Error::from(kube_client::Error::Api(Box::new(status))).to_string();
+    assert_eq!(error.matches("no way").count(), 1, "{error}");
+    let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "refused by the peer");
+    let error = Error::from(kube_client::Error::Service(Box::new(refused))).to_string();
+    assert_eq!(error.matches("refused by the peer").count(), 1, "{error}");
 }
