@@ -6,7 +6,7 @@
 //! | [`children`] | what a website is made of, as plain functions from a website to objects |
 //! | [`reconcile`] | the reconcile: finalizer, server-side apply, status, events, reading one's own writes |
 //! | [`operator`] | informers, controller and leader election put together |
-//! | `main.rs` | the program: signals, health and metrics over HTTP |
+//! | `main.rs` | the program: logs, signals, health and metrics over HTTP |
 //! | [`trial`] | the end-to-end test's body, which runs on the embedded server and on a real one |
 //!
 //! Run it against the cluster of your kubeconfig with `cargo run -p website-operator`, or look at it work in the test:

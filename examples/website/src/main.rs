@@ -9,12 +9,20 @@ use kube_client::api::{Patch, PatchParams};
 use kube_informer::source::Clients;
 use kube_informer_controller::Stop;
 use prometheus_client::registry::Registry;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use website_operator::reconcile::Directory;
 use website_operator::website::definition;
 use website_operator::{Operator, Settings};
 
+/// Where probes and metrics are served, unless the environment's `LISTEN_ADDRESS` names another address.
+const LISTEN_ADDRESS: &str = "0.0.0.0:8080";
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    // Failed reconciles, lost leases and refused events are logged: without a subscriber they would be invisible.
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let clients = Clients::infer().await?;
     let client: kube_client::Client = (&clients).into();
     let definitions = Api::<CustomResourceDefinition>::all(client);
@@ -25,7 +33,8 @@ async fn main() -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let operator = Operator::start(clients, Directory::default(), &Settings::default(), &mut registry)?;
     let router = operator.health().metrics(Arc::new(registry)).router();
-    let listener = tokio::net::TcpListener::bind("0.0.0.0:8080").await?;
+    let address = std::env::var("LISTEN_ADDRESS").unwrap_or_else(|_| LISTEN_ADDRESS.to_owned());
+    let listener = tokio::net::TcpListener::bind(&address).await?;
     println!("probes and metrics on {}", listener.local_addr()?);
 
     let stop = Stop::new();

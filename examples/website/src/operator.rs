@@ -26,6 +26,9 @@ pub struct Operator {
     health: Health,
 }
 
+/// How long the last events may take to be sent when the operator stops.
+const FLUSH_MAX: Duration = Duration::from_secs(5);
+
 /// What can be chosen about it.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -115,11 +118,17 @@ impl Operator {
     /// # Errors
     /// As [`Manager::run`].
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
-        tokio::select! {
+        let ended = tokio::select! {
             biased;
             ended = self.manager.run(stop) => ended,
             () = self.events.run() => Ok(()),
+        };
+        // What the last reconciles recorded, now that none records any more.
+        let unsent = self.events.flush(FLUSH_MAX).await;
+        if unsent > 0 {
+            tracing::warn!(unsent, limit = ?FLUSH_MAX, error = self.events.last_error(), "events were not sent in time");
         }
+        ended
     }
 }
 

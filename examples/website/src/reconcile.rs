@@ -110,7 +110,7 @@ where
     let api = Api::<K>::namespaced(context.data().client.clone(), &child.namespace().unwrap_or_default());
     let written =
         api.patch(&child.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(child)).await?;
-    context.wrote(&written)?;
+    context.wrote(&written);
     Ok(())
 }
 
@@ -143,7 +143,7 @@ async fn set_status(
     let patch = json!({"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"uid": uid}, "status": status});
     let patch = Patch::Apply(patch);
     let written = api.patch_status(&site.name_any(), &PatchParams::apply(MANAGER).force(), &patch).await?;
-    context.wrote(&written)?;
+    context.wrote(&written);
     data.events.record(
         site,
         Note::normal("Reconciled", "Reconcile", format!("at generation {observed_generation}")),
