@@ -215,6 +215,41 @@ async fn a_table_is_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_a_list_of_the_kind_is_an_error_and_the_cache_stays() {
+    for kind in ["", "Pod", "Status", "ServiceList", "APIResourceList", "List"] {
+        let source = pods();
+        source.put(pod("a"));
+        let mut rig = Rig::start(&source, listing());
+        rig.watching().await;
+        source.answer_next_list_with_kind(kind);
+        source.fail_watches(status(403, "Forbidden"));
+        rig.source.requests_made(3).await;
+        rig.settle().await;
+        assert_eq!(rig.sink.log(), ["replace 101 [web/a]"], "{kind:?}");
+        let named = if kind.is_empty() { "an object without a kind" } else { kind };
+        let expected = format!("expected a list of v1/Pod, but the server sent {named}; listing anew in");
+        assert!(rig.troubles()[1].contains(&expected), "{:?}", rig.troubles());
+        rig.watching().await;
+        assert_eq!(rig.sink.log(), ["replace 101 [web/a]"; 2], "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_page_that_is_not_a_list_is_an_error_and_the_cache_stays() {
+    let source = pods();
+    source.paginate_at_zero(true);
+    ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut config = listing();
+    config.page_size = Some(2);
+    source.answer_next_list_with_kind("PodList");
+    source.answer_next_list_with_kind("ServiceList");
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    assert!(rig.troubles()[0].contains("but the server sent ServiceList"), "{:?}", rig.troubles());
+    assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_unreadable_item_is_left_out_and_reported() {
     let source = pods();
     ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));

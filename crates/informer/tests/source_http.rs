@@ -204,6 +204,55 @@ async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
 }
 
 #[tokio::test]
+async fn a_200_answer_that_is_not_a_list_is_an_error_that_names_it() {
+    let envelope = |kind: &str, raw: &[u8]| {
+        let mut body = Vec::new();
+        kube_wire::envelope::Envelope { api_version: "v1", kind, raw }.seal(&mut body);
+        Bytes::from(body)
+    };
+    let (json, protobuf) = ("application/json", "application/vnd.kubernetes.protobuf");
+    let pod_list = "expected a list of v1/Pod, but the server sent ";
+    for (content_type, body, expected) in [
+        (json, Bytes::from("{}"), format!("{pod_list}an object without a kind")),
+        (json, r#"{"status":"ok"}"#.into(), format!("{pod_list}an object without a kind (its members: status)")),
+        (
+            json,
+            r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}"#.into(),
+            format!("{pod_list}APIResourceList (its other members: groupVersion, resources)"),
+        ),
+        (json, r#"{"items":[{"metadata":{"name":"a"}}],"kind":"ServiceList","apiVersion":"v1"}"#.into(), format!("{pod_list}ServiceList")),
+        (json, r#"{"kind":"PodList","apiVersion":"v2","items":[]}"#.into(), format!("{pod_list}PodList of v2")),
+        (json, r#"{"kind":"PodList","items":[]}"#.into(), format!("{pod_list}PodList without an apiVersion")),
+        (protobuf, envelope("ServiceList", b"\x0a\x00"), format!("{pod_list}ServiceList")),
+        (protobuf, Bytes::from_static(b"k8s\0"), "the answer could not be read: the stream cannot be read on: malformed protobuf list at byte 0: its envelope is empty".to_owned()),
+        (protobuf, envelope("PodList", b""), "the answer could not be read: the stream cannot be read on: malformed protobuf list at byte 0: its envelope is empty".to_owned()),
+    ] {
+        let sent = body.clone();
+        let server =
+            TestServer::plain(move |_| answer(content_type, stream::iter([Ok(sent.clone())]))).await;
+        let answered = list(&ListWatch::new(server.client(), pods()), ListOptions::default()).await;
+        let error = answered.err().unwrap_or_else(|| panic!("{body:?} was taken for a list"));
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_list_may_lack_its_items_and_name_its_kind_last() {
+    let (pod, thing) = (pods(), Resource::new("example.com", "v1", "things", "Thing"));
+    for (resource, body) in [
+        (&pod, r#"{"kind":"PodList","apiVersion":"v1","items":null}"#),
+        (&pod, r#"{"apiVersion":"v1","metadata":{"resourceVersion":"7"},"kind":"PodList"}"#),
+        (&pod, r#"{"items":[],"metadata":null,"kind":"PodList","apiVersion":"v1"}"#),
+        // A CustomResourceDefinition may call its list what it likes.
+        (&thing, r#"{"items":[],"kind":"ThingCollectionList","apiVersion":"example.com/v1"}"#),
+    ] {
+        let server = TestServer::plain(move |_| text(200, "application/json", body)).await;
+        let parts = list(&ListWatch::new(server.client(), resource.clone()), ListOptions::default()).await;
+        assert!(matches!(parts.unwrap()[..], [ListPart::End(_)]), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_from_one_that_breaks() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

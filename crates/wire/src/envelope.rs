@@ -65,7 +65,7 @@ impl<'a> Envelope<'a> {
 
 pub(crate) const TYPE_META: u32 = 1;
 pub(crate) const RAW: u32 = 2;
-const CONTENT_ENCODING: u32 = 3;
+pub(crate) const CONTENT_ENCODING: u32 = 3;
 const CONTENT_TYPE: u32 = 4;
 
 /// apiVersion and kind from a `TypeMeta` message.

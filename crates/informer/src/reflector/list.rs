@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
+use kube_wire::ListHead;
 
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorConfig, ReflectorError, State};
 use crate::queue::{Replace, Sink};
-use crate::source::{ListOptions, ListPart, SourceError};
+use crate::source::{ListOptions, ListPart, SourceError, list_type};
 
 /// A list that was read to its end and is ready to be committed.
 struct Listed<R> {
@@ -123,7 +124,7 @@ impl<S: Sink> Reflector<S> {
         &self,
         options: ListOptions,
         replace: &mut S::Replace,
-    ) -> Result<Result<kube_wire::ListHead, SourceError>, End> {
+    ) -> Result<Result<ListHead, SourceError>, End> {
         let mut parts = match self.source.list(options).await {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(error)),
@@ -135,14 +136,7 @@ impl<S: Sink> Reflector<S> {
                         self.refused(error)?;
                     }
                 }
-                Ok(ListPart::End(head)) if matches!(head.kind.as_str(), "Table" | "Status") => {
-                    let expected = self
-                        .source
-                        .expected_type()
-                        .map_or("a list".to_owned(), |kind| format!("a list of {kind}"));
-                    return Ok(Err(SourceError::UnexpectedKind { expected, found: head.kind }));
-                }
-                Ok(ListPart::End(head)) => return Ok(Ok(head)),
+                Ok(ListPart::End(head)) => return Ok(self.check_list(head)),
                 Err(error) if error.is_about_one_object() => {
                     // It is left out; what is known of it stays, if it can be told which it is.
                     if let Some(key) = error.key() {
@@ -154,5 +148,14 @@ impl<S: Sink> Reflector<S> {
             }
         }
         Ok(Err(SourceError::Wire(kube_wire::Error::Truncated { what: "list", at: 0 })))
+    }
+
+    /// A list that names another kind is not the state of this one. (Only a source that is not an API server gives lists
+    /// without a name.)
+    pub(super) fn check_list(&self, head: ListHead) -> Result<ListHead, SourceError> {
+        if !(head.kind.is_empty() && head.api_version.is_empty()) {
+            list_type::check(&head, self.expected.as_ref())?;
+        }
+        Ok(head)
     }
 }

@@ -244,7 +244,8 @@ impl ListerWatcher for ListWatch {
             let reading = Reading { reader: self.reader().in_blocks(), idle_max: self.list_idle_max };
             let answer = tokio::time::timeout(self.list_idle_max, self.client.send(request)).await;
             let answer = answer.map_err(|_| SourceError::Idle(self.list_idle_max))?;
-            response::list(response::accepted(answer, self.list_idle_max).await?, reading)
+            let answer = response::accepted(answer, self.list_idle_max).await?;
+            response::list(answer, reading, self.type_meta())
         }
         .boxed()
     }

@@ -10,6 +10,7 @@ mod error;
 mod functions;
 mod held;
 mod json_switch;
+pub(crate) mod list_type;
 mod list_watch;
 mod options;
 #[cfg(feature = "http-proxy")]
@@ -72,6 +73,7 @@ pub type WatchStream = BoxStream<'static, Result<WatchEvent, SourceError>>;
 pub enum ListPart {
     /// An item. Items may share blocks of memory: who holds one for long holds what [`RawObject::detached`] gives.
     Item(RawObject),
-    /// The list is complete: what it says of itself.
+    /// The list is complete: what it says of itself. A source that is not an API server may leave kind and apiVersion
+    /// empty; a reflector refuses a list that names another kind than [expected](ListerWatcher::expected_type).
     End(ListHead),
 }

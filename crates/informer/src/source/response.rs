@@ -8,9 +8,9 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
-use kube_wire::{Encoding, ListDecoder, ObjectReader, Status, WatchDecoder};
+use kube_wire::{Encoding, ListDecoder, ObjectReader, Status, TypeMeta, WatchDecoder};
 
-use super::{ListPart, ListStream, SourceError, WatchStream};
+use super::{ListPart, ListStream, SourceError, WatchStream, list_type};
 
 /// How a body is read.
 pub(super) struct Reading {
@@ -50,22 +50,31 @@ pub(super) async fn accepted(
     Err(Status::from_response(code, content_type, header(RETRY_AFTER), &text).into())
 }
 
-/// The items of a list.
-pub(super) fn list(answer: Response<Body>, reading: Reading) -> Result<ListStream, SourceError> {
+/// The items of a list of objects of this type.
+pub(super) fn list(
+    answer: Response<Body>,
+    reading: Reading,
+    expected: TypeMeta,
+) -> Result<ListStream, SourceError> {
     let decoder = ListDecoder::new(encoding(&answer)?, reading.reader);
-    let state = Some((decoder, Pieces::new(answer, reading.idle_max)));
+    let state = Some((decoder, Pieces::new(answer, reading.idle_max), expected));
     let parts = stream::unfold(state, |state| async {
-        let (mut decoder, mut pieces) = state?;
+        let (mut decoder, mut pieces, expected) = state?;
         loop {
             if let Some(item) = decoder.next_item() {
                 let fatal = matches!(&item, Err(error) if error.is_fatal());
-                let state = (!fatal).then_some((decoder, pieces));
+                let state = (!fatal).then_some((decoder, pieces, expected));
                 return Some((item.map(ListPart::Item).map_err(SourceError::from), state));
             }
             match pieces.next().await {
                 Ok(Some(piece)) => decoder.push(piece),
                 Ok(None) => {
-                    return Some((decoder.finish().map(ListPart::End).map_err(SourceError::from), None));
+                    let head = decoder.finish().map_err(SourceError::from);
+                    let end = head.and_then(|head| {
+                        list_type::check(&head, Some(&expected))?;
+                        Ok(ListPart::End(head))
+                    });
+                    return Some((end, None));
                 }
                 Err(error) => return Some((Err(error), None)),
             }

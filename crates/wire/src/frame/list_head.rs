@@ -17,9 +17,22 @@ pub struct ListHead {
     pub continue_token: String,
     /// How many items follow on later pages, where the server says so.
     pub remaining_item_count: Option<i64>,
+    /// Names of the first JSON members that no list has, for messages about answers that are something else.
+    pub other_members: Vec<String>,
 }
 
+/// How many [other members](ListHead::other_members) are remembered, and how long their names may be.
+const OTHER_MEMBERS_MAX: usize = 8;
+const OTHER_MEMBER_BYTES_MAX: usize = 64;
+
 impl ListHead {
+    /// Remembers a member that no list has.
+    pub(crate) fn add_other_member(&mut self, name: &str) {
+        if self.other_members.len() < OTHER_MEMBERS_MAX && name.len() <= OTHER_MEMBER_BYTES_MAX {
+            self.other_members.push(name.to_owned());
+        }
+    }
+
     /// Reads a `ListMeta` message.
     pub(super) fn read_protobuf(&mut self, bytes: &[u8]) -> Result<()> {
         let mut reader = Reader::new(bytes);

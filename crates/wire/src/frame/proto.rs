@@ -48,6 +48,8 @@ pub(super) struct ListItems {
     state: ListState,
     /// What is left of `raw` while inside it.
     inside: Option<u64>,
+    /// The envelope contains a list. Go always writes a list's metadata, so not even an empty one has no bytes.
+    has_payload: bool,
     object_bytes_max: usize,
     pub(super) head: ListHead,
     /// The error that ended the list.
@@ -165,6 +167,7 @@ impl ListItems {
             input: Input::default(),
             state: ListState::Magic,
             inside: None,
+            has_payload: false,
             object_bytes_max: limits.object_bytes_max,
             head: ListHead::default(),
             lost: None,
@@ -280,7 +283,11 @@ impl ListItems {
         match (self.inside, number) {
             (None, envelope::RAW) => {
                 self.inside = Some(length);
+                self.has_payload |= length > 0;
                 self.state = ListState::Tag;
+            }
+            (None, envelope::CONTENT_ENCODING) if length > 0 => {
+                return Err(Error::malformed(LIST, 0, "its content is encoded").framing());
             }
             (None, envelope::TYPE_META) | (Some(_), METADATA | ITEMS) => {
                 if length > self.object_bytes_max as u64 {
@@ -320,7 +327,10 @@ impl ListItems {
         }
         match self.state {
             ListState::Tag if self.input.is_empty() && self.inside.is_none_or(|left| left == 0) => {
-                Ok(self.head)
+                match self.has_payload {
+                    true => Ok(self.head),
+                    false => Err(Error::malformed(LIST, 0, "its envelope is empty").framing()),
+                }
             }
             _ => Err(Error::Truncated { what: LIST, at: 0 }.framing()),
         }

@@ -187,7 +187,10 @@ impl ListBody {
             Some("kind") => Member::Kind,
             Some("metadata") => Member::Metadata,
             Some("items") => Member::Items,
-            _ => Member::Other,
+            name => {
+                self.head.add_other_member(name.unwrap_or_default());
+                Member::Other
+            }
         }))
     }
 
