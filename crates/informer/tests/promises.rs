@@ -296,6 +296,34 @@ async fn promise_9_a_refusal_is_reported_and_recovered_from() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn promise_9_a_list_that_can_never_succeed_is_reported() {
+    for (code, reason) in
+        [(400, "BadRequest"), (405, "MethodNotAllowed"), (406, "NotAcceptable"), (422, "Invalid")]
+    {
+        let source = pods();
+        source.support_watch_list(WatchListSupport::Refused); // 422, and a list follows
+        (0..3).for_each(|_| source.fail_next_list(status(code, reason)));
+        let pods = informer(&source).reflector(streaming()).start().unwrap();
+        let synced = tokio::time::timeout(Duration::from_secs(1), pods.synced()).await;
+        let error = synced.unwrap_or_else(|_| panic!("{code} is waited on")).unwrap_err();
+        let SyncError::Refused { status, .. } = &error else { panic!("{error}") };
+        assert_eq!(status.code, code);
+        // The server changes its mind.
+        tokio::time::sleep(Duration::from_secs(20)).await; // paused time: nothing sleeps
+        pods.synced().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_9_a_refused_watch_is_not_a_refused_list() {
+    let source = pods();
+    source.support_watch_list(WatchListSupport::Refused);
+    source.put(pod("a"));
+    let pods = informer(&source).reflector(streaming()).start().unwrap();
+    pods.synced().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn promise_9_other_trouble_is_waited_out() {
     let source = pods();
     for _ in 0..3 {

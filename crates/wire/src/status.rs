@@ -190,6 +190,12 @@ impl Status {
         matches!(self.code, 401 | 403 | 404)
     }
 
+    /// A refusal of a list that repeating the request cannot change: one of [`is_refusal`](Self::is_refusal), or 400, 405, 406
+    /// or 422.
+    pub fn is_list_refusal(&self) -> bool {
+        self.is_refusal() || matches!(self.code, 400 | 405 | 406 | 422)
+    }
+
     /// 422: the request itself is wrong, e.g. watch-list on a server that does not know it.
     pub fn is_invalid(&self) -> bool {
         self.reason == "Invalid" || self.code == 422

@@ -428,8 +428,13 @@ impl Watched {
 }
 
 fn refusal_in(status: &ReflectorStatus) -> Option<kube_wire::Status> {
-    let refusal = status.failure.as_ref()?.status()?;
-    refusal.is_refusal().then(|| refusal.clone())
+    let failure = status.failure.as_ref()?;
+    let refusal = failure.status()?;
+    let refused = match &**failure {
+        ReflectorError::List(_) => refusal.is_list_refusal(),
+        _ => refusal.is_refusal(),
+    };
+    refused.then(|| refusal.clone())
 }
 
 impl Drop for Owner {

@@ -33,7 +33,8 @@ pub enum StartError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// The server refuses: 401, 403 or 404. The informer goes on trying; it syncs should the server change its mind.
+    /// The server refuses, and asking again will not help until something is changed: 401, 403 or 404, or 400, 405, 406 or
+    /// 422 to a list. The informer goes on trying; it syncs should the server change its mind.
     #[error("{resource}: the server refuses: {status}; {}", remedy(status))]
     Refused {
         /// What was asked for.
@@ -114,6 +115,9 @@ fn remedy(refusal: &Status) -> &'static str {
     match refusal.code {
         401 => "check the credentials",
         403 => "let this account `list` and `watch` it (a role, and a binding to it)",
+        400 | 422 => "check the field and label selectors",
+        405 => "this resource cannot be listed",
+        406 => "ask for another encoding",
         _ => "install its CustomResourceDefinition, or check group, version and plural",
     }
 }
@@ -124,9 +128,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_resource_and_what_to_do() {
-        for (code, remedy) in
-            [(401, "credentials"), (403, "`list` and `watch`"), (404, "CustomResourceDefinition")]
-        {
+        for (code, remedy) in [
+            (400, "selectors"),
+            (401, "credentials"),
+            (403, "`list` and `watch`"),
+            (404, "CustomResourceDefinition"),
+        ] {
             let mut status = Status::default();
             status.code = code;
             let error = SyncError::Refused { resource: "widgets.example.com".into(), status }.to_string();
