@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube_client::client::Body;
 use kube_client::{Client, Config};
 use kube_informer::source::{
-    Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Resource, SourceError,
+    Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Pings, Resource, SourceError,
     WATCHES_PER_CONNECTION, WatchOptions,
 };
 use kube_wire::{Encoding, WatchEvent};
@@ -250,6 +250,28 @@ async fn a_list_may_lack_its_items_and_name_its_kind_last() {
         let parts = list(&ListWatch::new(server.client(), resource.clone()), ListOptions::default()).await;
         assert!(matches!(parts.unwrap()[..], [ListPart::End(_)]), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_watch_may_be_asked_to_last_as_long_as_can_be_said() {
+    let server = TestServer::plain(|request| {
+        let query = request.uri().query().unwrap_or_default();
+        assert!(query.contains("timeoutSeconds=2147483647"), "{query}");
+        answer("application/json", stream::pending())
+    })
+    .await;
+    let pods = ListWatch::new(server.client(), pods())
+        .list_idle_max(Duration::MAX)
+        .modify_watch(|options| options.timeout = Some(Duration::MAX));
+    assert!(pods.watch(WatchOptions::default()).await.is_ok());
+}
+
+#[tokio::test]
+async fn pings_may_be_as_far_apart_as_can_be_said() {
+    let server = TestServer::tls(true, |_| text(200, "application/json", EMPTY_LIST)).await;
+    let never = Pings { after: Duration::MAX, timeout: Duration::MAX };
+    let clients = Clients::with_pings(server.config.clone(), never).unwrap();
+    list(&ListWatch::new(clients.client(), pods()), ListOptions::default()).await.unwrap();
 }
 
 #[tokio::test]

@@ -43,6 +43,9 @@ pub struct Pings {
 }
 
 impl Default for Pings {
+/// Longer times are as good as never.
+const PING_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
     fn default() -> Self {
         Self { after: Duration::from_secs(30), timeout: Duration::from_secs(15) }
     }
@@ -79,6 +82,8 @@ impl Clients {
     #[expect(clippy::needless_pass_by_value, reason = "as kube's own constructors")]
     pub fn with_pings(config: Config, pings: Pings) -> Result<Self, Error> {
         let mut http = HttpConnector::new();
+        // hyper adds them to a point in time.
+        let pings = Pings { after: pings.after.min(PING_MAX), timeout: pings.timeout.min(PING_MAX) };
         http.enforce_http(false);
         http.set_nodelay(true);
         let client = match config.proxy_url.clone() {

@@ -262,7 +262,7 @@ impl ListerWatcher for ListWatch {
             self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
             let request = self.request(&options.query(), self.accept(true, protobuf))?;
             // Some proxies hold the headers back until the first event, so they may take as long as the watch.
-            let idle_max = options.timeout.unwrap_or(UNLIMITED_WATCH) + WATCH_GRACE;
+            let idle_max = options.timeout.unwrap_or(UNLIMITED_WATCH).saturating_add(WATCH_GRACE);
             let reader = self.reader();
             let reader = if options.send_initial_events { reader.in_blocks() } else { reader };
             let reading = Reading { reader, idle_max };

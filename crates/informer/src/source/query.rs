@@ -40,11 +40,14 @@ impl WatchOptions {
             pair(&mut query, "allowWatchBookmarks", "true");
         }
         if let Some(timeout) = self.timeout {
-            pair(&mut query, "timeoutSeconds", &timeout.as_secs().to_string());
+            pair(&mut query, "timeoutSeconds", &timeout.as_secs().min(TIMEOUT_SECONDS_MAX).to_string());
         }
         query.finish()
     }
 }
+
+/// The longest time a watch is asked to last: a server counts it in nanoseconds of 64 bits.
+const TIMEOUT_SECONDS_MAX: u64 = i32::MAX as u64;
 
 /// Empty values are not sent: to the API they mean the same as absent ones.
 fn pair(query: &mut Serializer<'_, String>, name: &str, value: &str) {
