@@ -155,14 +155,23 @@ async fn a_bookmark_that_never_comes_is_waited_for_only_so_long_after_the_last_e
     assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]"]);
     assert!(rig.troubles()[0].contains("did not come within 30s of the last event"));
 
-    // Everybody who talks to this server has learned of it.
-    assert!(server.is_watch_list_broken());
-    let other = pods();
-    let mut config = streaming();
-    config.server = Arc::clone(&server);
-    let mut rig = Rig::start(&other, config);
+    // All that talk to this server have learned of it, for an hour and as far as this API group is concerned.
+    assert!(server.is_watch_list_broken(""));
+    let config = || {
+        let mut config = streaming();
+        config.server = Arc::clone(&server);
+        config
+    };
+    let mut rig = Rig::start(&pods(), config());
     rig.watching().await;
     assert_eq!(rig.requests()[0], r#"list rv="0" limit=500"#);
+    let mut rig = Rig::start(&ScriptedSource::new("apps/v1", "Deployment"), config());
+    rig.watching().await;
+    assert_eq!(rig.requests(), [r#"watch rv="" initial NotOlderThan"#]);
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let mut rig = Rig::start(&pods(), config());
+    rig.watching().await;
+    assert_eq!(rig.requests(), [r#"watch rv="" initial NotOlderThan"#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,4 +250,22 @@ impl ListerWatcher for HeldBack {
     fn describe(&self) -> String {
         self.0.describe()
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_stream_without_an_end_is_followed_by_a_list_after_ten_minutes() {
+    let source = pods();
+    source.support_watch_list(WatchListSupport::Ignored);
+    let mut rig = Rig::start(&source, streaming());
+    source.requests_made(1).await;
+    let started = Instant::now();
+    // Faster than any limit that grows with the number of events.
+    while rig.requests().len() == 1 {
+        (0..10).for_each(|_| drop(source.put(pod("a"))));
+        tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
+        assert!(started.elapsed() < Duration::from_secs(700), "it never ends");
+    }
+    rig.watching().await;
+    assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
+    assert!(rig.troubles()[0].contains("not complete after 600s"), "{:?}", rig.troubles());
 }

@@ -16,6 +16,8 @@ use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube_client::client::Body;
 use kube_client::{Client, Config};
+use kube_informer::Informer;
+use kube_informer::reflector::ReflectorConfig;
 use kube_informer::source::{
     Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Pings, Resource, SourceError,
     WATCHES_PER_CONNECTION, WatchOptions,
@@ -250,6 +252,60 @@ async fn a_list_may_lack_its_items_and_name_its_kind_last() {
         let parts = list(&ListWatch::new(server.client(), resource.clone()), ListOptions::default()).await;
         assert!(matches!(parts.unwrap()[..], [ListPart::End(_)]), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group() {
+    let streamed = Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let log = streamed.clone();
+    let server = TestServer::plain(move |request| {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let (version, kind) = match path {
+            "/api/v1/pods" => ("v1", "PodList"),
+            "/api/v1/secrets" => ("v1", "SecretList"),
+            _ => ("apps/v1", "DeploymentList"),
+        };
+        if query.contains("sendInitialEvents=true") {
+            log.lock().push(path.to_owned());
+        }
+        if query.contains("watch=1") {
+            return answer("application/json", stream::pending());
+        }
+        let list = format!(
+            r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":"7"}},"items":[]}}"#
+        );
+        text(200, "application/json", &list)
+    })
+    .await;
+    let clients = server.clients();
+    async fn sync<K>(clients: &Clients)
+    where
+        K: kube_core::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + Sync + 'static,
+        K::Scope: 'static,
+    {
+        let mut config = ReflectorConfig::default();
+        config.watch_list_quiet_max = Duration::from_millis(50);
+        config.backoff.first = Duration::from_millis(1);
+        let informer = Informer::<K>::builder(clients).reflector(config).start().unwrap();
+        informer.synced().await.unwrap();
+    }
+    sync::<k8s_openapi::api::core::v1::Pod>(&clients).await;
+    sync::<k8s_openapi::api::core::v1::Secret>(&clients).await;
+    sync::<k8s_openapi::api::apps::v1::Deployment>(&clients).await;
+    assert_eq!(*streamed.lock(), ["/api/v1/pods", "/apis/apps/v1/deployments"]);
+    // Others do not know, and a source that insists is not spared.
+    sync::<k8s_openapi::api::core::v1::Secret>(&server.clients()).await;
+    let options = || {
+        let mut options = WatchOptions::default();
+        options.send_initial_events = true;
+        options
+    };
+    let pods = ListWatch::new(clients.client(), pods());
+    assert!(pods.watch(options()).await.is_ok());
+    let mut optional = options();
+    optional.initial_events_optional = true;
+    assert!(matches!(pods.watch(optional).await, Err(SourceError::NoWatchList)));
+    assert_eq!(streamed.lock()[2..], ["/api/v1/secrets", "/api/v1/pods"]);
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{BackoffConfig, Trouble};
 
 /// Settings of a [`Reflector`](super::Reflector). The defaults are what a well-behaved client does.
+use crate::source::ServerMemory;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReflectorConfig {
@@ -20,6 +20,9 @@ pub struct ReflectorConfig {
     pub watch_list_quiet_max: Duration,
     /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
     pub watch_timeout_min: Duration,
+    /// How long a watch-list's initial state may take in all, however busy the stream is; then a list is used instead.
+    /// Default: 10 minutes.
+    pub watch_list_max: Duration,
     /// How long a resumed watch may be silent until the server is asked whether it knows the resourceVersion at all: one
     /// restored from a backup may not, and answers such a watch with silence. Default: 30 s.
     pub resume_check_after: Duration,
@@ -33,7 +36,8 @@ pub struct ReflectorConfig {
     pub backoff: BackoffConfig,
     /// Hears of every trouble, and what is done about it.
     pub on_error: Option<ErrorHandler>,
-    /// What was learned about the server; shared by all reflectors that talk to it.
+    /// What was learned about the server; shared by all reflectors that talk to it. Those that use one
+    /// [`Clients`](crate::source::Clients) share what they learned anyway.
     pub server: Arc<ServerMemory>,
     /// Seed of the random choices (jitter); `None` for one of the system's.
     pub seed: Option<u64>,
@@ -52,12 +56,6 @@ pub enum WatchList {
     On,
     /// As a list.
     Off,
-}
-
-/// What was learned about a server.
-#[derive(Debug, Default)]
-pub struct ServerMemory {
-    watch_list_broken: AtomicBool,
 }
 
 // === impl ReflectorConfig ===
@@ -84,6 +82,7 @@ impl Default for ReflectorConfig {
             on_error: None,
             server: Arc::default(),
             seed: None,
+            watch_list_max: Duration::from_secs(600),
         }
     }
 }
@@ -97,18 +96,5 @@ impl fmt::Debug for ReflectorConfig {
             .field("resync_period", &self.resync_period)
             .field("backoff", &self.backoff)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl ServerMemory ===
-
-impl ServerMemory {
-    /// Whether watch-lists were found not to end on this server.
-    pub fn is_watch_list_broken(&self) -> bool {
-        self.watch_list_broken.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn watch_list_is_broken(&self) {
-        self.watch_list_broken.store(true, Ordering::Relaxed);
     }
 }

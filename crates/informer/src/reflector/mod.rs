@@ -29,11 +29,13 @@ use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
 pub use backoff::BackoffConfig;
-pub use config::{ErrorHandler, ReflectorConfig, ServerMemory, WatchList};
+pub use config::{ErrorHandler, ReflectorConfig, WatchList};
 pub use state::{ReflectorStatus, State};
 pub use trouble::{NextStep, ReflectorError, Trouble};
 
 use crate::calls::guarded;
+pub use crate::source::ServerMemory;
+
 use crate::queue::{Scope, Sink, SinkError};
 use crate::source::ListerWatcher;
 use backoff::Backoff;

@@ -69,7 +69,8 @@ impl ReflectorStatus {
             ReflectorError::List(_)
             | ReflectorError::WatchList(_)
             | ReflectorError::WatchListClosed
-            | ReflectorError::WatchListUnending(_) => &mut self.failed_lists,
+            | ReflectorError::WatchListUnending(_)
+            | ReflectorError::WatchListTooLong(_) => &mut self.failed_lists,
             ReflectorError::Open(_) => &mut self.failed_watches,
             ReflectorError::Watch(_) | ReflectorError::VeryShortWatch | ReflectorError::Silent(_) => {
                 &mut self.broken_watches

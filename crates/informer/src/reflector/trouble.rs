@@ -43,6 +43,9 @@ pub enum ReflectorError {
         "the bookmark that ends the watch-list's initial state did not come within {0:?} of the last event"
     )]
     WatchListUnending(Duration),
+    /// A watch-list's initial state took too long in all.
+    #[error("the watch-list's initial state was not complete after {0:?}")]
+    WatchListTooLong(Duration),
     /// A watch was closed within a second, without anything new.
     #[error("the watch was closed within a second without anything new")]
     VeryShortWatch,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube_wire::WatchEvent;
+use kube_wire::{TypeMeta, WatchEvent};
 
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorError, State, WatchList};
@@ -32,9 +32,13 @@ impl<S: Sink> Reflector<S> {
     pub(super) fn tries_watch_list(&self) -> bool {
         match self.config.watch_list {
             WatchList::On => true,
-            WatchList::Auto => !self.config.server.is_watch_list_broken(),
+            WatchList::Auto => !self.config.server.is_watch_list_broken(self.group()),
             WatchList::Off => false,
         }
+    }
+
+    fn group(&self) -> &str {
+        self.expected.as_ref().map_or("", TypeMeta::group)
     }
 
     /// Streams the full state into a replace; gives the stream, to be watched on, or `None` if a list is to be used in
@@ -47,6 +51,7 @@ impl<S: Sink> Reflector<S> {
                 resource_version: version.clone(),
                 version_match: Some(VersionMatch::NotOlderThan),
                 send_initial_events: true,
+                initial_events_optional: self.config.watch_list == WatchList::Auto,
                 allow_bookmarks: true,
                 timeout: Some(self.watch_timeout()),
                 ..WatchOptions::default()
@@ -62,12 +67,15 @@ impl<S: Sink> Reflector<S> {
                     }
                     Initial::NoEnd(error) => {
                         // The server does not know what it was asked for; it will not know the next time either.
-                        self.config.server.watch_list_is_broken();
+                        self.config.server.watch_list_is_broken(self.group());
+                        self.source.watch_list_is_broken();
                         self.list_instead_after_a_wait(error).await;
                         return Ok(None);
                     }
                     Initial::Broken(error) => error,
                 },
+                // Another reflector has paid for that.
+                Err(SourceError::NoWatchList) => return Ok(None),
                 Err(error) => error,
             };
             match decide(During::WatchList, &error) {
@@ -94,14 +102,20 @@ impl<S: Sink> Reflector<S> {
 
     /// Reads events into a replace until the bookmark comes.
     async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, End> {
-        let quiet_max = self.config.watch_list_quiet_max;
+        let (quiet_max, in_all_max) = (self.config.watch_list_quiet_max, self.config.watch_list_max);
         let mut replace = self.sink.begin_replace(self.scope).await?;
         // A server that takes this for an ordinary watch may never be quiet, but is slower than any full state.
         let mut limit = after(quiet_max.saturating_mul(QUIETS_MAX));
+        // Or it is as busy as a full state, and has no end.
+        let last = until(after(in_all_max));
+        tokio::pin!(last);
         loop {
             limit = limit.and_then(|limit| limit.checked_add(PER_EVENT));
             let event = tokio::select! {
                 biased;
+                () = &mut last => {
+                    return Ok(Initial::NoEnd(ReflectorError::WatchListTooLong(in_all_max)));
+                }
                 event = tokio::time::timeout(quiet_max, stream.next()) => event.ok(),
                 () = until(limit) => None,
             };

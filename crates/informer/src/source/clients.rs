@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
@@ -24,6 +24,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use super::connections::{Count, Counted};
 use super::held::Held;
+use super::server_memory::{Introduction, ServerMemory};
 
 /// Most watches that one connection carries.
 pub const WATCHES_PER_CONNECTION: usize = 80;
@@ -42,10 +43,10 @@ pub struct Pings {
     pub timeout: Duration,
 }
 
-impl Default for Pings {
 /// Longer times are as good as never.
 const PING_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
+impl Default for Pings {
     fn default() -> Self {
         Self { after: Duration::from_secs(30), timeout: Duration::from_secs(15) }
     }
@@ -81,9 +82,9 @@ impl Clients {
     /// As [`from_config`](Self::from_config).
     #[expect(clippy::needless_pass_by_value, reason = "as kube's own constructors")]
     pub fn with_pings(config: Config, pings: Pings) -> Result<Self, Error> {
-        let mut http = HttpConnector::new();
         // hyper adds them to a point in time.
         let pings = Pings { after: pings.after.min(PING_MAX), timeout: pings.timeout.min(PING_MAX) };
+        let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
         let client = match config.proxy_url.clone() {
@@ -190,6 +191,8 @@ struct Spread<C> {
     lists: Lane<C>,
     others: Lane<C>,
     watches: Arc<Mutex<Vec<WatchConnection<C>>>>,
+    /// Shared by all sources that send through it.
+    server: Arc<ServerMemory>,
 }
 
 /// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
@@ -216,6 +219,7 @@ where
             lists: Lane::new(connector.clone(), pings),
             others: Lane::new(connector.clone(), pings),
             watches: Arc::default(),
+            server: Arc::default(),
             connector,
             pings,
         }
@@ -274,6 +278,11 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if let Some(introduction) = request.extensions().get::<Introduction>()
+            && let Err(known) = introduction.meet(&self.server)
+        {
+            return ready(Err(known.into())).boxed();
+        }
         let (Lane { client, count }, token) = match Class::of(&request) {
             Class::Watch => {
                 let (lane, token) = self.for_watch();

@@ -42,6 +42,9 @@ pub enum SourceError {
         /// What came.
         found: String,
     },
+    /// A watch-list was not asked for: those of this API group are known not to end on this server.
+    #[error("watch-lists of this API group did not end on this server")]
+    NoWatchList,
     /// Something else; it ends the request.
     #[error("{0}")]
     Other(Arc<dyn std::error::Error + Send + Sync>),

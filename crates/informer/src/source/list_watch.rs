@@ -1,7 +1,7 @@
 //! Lists and watches one resource over HTTP.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use super::clients::IsList;
 use super::json_switch::AskedProtobuf;
 use super::response::{self, Reading};
+use super::server_memory::{Introduction, ServerMemory};
 use super::{
     JsonSwitch, ListOptions, ListStream, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream,
 };
@@ -44,6 +45,8 @@ pub struct ListWatch {
     asked_protobuf: AskedProtobuf,
     /// Whether the server is newer than the schema table, once it has said so.
     server_is_newer: Arc<OnceCell<bool>>,
+    /// What was learned about the server by all who use the same [`Clients`](super::Clients), once a request was sent.
+    server: Arc<OnceLock<Arc<ServerMemory>>>,
     projection: Projection,
     limits: Limits,
     list_idle_max: Duration,
@@ -82,6 +85,7 @@ impl ListWatch {
             json_switch: JsonSwitch::default(),
             asked_protobuf: AskedProtobuf::default(),
             server_is_newer: Arc::default(),
+            server: Arc::default(),
             projection: Projection::default(),
             limits: Limits::default(),
             list_idle_max: Duration::from_secs(60),
@@ -260,7 +264,12 @@ impl ListerWatcher for ListWatch {
             let protobuf = self.asks_protobuf().await;
             // One that brings no full state leaves what was listed before as it is.
             self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
-            let request = self.request(&options.query(), self.accept(true, protobuf))?;
+            let mut request = self.request(&options.query(), self.accept(true, protobuf))?;
+            let optional = options.send_initial_events && options.initial_events_optional;
+            let optional_watch_list = optional.then(|| self.resource.group.as_str().into());
+            request
+                .extensions_mut()
+                .insert(Introduction { server: self.server.clone(), optional_watch_list });
             // Some proxies hold the headers back until the first event, so they may take as long as the watch.
             let idle_max = options.timeout.unwrap_or(UNLIMITED_WATCH).saturating_add(WATCH_GRACE);
             let reader = self.reader();
@@ -301,6 +310,12 @@ const UNLIMITED_WATCH: Duration = Duration::from_secs(3600);
 
 /// Whether a server's version (`v1.36.3`) is newer than the table's, as far as fields are concerned: they come with minor
 /// versions.
+    fn watch_list_is_broken(&self) {
+        if let Some(server) = self.server.get() {
+            server.watch_list_is_broken(&self.resource.group);
+        }
+    }
+
 fn is_newer(server: &str, table: &str) -> bool {
     let minor = |version: &str| {
         let mut numbers = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());

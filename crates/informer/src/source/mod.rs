@@ -18,6 +18,7 @@ mod proxy;
 mod query;
 mod resource;
 mod response;
+mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 
@@ -28,6 +29,7 @@ pub use json_switch::JsonSwitch;
 pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::Resource;
+pub use server_memory::ServerMemory;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -55,6 +57,10 @@ pub trait ListerWatcher: Send + Sync + 'static {
     fn outdated(&self) -> BoxFuture<'_, ()> {
         std::future::pending().boxed()
     }
+
+    /// A watch-list of this source did not end. Sources of the same server need not try for a while
+    /// ([`WatchOptions::initial_events_optional`]).
+    fn watch_list_is_broken(&self) {}
 
     /// What is listed and watched, for messages: `pods in namespace web with labels tier=backend`.
     fn describe(&self) -> String;

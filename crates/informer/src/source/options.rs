@@ -36,6 +36,9 @@ pub struct WatchOptions {
     pub send_initial_events: bool,
     /// Ask for bookmarks.
     pub allow_bookmarks: bool,
+    /// A list would do instead: the source may answer [`SourceError::NoWatchList`](super::SourceError::NoWatchList) without
+    /// asking a server on which watch-lists are known not to end.
+    pub initial_events_optional: bool,
     /// When the server shall end the watch; whole seconds are sent.
     pub timeout: Option<Duration>,
 }

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use kube_client::client::Body;
 use kube_wire::{Encoding, ListDecoder, ObjectReader, Status, TypeMeta, WatchDecoder};
 
+use super::server_memory::KnownBroken;
 use super::{ListPart, ListStream, SourceError, WatchStream, list_type};
 
 /// How a body is read.
@@ -150,6 +151,9 @@ impl From<kube_client::Error> for SourceError {
         let mut unsound = false;
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(inner) = cause {
+            if inner.is::<KnownBroken>() {
+                return Self::NoWatchList;
+            }
             if let Some(io) = inner.downcast_ref::<std::io::Error>() {
                 refused |= io.kind() == std::io::ErrorKind::ConnectionRefused;
             }
