@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded_apiserver::{Action, Fault, Match, Server, Verb};
+use embedded_apiserver::{Action, Fault, Match, Restart, Server, Verb};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
@@ -82,6 +82,43 @@ async fn promise_9_a_refusal_carries_the_servers_message() {
         "{error}"
     );
     drop(server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_1_a_restored_server_is_noticed_whether_it_is_behind_or_has_overtaken_the_cache() {
+    for (written_since, disconnects) in [(0, false), (0, true), (9, false), (9, true)] {
+        let (server, client) = start().await;
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let create = async |name: &str| {
+            api.create(&PostParams::default(), &config_map(name, &json!({}))).await.unwrap();
+        };
+        create("kept").await;
+        let backup = server.backup();
+        for name in ["lost-1", "lost-2", "lost-3"] {
+            create(name).await;
+        }
+        let maps = seeded(&client).start().unwrap();
+        maps.synced().await.unwrap();
+        if disconnects {
+            let on_watch = Match::verb(Verb::Watch).resource("configmaps");
+            server.faults().arm(Fault::new(Action::Disconnect).on(on_watch).once());
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await; // paused time: nothing sleeps
+        server.restart(&Restart::FromBackup(backup));
+        for number in 0..written_since {
+            create(&format!("other-{number}")).await;
+        }
+        let started = tokio::time::Instant::now();
+        while maps.lister().get(&Key::new("default", "lost-3")).is_some() {
+            tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
+            let elapsed = started.elapsed();
+            assert!(elapsed < Duration::from_secs(15), "{written_since} {disconnects}: not noticed");
+        }
+        let mut names = maps.lister().list().iter().map(|map| map.name().to_owned()).collect::<Vec<_>>();
+        names.retain(|name| name != "kube-root-ca.crt");
+        assert_eq!(names.len(), 1 + written_since, "{names:?}");
+        maps.shutdown().await;
+    }
 }
 
 /// What a listener has heard: resourceVersions by name.

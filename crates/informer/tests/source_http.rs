@@ -19,8 +19,8 @@ use kube_client::{Client, Config};
 use kube_informer::Informer;
 use kube_informer::reflector::ReflectorConfig;
 use kube_informer::source::{
-    Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Pings, Resource, SourceError,
-    WATCHES_PER_CONNECTION, WatchOptions,
+    Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Pings, Resource,
+    SourceError, WATCHES_PER_CONNECTION, WatchOptions,
 };
 use kube_wire::{Encoding, WatchEvent};
 use tokio::net::TcpListener;

@@ -7,7 +7,7 @@ use kube_wire::RawObject;
 use parking_lot::Mutex;
 
 use super::deltas::{DeltaKind, KeyDelta, State};
-use super::{Committed, Replace, Scope, Sink, SinkError};
+use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::store::{Store, StoredObject};
 use crate::version::is_older;
@@ -210,6 +210,17 @@ impl Sink for DeltaFifo {
         }
         let (objects, places, kept) = Default::default();
         Ok(DeltaReplace { shared: self.shared.clone(), scope, objects, places, kept })
+    }
+
+    async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
+        let Some(known) = &self.shared.config.known_objects else { return Ok(Newest::Unknown) };
+        let processed = |state: &mut State| match state.closed {
+            true => Some(Err(SinkError::Closed)),
+            false => (state.order.is_empty() && state.processing.is_none()).then_some(Ok(())),
+        };
+        self.shared.moved.until_some(|| processed(&mut self.shared.state.lock())).await?;
+        let snapshot = known.snapshot();
+        Ok(Newest::of(snapshot.scope(scope)).await)
     }
 }
 

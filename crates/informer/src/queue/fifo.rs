@@ -7,7 +7,7 @@ use kube_wire::RawObject;
 use parking_lot::Mutex;
 
 use super::apply::Applied;
-use super::{Committed, Replace, Scope, Sink, SinkError};
+use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::store::{ChangeSet, Hashes, Staging, Store, StoredObject};
 use crate::waiters::Waiters;
@@ -203,13 +203,15 @@ impl Sink for Fifo {
 
     /// Waits until everything before it in its scope has been processed: it is compared with the store.
     async fn begin_replace(&self, scope: Scope) -> Result<FifoReplace, SinkError> {
-        let idle = |state: &mut State| match state.closed {
-            true => Some(Err(SinkError::Closed)),
-            false => (state.scope(scope).pending == 0).then_some(Ok(())),
-        };
-        self.shared.when_moved(idle).await?;
+        self.shared.until_processed(scope).await?;
         let staging = self.shared.store.stage_replace(scope);
         Ok(FifoReplace { shared: self.shared.clone(), staging })
+    }
+
+    async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
+        self.shared.until_processed(scope).await?;
+        let snapshot = self.shared.store.snapshot();
+        Ok(Newest::of(snapshot.scope(scope)).await)
     }
 }
 
@@ -309,6 +311,15 @@ impl Delta {
 impl Shared {
     async fn when_moved<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
         self.moved.until_some(|| check(&mut self.state.lock())).await
+    }
+
+    /// Waits until everything in a scope has been processed.
+    async fn until_processed(&self, scope: Scope) -> Result<(), SinkError> {
+        self.when_moved(|state| match state.closed {
+            true => Some(Err(SinkError::Closed)),
+            false => (state.scope(scope).pending == 0).then_some(Ok(())),
+        })
+        .await
     }
 
     /// Waits for room.

@@ -15,5 +15,5 @@ pub use apply::Applied;
 pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, Popped};
 pub use deltas::{DeltaKind, KeyDelta};
 pub use fifo::{Batch, Delta, Fifo, FifoConfig, FifoReplace};
-pub use sink::{Committed, Replace, Scope, Sink, SinkError};
+pub use sink::{Committed, Newest, Replace, Scope, Sink, SinkError};
 pub use transform::{Transform, Transformed, TransformedReplace};

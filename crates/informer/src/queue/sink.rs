@@ -1,10 +1,12 @@
 //! What a reflector writes to.
 
+use std::cmp::Ordering;
 use std::future::Future;
 
 use kube_wire::RawObject;
 
 use crate::Key;
+use crate::store::StoredObject;
 
 /// Names one of the reflectors that write to a sink.
 ///
@@ -61,6 +63,55 @@ pub trait Sink: Send + Sync + 'static {
     /// # Errors
     /// If the sink is closed.
     fn begin_replace(&self, scope: Scope) -> impl Future<Output = Result<Self::Replace, SinkError>> + Send;
+
+    /// The object of this scope with the highest resourceVersion, once everything before has been processed. A reflector
+    /// compares it with the server after a broken connection.
+    ///
+    /// # Errors
+    /// If the sink is closed.
+    fn newest(&self, scope: Scope) -> impl Future<Output = Result<Newest, SinkError>> + Send {
+        let _ = scope;
+        std::future::ready(Ok(Newest::Unknown))
+    }
+}
+
+/// The newest object that a sink holds of a scope.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Newest {
+    /// The sink cannot tell.
+    Unknown,
+    /// There are no objects.
+    Empty,
+    /// This one.
+    Object {
+        /// The object.
+        object: StoredObject,
+        /// Whether its content is what was received, and not the result of a transform.
+        as_received: bool,
+    },
+}
+
+/// Objects that are compared between two turns of other tasks.
+const COMPARED_AT_ONCE: usize = 10_000;
+
+impl Newest {
+    /// The newest of these objects. One without a comparable resourceVersion makes it unknown.
+    pub(crate) async fn of(objects: impl Iterator<Item = &StoredObject>) -> Self {
+        let mut newest: Option<&StoredObject> = None;
+        for (count, object) in objects.enumerate() {
+            if count % COMPARED_AT_ONCE == COMPARED_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            let before = newest.map_or("1", StoredObject::resource_version);
+            match crate::compare_resource_versions(object.resource_version(), before) {
+                None => return Self::Unknown,
+                Some(Ordering::Less) => {}
+                Some(_) => newest = Some(object),
+            }
+        }
+        newest.map_or(Self::Empty, |object| Self::Object { object: object.clone(), as_received: true })
+    }
 }
 
 /// A new state of one scope, as it is being received.

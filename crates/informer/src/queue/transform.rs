@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject};
 
-use super::{Committed, Replace, Scope, Sink, SinkError};
+use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::calls::guarded;
 
@@ -76,6 +76,15 @@ impl<S: Sink> Sink for Transformed<S> {
     async fn begin_replace(&self, scope: Scope) -> Result<Self::Replace, SinkError> {
         let replace = self.sink.begin_replace(scope).await?;
         Ok(TransformedReplace { replace, change: self.change.clone() })
+    }
+
+    async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
+        Ok(match self.sink.newest(scope).await? {
+            Newest::Object { object, .. } if self.change.is_some() => {
+                Newest::Object { object, as_received: false }
+            }
+            newest => newest,
+        })
     }
 }
 

@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(doc)]
+use super::State;
 use super::{BackoffConfig, Trouble};
+use crate::source::ServerMemory;
 
 /// Settings of a [`Reflector`](super::Reflector). The defaults are what a well-behaved client does.
-use crate::source::ServerMemory;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReflectorConfig {
@@ -18,13 +20,20 @@ pub struct ReflectorConfig {
     /// How long a watch-list may take to open, and how long it may be silent before its initial state is complete. (All in
     /// all that may take four times as long, and 20 ms for each object.) Default: 30 s.
     pub watch_list_quiet_max: Duration,
-    /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
-    pub watch_timeout_min: Duration,
     /// How long a watch-list's initial state may take in all, however busy the stream is; then a list is used instead.
     /// Default: 10 minutes.
     pub watch_list_max: Duration,
-    /// How long a resumed watch may be silent until the server is asked whether it knows the resourceVersion at all: one
-    /// restored from a backup may not, and answers such a watch with silence. Default: 30 s.
+    /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
+    pub watch_timeout_min: Duration,
+    /// How far apart consecutive opens of a watch start at least. One that lasted longer is opened again immediately.
+    /// Default: 0.8 s.
+    pub watch_interval_min: Duration,
+    /// How long the server may take to answer a watch before the state is [degraded](State::Degraded). The reflector goes
+    /// on waiting: some proxies hold the answer back until the first event. Default: 10 s.
+    pub watch_answer_max: Duration,
+    /// How long a watch that is resumed after a normal close may be silent until the server is asked whether it knows the
+    /// resourceVersion at all: one restored from a backup may not, and answers such a watch with silence. (After a broken
+    /// or refused connection this is verified immediately, by content.) Default: 5 s.
     pub resume_check_after: Duration,
     /// How long internal errors in a watch are answered by watching on at once. Default: not at all.
     pub internal_error_retry_max: Duration,
@@ -73,8 +82,11 @@ impl Default for ReflectorConfig {
             page_size: None,
             watch_list: WatchList::default(),
             watch_list_quiet_max: Duration::from_secs(30),
+            watch_list_max: Duration::from_secs(600),
             watch_timeout_min: Self::WATCH_TIMEOUT_MIN,
-            resume_check_after: Duration::from_secs(30),
+            watch_interval_min: Duration::from_millis(800),
+            watch_answer_max: Duration::from_secs(10),
+            resume_check_after: Duration::from_secs(5),
             internal_error_retry_max: Duration::ZERO,
             resync_period: None,
             should_resync: None,
@@ -82,7 +94,6 @@ impl Default for ReflectorConfig {
             on_error: None,
             server: Arc::default(),
             seed: None,
-            watch_list_max: Duration::from_secs(600),
         }
     }
 }

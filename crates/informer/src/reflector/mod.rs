@@ -13,6 +13,7 @@ mod decide;
 mod list;
 mod state;
 mod trouble;
+mod verify;
 mod watch;
 mod watch_list;
 mod watchdog;
@@ -21,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_wire::TypeMeta;
+use kube_wire::{RawObject, TypeMeta};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -33,9 +34,9 @@ pub use config::{ErrorHandler, ReflectorConfig, WatchList};
 pub use state::{ReflectorStatus, State};
 pub use trouble::{NextStep, ReflectorError, Trouble};
 
-use crate::calls::guarded;
 pub use crate::source::ServerMemory;
 
+use crate::calls::guarded;
 use crate::queue::{Scope, Sink, SinkError};
 use crate::source::ListerWatcher;
 use backoff::Backoff;
@@ -75,6 +76,15 @@ pub struct Reflector<S> {
     unsound: Unsound,
     watchdog: Watchdog,
     backoff: Backoff,
+    /// When the last watch was asked for, or the watch-list that went on as one.
+    opened_at: Option<Instant>,
+    /// How long it was asked to last.
+    asked_to_last: Duration,
+    /// A connection broke, was refused or ended early since the cached state was last known to be the server's: it may have
+    /// been restored from a backup meanwhile.
+    unverified: bool,
+    /// The last state of the object that was deleted last, since the last full state.
+    last_deletion: Option<RawObject>,
     /// The resourceVersion of the event at hand; a field so that its room is used again.
     event_version: String,
     rng: StdRng,
@@ -119,6 +129,10 @@ impl<S: Sink> Reflector<S> {
             version_unavailable: false,
             paginated: false,
             unsound: Unsound::default(),
+            opened_at: None,
+            asked_to_last: Duration::ZERO,
+            unverified: false,
+            last_deletion: None,
             event_version: String::new(),
             watchdog: Watchdog::default(),
         }
@@ -178,6 +192,8 @@ impl<S: Sink> Reflector<S> {
         // A new full state may be older than what was seen before, after a restore: it counts all the same.
         self.last_version.set(version, Instant::now());
         self.version_unavailable = false;
+        self.unverified = false;
+        self.last_deletion = None;
         self.status.send_modify(|status| {
             status.listed = true;
             status.full_states += 1;
@@ -206,7 +222,15 @@ impl<S: Sink> Reflector<S> {
 
     fn backoff_wait(&mut self, error: &ReflectorError) -> Duration {
         let retry_after = error.status().and_then(|status| status.retry_after);
-        self.backoff.wait(Instant::now(), retry_after, &mut self.rng)
+        self.backoff.wait(retry_after, &mut self.rng)
+    }
+
+    /// Waits until a watch may be opened: one that keeps ending must not be asked for without a pause.
+    async fn pace_opening(&self) {
+        let interval = self.config.watch_interval_min.min(backoff::LONGEST);
+        if let Some(opened_at) = self.opened_at {
+            tokio::time::sleep_until(opened_at + interval).await;
+        }
     }
 
     async fn back_off(&self, error: Arc<ReflectorError>, wait: Duration) {
@@ -219,7 +243,8 @@ impl<S: Sink> Reflector<S> {
     fn watch_timeout(&mut self) -> Duration {
         let least = ReflectorConfig::WATCH_TIMEOUT_MIN;
         let least = self.config.watch_timeout_min.clamp(least, backoff::LONGEST).as_secs();
-        Duration::from_secs(self.rng.random_range(least..2 * least))
+        self.asked_to_last = Duration::from_secs(self.rng.random_range(least..2 * least));
+        self.asked_to_last
     }
 
     /// An object that the sink refused is left out; a closed sink ends everything.
@@ -234,7 +259,7 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// Whether an object is of the kind that is reflected; another is reported.
-    fn is_expected(&self, object: &kube_wire::RawObject) -> bool {
+    fn is_expected(&self, object: &RawObject) -> bool {
         let Some(expected) = &self.expected else { return true };
         if object.type_meta() == expected {
             return true;
@@ -280,12 +305,19 @@ impl LastVersion {
 
     /// Something came. Advances to its `version`, unless it has none that counts, or one that is known to be older: a
     /// repeated event must not take the watch back.
-    fn advance(&self, version: Option<&str>, now: Instant) {
+    ///
+    /// Returns whether that was progress. Where nothing can be compared, anything that comes is.
+    fn advance(&self, version: Option<&str>, now: Instant) -> bool {
         let mut seen = self.0.lock();
         seen.at = Some(now);
         let newer = |version: &&str| !version.is_empty() && !crate::version::is_older(version, &seen.version);
-        if let Some(version) = version.filter(newer) {
-            version.clone_into(&mut seen.version);
+        let incomparable = matches!(seen.version.as_str(), "" | "0");
+        match version.filter(newer) {
+            Some(version) if version != seen.version => {
+                version.clone_into(&mut seen.version);
+                true
+            }
+            _ => incomparable,
         }
     }
 }

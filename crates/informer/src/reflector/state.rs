@@ -18,6 +18,8 @@ pub enum State {
     Listing,
     /// It reads the initial events of a watch-list.
     Streaming,
+    /// It opens a watch.
+    Opening,
     /// It follows the changes.
     Watching,
     /// It waits after trouble.
@@ -27,9 +29,11 @@ pub enum State {
         /// When it will try again.
         until: Instant,
     },
-    /// It follows the changes, but its streams keep breaking at the same resourceVersion: what it shows may be stale.
+    /// It follows the changes, but its streams keep breaking at the same resourceVersion, or the server does not answer: what
+    /// it shows may be stale. It ends with progress, or once a watch has lived for
+    /// [`BackoffConfig::reset_after`](super::BackoffConfig::reset_after).
     Degraded {
-        /// What breaks them.
+        /// What is wrong with them.
         error: Arc<ReflectorError>,
     },
     /// It has ended.
@@ -72,11 +76,14 @@ impl ReflectorStatus {
             | ReflectorError::WatchListUnending(_)
             | ReflectorError::WatchListTooLong(_) => &mut self.failed_lists,
             ReflectorError::Open(_) => &mut self.failed_watches,
-            ReflectorError::Watch(_) | ReflectorError::VeryShortWatch | ReflectorError::Silent(_) => {
-                &mut self.broken_watches
-            }
+            ReflectorError::Watch(_)
+            | ReflectorError::Verify(_)
+            | ReflectorError::Diverged { .. }
+            | ReflectorError::VeryShortWatch
+            | ReflectorError::Silent(_) => &mut self.broken_watches,
             // The stream went on.
             ReflectorError::Object(_)
+            | ReflectorError::Unanswered(_)
             | ReflectorError::UnexpectedKind { .. }
             | ReflectorError::UnknownEvent(_)
             | ReflectorError::Sink(_) => return,
@@ -91,6 +98,7 @@ impl fmt::Display for State {
             Self::Pending => f.write_str("pending"),
             Self::Listing => f.write_str("listing"),
             Self::Streaming => f.write_str("streaming the initial state"),
+            Self::Opening => f.write_str("opening a watch"),
             Self::Watching => f.write_str("watching"),
             Self::BackingOff { error, .. } => write!(f, "backing off: {error}"),
             Self::Degraded { error } => write!(f, "degraded: {error}"),

@@ -46,6 +46,20 @@ pub enum ReflectorError {
     /// A watch-list's initial state took too long in all.
     #[error("the watch-list's initial state was not complete after {0:?}")]
     WatchListTooLong(Duration),
+    /// The server has not answered a watch; it is waited for.
+    #[error("the server has not answered the watch for {0:?}")]
+    Unanswered(Duration),
+    /// Whether the server still has the cached state could not be verified after a broken connection.
+    #[error("cannot verify the cached state after a broken connection: {0}")]
+    Verify(#[source] SourceError),
+    /// The server has another history than the cached state: it was restored from a backup.
+    #[error(
+        "the server was restored from a backup: at resourceVersion {version} it has another state than the cached one"
+    )]
+    Diverged {
+        /// The resourceVersion at which both were compared.
+        version: String,
+    },
     /// A watch was closed within a second, without anything new.
     #[error("the watch was closed within a second without anything new")]
     VeryShortWatch,
@@ -77,6 +91,8 @@ pub enum ReflectorError {
 pub enum NextStep {
     /// It leaves out this object or event and reads on.
     ReadOn,
+    /// It goes on waiting.
+    Wait,
     /// It watches on from the last resourceVersion, after this wait.
     Resume(Duration),
     /// It asks for the most recent state at once, because the resourceVersion is not available.
@@ -97,6 +113,7 @@ impl ReflectorError {
             | Self::Open(error)
             | Self::Watch(error)
             | Self::WatchList(error)
+            | Self::Verify(error)
             | Self::Object(error) => error.status(),
             _ => None,
         }
@@ -111,7 +128,7 @@ impl NextStep {
         match self {
             Self::Relist(_) => true,
             Self::Resume(wait) | Self::ListInstead(wait) => !wait.is_zero(),
-            Self::ReadOn | Self::AskForMostRecent => false,
+            Self::ReadOn | Self::Wait | Self::AskForMostRecent => false,
         }
     }
 }
@@ -128,6 +145,7 @@ impl fmt::Display for NextStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadOn => f.write_str("left out, reading on"),
+            Self::Wait => f.write_str("still waiting"),
             Self::Resume(Duration::ZERO) => f.write_str("watching on from the last resourceVersion"),
             Self::Resume(wait) => write!(f, "watching on from the last resourceVersion in {wait:.1?}"),
             Self::AskForMostRecent => f.write_str("asking for the most recent state instead"),

@@ -19,6 +19,9 @@ use crate::source::{ListOptions, SourceError, VersionMatch, WatchOptions, WatchS
 /// error, however it ended.
 const VERY_SHORT: Duration = Duration::from_secs(1);
 
+/// A watch that ends normally, but by more than this before its time, may have been ended by a restart of the server.
+const EARLY: Duration = Duration::from_secs(5);
+
 /// Internal errors further apart than this count as separate troubles.
 const INTERNAL_ERROR_RESET: Duration = Duration::from_secs(60);
 
@@ -66,17 +69,19 @@ impl<S: Sink> Reflector<S> {
         let mut internal_errors = InternalErrors::default();
         let mut resumed = false;
         loop {
-            // The clock starts before the request: some proxies hold the headers back until the first event.
-            let started = Instant::now();
             let version = self.last_version.get();
+            // The clock starts before the request: some proxies hold the headers back until the first event.
+            let mut started = Instant::now();
             let mut check_at = None;
             let mut opened = match stream.take() {
                 Some(stream) => stream,
-                None => match self.open_watch(&version).await? {
-                    Ok(stream) => {
-                        // What was listed just now needs no check.
+                None => match self.open_verified(&version).await? {
+                    Ok((stream, verified)) => {
+                        started = self.opened_at.unwrap_or(started);
+                        // What was listed or verified just now needs no check.
                         let comparable = !matches!(version.as_str(), "" | "0");
-                        check_at = after(self.config.resume_check_after).filter(|_| resumed && comparable);
+                        check_at = after(self.config.resume_check_after)
+                            .filter(|_| resumed && comparable && !verified);
                         stream
                     }
                     Err(error) => {
@@ -89,8 +94,12 @@ impl<S: Sink> Reflector<S> {
             resumed = true;
             self.enter_watching();
             let mut events = 0;
+            let watched_since = Instant::now();
             let ended = self.read_events(&mut opened, &version, check_at, &mut resync, &mut events).await?;
             drop(opened);
+            if watched_since.elapsed() >= self.config.backoff.reset_after {
+                self.backoff.reset();
+            }
             // Events without a resourceVersion of their own count by themselves.
             let progressed = match version.as_str() {
                 "" | "0" => events > 0,
@@ -99,16 +108,18 @@ impl<S: Sink> Reflector<S> {
             let in_vain = !progressed && started.elapsed() < VERY_SHORT;
             match ended {
                 Ended::Closed if in_vain => return Err(End::because(ReflectorError::VeryShortWatch)),
-                Ended::Closed => {}
+                Ended::Closed => self.unverified |= started.elapsed() + EARLY < self.asked_to_last,
                 Ended::FromTheFuture(error) => {
                     self.version_unavailable = true;
                     return Err(End::because(ReflectorError::Watch(error)));
                 }
                 Ended::Outdated => return Err(End::Outdated),
                 Ended::Silent(silence) => {
+                    self.unverified = true;
                     self.resume_once(ReflectorError::Silent(silence), false).await?;
                 }
                 Ended::Failed(error) => {
+                    self.unverified |= error.status().is_none();
                     let decision = decide(During::Stream, &error);
                     let error = ReflectorError::Watch(error);
                     match decision {
@@ -128,17 +139,49 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
+    /// Opens a watch whose events can be trusted; whether the server was compared with the cached state.
+    async fn open_verified(
+        &mut self,
+        version: &str,
+    ) -> Result<Result<(WatchStream, bool), ReflectorError>, End> {
+        let stream = match self.open_watch(version).await? {
+            Ok(stream) => stream,
+            Err(error) => {
+                // A server that is away may come back as another; one that answers is there.
+                self.unverified |= error.status().is_none_or(|status| status.code >= 500);
+                return Ok(Err(ReflectorError::Open(error)));
+            }
+        };
+        // With the watch open: what happens to the server from now on breaks it.
+        let verified = self.verify(version).await?;
+        Ok(verified.map(|verified| (stream, verified)).map_err(ReflectorError::Verify))
+    }
+
     async fn open_watch(&mut self, version: &str) -> Result<Result<WatchStream, SourceError>, End> {
+        self.enter(State::Opening);
+        self.pace_opening().await;
+        self.opened_at = Some(Instant::now());
         let options = WatchOptions {
             resource_version: version.to_owned(),
             allow_bookmarks: true,
             timeout: Some(self.watch_timeout()),
             ..WatchOptions::default()
         };
-        let opened = tokio::select! {
-            biased;
-            opened = self.source.watch(options) => opened,
-            () = self.source.outdated() => return Err(End::Outdated),
+        let answer_max = self.config.watch_answer_max;
+        let mut overdue_at = after(answer_max);
+        let mut opening = self.source.watch(options);
+        let opened = loop {
+            tokio::select! {
+                biased;
+                opened = &mut opening => break opened,
+                () = self.source.outdated() => return Err(End::Outdated),
+                () = until(overdue_at) => {
+                    overdue_at = None;
+                    let error = Arc::new(ReflectorError::Unanswered(answer_max));
+                    self.report(&error, NextStep::Wait);
+                    self.enter(State::Degraded { error });
+                }
+            }
         };
         if opened.is_ok() {
             self.status.send_modify(|status| status.watches += 1);
@@ -146,9 +189,11 @@ impl<S: Sink> Reflector<S> {
         Ok(opened)
     }
 
-    async fn after_failed_open(&mut self, error: SourceError) -> Result<(), End> {
-        let decision = decide(During::Open, &error);
-        let error = ReflectorError::Open(error);
+    async fn after_failed_open(&mut self, error: ReflectorError) -> Result<(), End> {
+        let decision = match &error {
+            ReflectorError::Open(source) | ReflectorError::Verify(source) => decide(During::Open, source),
+            _ => Decision::Relist,
+        };
         match decision {
             Decision::BackOffAndResume => self.back_off_and_resume(error).await,
             Decision::ResumeOnce => self.resume_once(error, true).await?,
@@ -201,6 +246,7 @@ impl<S: Sink> Reflector<S> {
         // Such a watch begins with what exists already, in no order: its resourceVersions mean nothing yet.
         let mut synthetic = matches!(version, "" | "0");
         self.watchdog.opened(Instant::now());
+        let mut settled_at = after(self.config.backoff.reset_after).filter(|_| self.unsound.ends_with_time());
         let source = self.source.clone();
         let mut outdated = source.outdated();
         loop {
@@ -220,6 +266,11 @@ impl<S: Sink> Reflector<S> {
                     if let Err(error) = self.check_version(version).await {
                         return Ok(Ended::FromTheFuture(error));
                     }
+                    continue;
+                }
+                () = until(settled_at) => {
+                    settled_at = None;
+                    self.recovered();
                     continue;
                 }
                 () = until(self.watchdog.deadline()) => {
@@ -246,7 +297,7 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// Asks whether the server knows this resourceVersion: a list of one item must not be older. Only a clear no counts;
-    /// whatever else goes wrong, the watch itself will show.
+    /// any other error will show in the watch itself.
     async fn check_version(&self, version: &str) -> Result<(), SourceError> {
         let options = ListOptions {
             resource_version: version.to_owned(),
@@ -272,7 +323,10 @@ impl<S: Sink> Reflector<S> {
         let taken = match event {
             WatchEvent::Added(object) => self.sink.add(self.scope, object).await,
             WatchEvent::Modified(object) => self.sink.update(self.scope, object).await,
-            WatchEvent::Deleted(object) => self.sink.delete(self.scope, object).await,
+            WatchEvent::Deleted(object) => {
+                self.last_deletion = Some(object.clone());
+                self.sink.delete(self.scope, object).await
+            }
             WatchEvent::Bookmark(_) => {
                 self.watchdog.bookmark(Instant::now());
                 self.sink.bookmark(self.scope, &self.event_version).await
@@ -288,13 +342,27 @@ impl<S: Sink> Reflector<S> {
         }
         // Only now: the sink may have made us wait, and that is no silence of the server's.
         let now = Instant::now();
-        self.last_version.advance(advances.then_some(&*self.event_version), now);
+        let progressed = self.last_version.advance(advances.then_some(&*self.event_version), now);
         self.watchdog.event(now);
-        if self.unsound.strikes > 0 {
-            self.unsound = Unsound::default();
-            self.enter(State::Watching);
+        if progressed && self.unsound.strikes > 0 {
+            self.recovered();
         }
         Ok(())
+    }
+
+    /// The watch is sound again.
+    fn recovered(&mut self) {
+        self.unsound = Unsound::default();
+        self.enter(State::Watching);
+    }
+}
+
+// === impl Unsound ===
+
+impl Unsound {
+    /// Whether a watch that lives for a while makes it sound again. Silence does not end silence.
+    fn ends_with_time(&self) -> bool {
+        self.strikes > 0 && !matches!(self.error.as_deref(), Some(ReflectorError::Silent(_)))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube_wire::{TypeMeta, WatchEvent};
+use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorError, State, WatchList};
@@ -56,6 +57,8 @@ impl<S: Sink> Reflector<S> {
                 timeout: Some(self.watch_timeout()),
                 ..WatchOptions::default()
             };
+            self.pace_opening().await;
+            let asked_at = Instant::now();
             let quiet_max = self.config.watch_list_quiet_max;
             let opened = tokio::time::timeout(quiet_max, self.source.watch(options)).await;
             let error = match opened.unwrap_or(Err(SourceError::Idle(quiet_max))) {
@@ -63,6 +66,7 @@ impl<S: Sink> Reflector<S> {
                     Initial::Complete(replace, version) => {
                         let committed = replace.commit(&version).await?;
                         self.listed(&version, committed.new_epoch);
+                        self.opened_at = Some(asked_at);
                         return Ok(Some(stream));
                     }
                     Initial::NoEnd(error) => {

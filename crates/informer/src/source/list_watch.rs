@@ -218,8 +218,13 @@ impl ListWatch {
         clauses.collect::<Vec<_>>().join(",")
     }
 
-    fn request(&self, query: &str, accept: String) -> Result<http::Request<Body>, SourceError> {
-        let path = self.resource.path(self.namespace.as_deref());
+    fn request(
+        &self,
+        namespace: Option<&str>,
+        query: &str,
+        accept: String,
+    ) -> Result<http::Request<Body>, SourceError> {
+        let path = self.resource.path(self.namespace.as_deref().or(namespace));
         http::Request::get(format!("{path}?{query}"))
             .header(ACCEPT, accept)
             // Compressing costs the server more than the network gains, and gzipped watches arrive in whole blocks.
@@ -236,14 +241,17 @@ impl ListWatch {
 impl ListerWatcher for ListWatch {
     fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
         options.label_selector.clone_from(&self.label_selector);
-        options.field_selector.clone_from(&self.field_selector);
+        let fields = [self.field_selector.as_str(), &options.field_selector];
+        options.field_selector =
+            fields.into_iter().filter(|fields| !fields.is_empty()).collect::<Vec<_>>().join(",");
         if let Some(modify) = &self.modify_list {
             modify(&mut options);
         }
         async move {
             let protobuf = self.asks_protobuf().await;
             self.asked_protobuf.set(protobuf);
-            let mut request = self.request(&options.query(), self.accept(false, protobuf))?;
+            let mut request =
+                self.request(options.namespace.as_deref(), &options.query(), self.accept(false, protobuf))?;
             request.extensions_mut().insert(IsList);
             let reading = Reading { reader: self.reader().in_blocks(), idle_max: self.list_idle_max };
             let answer = tokio::time::timeout(self.list_idle_max, self.client.send(request)).await;
@@ -264,7 +272,7 @@ impl ListerWatcher for ListWatch {
             let protobuf = self.asks_protobuf().await;
             // One that brings no full state leaves what was listed before as it is.
             self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
-            let mut request = self.request(&options.query(), self.accept(true, protobuf))?;
+            let mut request = self.request(None, &options.query(), self.accept(true, protobuf))?;
             let optional = options.send_initial_events && options.initial_events_optional;
             let optional_watch_list = optional.then(|| self.resource.group.as_str().into());
             request
@@ -297,6 +305,12 @@ impl ListerWatcher for ListWatch {
         .boxed()
     }
 
+    fn watch_list_is_broken(&self) {
+        if let Some(server) = self.server.get() {
+            server.watch_list_is_broken(&self.resource.group);
+        }
+    }
+
     fn describe(&self) -> String {
         self.to_string()
     }
@@ -310,12 +324,6 @@ const UNLIMITED_WATCH: Duration = Duration::from_secs(3600);
 
 /// Whether a server's version (`v1.36.3`) is newer than the table's, as far as fields are concerned: they come with minor
 /// versions.
-    fn watch_list_is_broken(&self) {
-        if let Some(server) = self.server.get() {
-            server.watch_list_is_broken(&self.resource.group);
-        }
-    }
-
 fn is_newer(server: &str, table: &str) -> bool {
     let minor = |version: &str| {
         let mut numbers = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());

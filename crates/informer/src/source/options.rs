@@ -8,8 +8,10 @@ use std::time::Duration;
 pub struct ListOptions {
     /// Label selector, as kubectl's `-l`; empty for all.
     pub label_selector: String,
-    /// Field selector; empty for all.
+    /// Field selector, in addition to the source's own; empty for all.
     pub field_selector: String,
+    /// Only this namespace, of a source of all namespaces: a server finds one object there without looking at all.
+    pub namespace: Option<String>,
     /// `""`: the most recent state. `"0"`: any state the server has at hand. Else: not older than this (see `version_match`).
     pub resource_version: String,
     /// How `resource_version` is meant.
@@ -34,11 +36,11 @@ pub struct WatchOptions {
     pub version_match: Option<VersionMatch>,
     /// Ask for the present state as events, ended by a bookmark: watch-list.
     pub send_initial_events: bool,
-    /// Ask for bookmarks.
-    pub allow_bookmarks: bool,
     /// A list would do instead: the source may answer [`SourceError::NoWatchList`](super::SourceError::NoWatchList) without
     /// asking a server on which watch-lists are known not to end.
     pub initial_events_optional: bool,
+    /// Ask for bookmarks.
+    pub allow_bookmarks: bool,
     /// When the server shall end the watch; whole seconds are sent.
     pub timeout: Option<Duration>,
 }

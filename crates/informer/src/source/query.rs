@@ -72,6 +72,7 @@ mod tests {
             version_match: Some(VersionMatch::Exact),
             limit: Some(500),
             continue_token: "abc=".into(),
+            namespace: Some("web".into()), // goes into the path
         };
         assert_eq!(
             options.query(),

@@ -16,6 +16,8 @@ pub(super) struct Server {
     /// What happened, by revision, since `compacted`.
     history: Vec<(u64, Change)>,
     compacted: u64,
+    /// The objects as they were when the history began.
+    compacted_objects: BTreeMap<Key, Value>,
     uids: u64,
 }
 
@@ -38,6 +40,7 @@ impl Server {
             objects: BTreeMap::new(),
             history: Vec::new(),
             compacted: 100,
+            compacted_objects: BTreeMap::new(),
             uids: 0,
         }
     }
@@ -86,7 +89,32 @@ impl Server {
     /// Forgets the history.
     pub(super) fn compact(&mut self) {
         self.compacted = self.revision;
+        self.compacted_objects = self.objects.clone();
         self.history.clear();
+    }
+
+    /// Goes back to an older state. Uids are never used again.
+    pub(super) fn restore(&mut self, checkpoint: &Self) {
+        let uids = self.uids;
+        *self = checkpoint.clone();
+        self.uids = uids;
+    }
+
+    /// The objects at an exact revision, or why that cannot be said.
+    pub(super) fn objects_at(&self, revision: u64) -> Result<BTreeMap<Key, Value>, Status> {
+        if revision < self.compacted {
+            return Err(expired(revision, self.compacted));
+        }
+        let mut objects = self.compacted_objects.clone();
+        for (_, change) in self.history.iter().take_while(|(at, _)| *at <= revision) {
+            match change {
+                Change::Added(object) | Change::Modified(object) => {
+                    objects.insert(key_of(object), object.clone());
+                }
+                Change::Deleted(object) => drop(objects.remove(&key_of(object))),
+            }
+        }
+        Ok(objects)
     }
 
     /// What happened after `revision`, or why that cannot be said.

@@ -11,11 +11,11 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use super::script::{self, ListStep, Script, WatchStep};
-use super::server::{Checkpoint, Server, expired, refusal};
-use crate::Key;
+use super::server::{Checkpoint, Server, refusal};
 use crate::source::{
     ListOptions, ListPart, ListStream, ListerWatcher, SourceError, VersionMatch, WatchOptions, WatchStream,
 };
+use crate::{FieldSelector, Key};
 
 /// A source whose server is played by a test. Clones are handles to the same server.
 ///
@@ -141,7 +141,7 @@ impl ScriptedSource {
 
     /// Goes back to an older state, revision included, as when etcd is restored from a backup. Watches are closed.
     pub fn restore(&self, checkpoint: &Checkpoint) {
-        self.inner.lock().server = checkpoint.0.clone();
+        self.inner.lock().server.restore(&checkpoint.0);
         self.close_watches();
     }
 
@@ -375,13 +375,21 @@ impl Inner {
                 .ok_or_else(|| refusal(410, "Expired", "The provided continue parameter is too old", None));
         }
         self.check_not_in_the_future(&options.resource_version)?;
-        if options.version_match == Some(VersionMatch::Exact)
-            && options.resource_version != self.server.revision.to_string()
-        {
-            return Err(expired(0, self.server.revision));
+        let selector = options.field_selector.parse::<FieldSelector>();
+        let selector = selector.map_err(|error| refusal(400, "BadRequest", &error.to_string(), None))?;
+        let read = |objects: &BTreeMap<Key, Value>| {
+            let in_namespace =
+                |key: &Key| options.namespace.as_deref().is_none_or(|name| name == key.namespace());
+            let selected = objects
+                .iter()
+                .filter(|(key, _)| in_namespace(key) && selector.may_select(key.namespace(), key.name()));
+            selected.map(|(_, object)| self.server.read(object)).collect()
+        };
+        if options.version_match == Some(VersionMatch::Exact) {
+            let revision = parse(&options.resource_version)?;
+            return Ok((revision, read(&self.server.objects_at(revision)?)));
         }
-        let items = self.server.objects.values().map(|object| self.server.read(object)).collect();
-        Ok((self.server.revision, items))
+        Ok((self.server.revision, read(&self.server.objects)))
     }
 
     fn watch(&mut self, options: &WatchOptions) -> Result<WatchStream, SourceError> {

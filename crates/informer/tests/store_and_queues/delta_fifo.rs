@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::queue::{
-    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Popped, Replace, Scope, Sink, SinkError,
+    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Newest, Popped, Replace, Scope, Sink, SinkError,
 };
 use kube_informer::store::Store;
 use serde_json::json;
@@ -451,4 +451,14 @@ fn an_object_that_cannot_be_stored_is_refused() {
     assert!(matches!(add(&fifo, nameless()), Err(SinkError::Rejected { .. })));
     let mut replace = now(fifo.begin_replace(A)).unwrap();
     assert!(matches!(replace.put(nameless()), Err(SinkError::Rejected { .. })));
+}
+
+#[test]
+fn the_newest_object_is_that_of_the_reader() {
+    assert!(matches!(now(unknowing().newest(Scope::default())), Ok(Newest::Unknown)));
+    let fifo = knowing(&[("web/a", 9), ("web/b", 100)]);
+    let Ok(Newest::Object { object, .. }) = now(fifo.newest(Scope::default())) else { panic!() };
+    assert_eq!(object.name(), "b");
+    now(fifo.add(Scope::default(), pod("web/c", 101))).unwrap();
+    assert!(fifo.newest(Scope::default()).now_or_never().is_none(), "it waits for what is queued");
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::queue::{Applied, Batch, Delta, Fifo, FifoConfig, Replace, Scope, Sink, SinkError};
+use kube_informer::queue::{
+    Applied, Batch, Delta, Fifo, FifoConfig, Newest, Replace, Scope, Sink, SinkError,
+};
 use kube_informer::store::{Index, Store};
 use serde_json::json;
 
@@ -395,4 +397,23 @@ fn two_producers_are_each_kept_in_order() {
     }
     assert_eq!(popped.len(), 1000);
     assert_eq!(Scope::default(), A);
+}
+
+#[test]
+fn the_newest_object_of_a_scope_is_known_once_everything_is_processed() {
+    let (fifo, store) = fifo();
+    let scope = Scope::default();
+    assert!(matches!(now(fifo.newest(scope)), Ok(Newest::Empty)));
+    for (key, version) in [("web/a", 9), ("web/b", 100), ("web/c", 20)] {
+        now(fifo.add(scope, pod(key, version))).unwrap();
+    }
+    now(fifo.add(Scope(1), pod("other/d", 200))).unwrap();
+    assert!(fifo.newest(scope).now_or_never().is_none(), "it waits for what is queued");
+    while !fifo.is_empty() {
+        process(&fifo, &store);
+    }
+    let Ok(Newest::Object { object, .. }) = now(fifo.newest(scope)) else { panic!() };
+    assert_eq!((object.name(), object.resource_version()), ("b", "100"), "by number, and of this scope");
+    fifo.close();
+    assert!(matches!(now(fifo.newest(scope)), Err(SinkError::Closed)));
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube_informer::Key;
-use kube_informer::queue::{Committed, Replace, Scope, Sink, SinkError};
+use kube_informer::queue::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use kube_informer::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorStatus, WatchList};
 use kube_informer::source::{ListOptions, WatchOptions};
-use kube_informer::store::{Memory, Packing};
+use kube_informer::store::{Memory, Packing, StoredObject};
 use kube_informer::testing::{Request, ScriptedSource};
 use kube_wire::{RawObject, Status};
 use parking_lot::Mutex;
@@ -104,6 +104,15 @@ impl Sink for RecorderSink {
 
     async fn begin_replace(&self, _: Scope) -> Result<Staged, SinkError> {
         Ok(Staged { sink: self.0.clone(), items: BTreeMap::new() })
+    }
+
+    async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
+        let objects = self.0.objects.lock();
+        let version = |object: &&RawObject| object.head().resource_version().parse::<u64>().unwrap();
+        Ok(objects.values().max_by_key(version).map_or(Newest::Empty, |object| Newest::Object {
+            object: StoredObject::new(scope, object.clone()).unwrap(),
+            as_received: true,
+        }))
     }
 }
 

@@ -1,0 +1,152 @@
+//! After a broken or refused connection, or a watch that ended early: whether the server still is the one whose state is
+//! cached.
+//!
+//! An etcd restored from a backup goes on from an older revision, with another history. While the server is behind the last
+//! resourceVersion, a watch there is answered with silence; once it has come past it, with the events of the new history,
+//! which say nothing of the objects that were lost or came back. So the cached state is compared before events are
+//! trusted: at exactly the last resourceVersion the server must have the newest cached object as it is cached, and must not
+//! have the object that was deleted last. That costs one list of one object, and a second one after a deletion.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube_wire::{RawObject, Status};
+
+use super::{End, Reflector, ReflectorError};
+use crate::Key;
+use crate::queue::{Newest, Sink};
+use crate::source::{ListOptions, ListPart, SourceError, VersionMatch};
+use crate::store::StoredObject;
+use crate::version::is_older;
+
+/// How long the server may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// What the server has at a resourceVersion.
+enum Found {
+    /// An object.
+    Object(RawObject),
+    /// Nothing.
+    Nothing,
+    /// That cannot be said: the source does not heed what it is asked for.
+    Unclear,
+}
+
+impl<S: Sink> Reflector<S> {
+    /// Compares the cached state with the server's at this resourceVersion, if a connection broke since that was last known
+    /// to be the same. Returns whether it was compared.
+    ///
+    /// A server that does not answer is asked again with the next watch; one that cannot answer such a question is trusted.
+    pub(super) async fn verify(&mut self, version: &str) -> Result<Result<bool, SourceError>, End> {
+        if !self.unverified || matches!(version, "" | "0") {
+            return Ok(Ok(false));
+        }
+        let newest = self.sink.newest(self.scope).await?;
+        match self.is_same_history(&newest, version).await {
+            Ok(true) => {
+                self.unverified = false;
+                Ok(Ok(true))
+            }
+            Ok(false) => Err(End::because(ReflectorError::Diverged { version: version.to_owned() })),
+            Err(error) => match error.status() {
+                Some(status) if status.is_expired() => Err(End::because(ReflectorError::Verify(error))),
+                Some(status) if status.is_too_large_resource_version() => {
+                    self.version_unavailable = true;
+                    Err(End::because(ReflectorError::Verify(error)))
+                }
+                Some(status) if cannot_answer(status) => {
+                    self.unverified = false;
+                    Ok(Ok(false))
+                }
+                _ => Ok(Err(error)),
+            },
+        }
+    }
+
+    async fn is_same_history(&self, newest: &Newest, version: &str) -> Result<bool, SourceError> {
+        let same = match newest {
+            Newest::Unknown => {
+                self.object_at(None, version).await?;
+                true
+            }
+            Newest::Empty => !matches!(self.object_at(None, version).await?, Found::Object(_)),
+            Newest::Object { object, as_received } if !is_older(version, object.resource_version()) => {
+                match self.object_at(Some(&object.key()), version).await? {
+                    Found::Object(found) => is_same_state(object, found, *as_received),
+                    Found::Nothing => false,
+                    Found::Unclear => true,
+                }
+            }
+            // Its resourceVersions do not count as the list's do.
+            Newest::Object { .. } => true,
+        };
+        Ok(same && self.is_still_deleted(newest, version).await?)
+    }
+
+    /// Whether the object that was deleted last is gone, if its deletion is newer than every cached object.
+    async fn is_still_deleted(&self, newest: &Newest, version: &str) -> Result<bool, SourceError> {
+        let Some(deleted) = self.last_deletion.as_ref().map(RawObject::head) else { return Ok(true) };
+        if let Newest::Object { object, .. } = newest
+            && !is_older(object.resource_version(), deleted.resource_version())
+        {
+            return Ok(true);
+        }
+        let found = self.object_at(Some(&Key::of(&deleted)), version).await?;
+        Ok(!matches!(found, Found::Object(object) if object.head().uid() == deleted.uid()))
+    }
+
+    /// The object with this key (or any object) at exactly this resourceVersion.
+    async fn object_at(&self, key: Option<&Key>, version: &str) -> Result<Found, SourceError> {
+        let namespace = key.map(Key::namespace).filter(|namespace| !namespace.is_empty());
+        let options = ListOptions {
+            field_selector: key.map(|key| format!("metadata.name={}", key.name())).unwrap_or_default(),
+            namespace: namespace.map(str::to_owned),
+            resource_version: version.to_owned(),
+            version_match: Some(VersionMatch::Exact),
+            limit: Some(1),
+            ..ListOptions::default()
+        };
+        let read = self.read_one(options, key);
+        tokio::time::timeout(ANSWER_MAX, read).await.unwrap_or(Err(SourceError::Idle(ANSWER_MAX)))
+    }
+
+    /// Reads a list of at most one object.
+    async fn read_one(&self, options: ListOptions, key: Option<&Key>) -> Result<Found, SourceError> {
+        let version = options.resource_version.clone();
+        let mut parts = self.source.list(options).await?;
+        let mut found = Found::Nothing;
+        while let Some(part) = parts.next().await {
+            found = match (part, found) {
+                (Ok(ListPart::End(head)), found) => {
+                    let head = self.check_list(head)?;
+                    return Ok(if head.resource_version == version { found } else { Found::Unclear });
+                }
+                (Ok(ListPart::Item(object)), Found::Nothing)
+                    if key.is_none_or(|key| *key == Key::of(&object.head())) =>
+                {
+                    Found::Object(object)
+                }
+                // Another object, or more than one: what was asked for was not heeded.
+                (Ok(ListPart::Item(_)), _) => return Ok(Found::Unclear),
+                (Err(error), _) if error.is_about_one_object() => return Ok(Found::Unclear),
+                (Err(error), _) => return Err(error),
+            };
+        }
+        Err(SourceError::Wire(kube_wire::Error::Truncated { what: "list", at: 0 }))
+    }
+}
+
+/// Whether the server has an object in the state in which it is cached. The same object may have got the same
+/// resourceVersion in another history (a Lease is renewed all the time), so its content counts, too, where that can be
+/// compared.
+fn is_same_state(cached: &StoredObject, found: RawObject, as_received: bool) -> bool {
+    let Ok(found) = StoredObject::new(cached.scope(), found) else { return false };
+    let same_version = found.uid() == cached.uid() && found.resource_version() == cached.resource_version();
+    let comparable = as_received && found.encoding() == cached.encoding();
+    same_version && (!comparable || found.content_hash() == cached.content_hash())
+}
+
+/// Whether a server refuses the question itself: it does not select by name, or not at a resourceVersion.
+fn cannot_answer(status: &Status) -> bool {
+    (400..500).contains(&status.code) && !matches!(status.code, 401 | 408 | 429)
+}

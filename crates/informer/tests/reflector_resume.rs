@@ -1,0 +1,406 @@
+//! How a watch is opened again: how soon, when back-off begins anew, and what is verified before its events are trusted.
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube_informer::queue::Scope;
+use kube_informer::reflector::Reflector;
+use kube_informer::source::{ListOptions, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
+use kube_informer::testing::{Request, ScriptedSource};
+use kube_informer::{Informer, InformerState};
+use kube_wire::TypeMeta;
+use support::*;
+use tokio::time::Instant;
+
+const PACE: Duration = Duration::from_millis(800);
+
+fn watches(rig: &Rig) -> usize {
+    rig.source.requests().iter().filter(|request| matches!(request, Request::Watch(_))).count()
+}
+
+fn lists(rig: &Rig) -> usize {
+    rig.source.requests().len() - watches(rig)
+}
+
+/// Breaks the watch as soon as it is open, `rounds` times, after what `spoil` does to it.
+async fn spoil_watches(rig: &mut Rig, rounds: usize, mut spoil: impl FnMut(&ScriptedSource)) -> Duration {
+    let started = Instant::now();
+    for _ in 0..rounds {
+        rig.watching().await;
+        rig.settle().await;
+        let seen = rig.source.requests().len();
+        spoil(&rig.source);
+        rig.source.requests_made(seen + 1).await;
+        rig.settle().await;
+    }
+    started.elapsed()
+}
+
+// === pace ===
+
+#[tokio::test(start_paused = true)]
+async fn consecutive_opens_of_a_watch_are_at_least_800_ms_apart() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    let elapsed = spoil_watches(&mut rig, 50, |source| {
+        source.put(pod("a"));
+        source.close_watches();
+    })
+    .await;
+    assert!(elapsed >= PACE * 50, "50 watches within {elapsed:?}");
+    assert!(elapsed <= PACE * 51, "an event is progress: no back-off on top ({elapsed:?})");
+    assert_eq!(watches(&rig), 51);
+    assert_eq!(rig.status.borrow().full_states, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_lasted_is_opened_again_without_a_wait() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    tokio::time::sleep(PACE).await; // paused time: nothing sleeps
+    let started = Instant::now();
+    source.put(pod("a"));
+    source.close_watches();
+    rig.source.requests_made(3).await;
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_of_a_known_version_do_not_hide_that_a_watch_keeps_breaking() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    spoil_watches(&mut rig, 2, |source| {
+        source.bookmark();
+        source.send_unreadable_event();
+    })
+    .await;
+    rig.logged("replace 100 []").await;
+    assert_eq!(rig.status.borrow().full_states, 2, "the second time at one version lists anew");
+}
+
+// === back-off ===
+
+/// The wait after the next trouble, as the state shows it.
+async fn next_wait(rig: &mut Rig) -> Duration {
+    rig.watching().await;
+    let started = Instant::now();
+    rig.source.fail_watches(status(429, "TooManyRequests"));
+    rig.state("backing off").await;
+    rig.watching().await;
+    started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn back_off_begins_anew_once_a_watch_has_lived_ten_seconds() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    for least in [0.8, 1.6, 3.2, 6.4] {
+        let wait = next_wait(&mut rig).await.as_secs_f64();
+        assert!((least..2.0 * least).contains(&wait), "{wait} for {least}");
+    }
+    tokio::time::sleep(Duration::from_secs(9)).await; // paused time: nothing sleeps
+    assert!(
+        next_wait(&mut rig).await >= Duration::from_secs_f64(12.8),
+        "the watch has not lived long enough"
+    );
+    tokio::time::sleep(Duration::from_secs(10)).await; // paused time: nothing sleeps
+    assert!(next_wait(&mut rig).await < Duration::from_secs_f64(1.6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_after_many_cut_connections_shows_up_within_two_seconds() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    for round in 0..8 {
+        rig.watching().await;
+        tokio::time::sleep(Duration::from_secs(11)).await; // paused time: nothing sleeps
+        let started = Instant::now();
+        source.refuse_next_watch();
+        source.break_watches();
+        let version = source.put(pod("a"));
+        rig.logged(&format!("{} web/a {version}", if round == 0 { "add" } else { "update" })).await;
+        assert!(started.elapsed() < Duration::from_secs(2), "round {round}: {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_degraded_watch_on_a_quiet_resource_is_well_again_after_ten_seconds() {
+    let source = pods();
+    let mut rig = Rig::start(&source, listing());
+    spoil_watches(&mut rig, 2, ScriptedSource::send_unreadable_event).await;
+    rig.watching().await;
+    rig.settle().await;
+    source.send_unreadable_event();
+    rig.state("degraded").await;
+    let since = Instant::now();
+    tokio::time::timeout(Duration::from_secs(3600), rig.watching()).await.expect("it stays degraded");
+    assert_eq!(since.elapsed(), Duration::from_secs(10));
+}
+
+// === opening ===
+
+/// Accepts connections, and answers no watch.
+struct Unanswering(ScriptedSource, AtomicBool);
+
+impl ListerWatcher for Unanswering {
+    fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
+        self.0.list(options)
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
+        async move {
+            while self.1.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
+            }
+            self.0.watch(options).await
+        }
+        .boxed()
+    }
+
+    fn expected_type(&self) -> Option<TypeMeta> {
+        self.0.expected_type()
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_not_answered_does_not_show_as_live() {
+    let source = pods();
+    let held = Arc::new(Unanswering(source.clone(), AtomicBool::new(true)));
+    let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())
+        .reflector(listing())
+        .start()
+        .unwrap();
+    pods.synced().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await; // paused time: nothing sleeps
+    let InformerState::Troubled(error) = pods.state() else { panic!("{}", pods.state()) };
+    assert!(error.to_string().contains("10s"), "{error}");
+    // It is waited for all the same: some proxies hold the headers back until the first event.
+    held.1.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(1)).await; // paused time: nothing sleeps
+    assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
+    assert_eq!(source.requests().len(), 2);
+}
+
+// === verification ===
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_that_is_still_behind_is_noticed_at_the_first_reconnect() {
+    let source = pods();
+    source.put(pod("kept"));
+    let old = source.checkpoint();
+    source.put(pod("lost"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    let started = Instant::now();
+    source.break_watches();
+    source.restore(&old);
+    rig.logged("replace 101 [web/kept]").await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_that_has_overtaken_us_is_noticed_at_the_first_reconnect() {
+    let source = pods();
+    source.put(pod("kept"));
+    let old = source.checkpoint();
+    source.put(pod("lost"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.break_watches();
+    source.restore(&old);
+    (0..5).for_each(|_| drop(source.put(pod("other"))));
+    let started = Instant::now();
+    rig.logged("replace 106 [web/kept web/other]").await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    let events = rig.sink.log().iter().filter(|line| line.starts_with("update")).count();
+    assert_eq!(events, 0, "no event was trusted before: {:?}", rig.sink.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_noticed_though_it_ended_the_watch_cleanly() {
+    let source = pods();
+    source.put(pod("kept"));
+    let old = source.checkpoint();
+    source.put(pod("lost"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    tokio::time::sleep(Duration::from_secs(2)).await; // paused time: nothing sleeps
+    source.restore(&old); // closes the watch
+    (0..5).for_each(|_| drop(source.put(pod("other"))));
+    let started = Instant::now();
+    rig.logged("replace 106 [web/kept web/other]").await;
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_noticed_though_the_newest_object_has_the_same_version_again() {
+    let renewed = |by: &str| {
+        let mut lease = pod("lease");
+        lease["spec"] = serde_json::json!({"renewedBy": by});
+        lease
+    };
+    let source = pods();
+    source.put(renewed("one"));
+    let old = source.checkpoint();
+    source.put(pod("lost"));
+    source.put(renewed("one"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.break_watches();
+    source.restore(&old);
+    source.put(pod("other"));
+    source.put(renewed("two"));
+    rig.logged("replace 103 [web/lease web/other]").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_noticed_though_only_deletions_were_lost() {
+    let source = pods();
+    ["kept", "deleted"].iter().for_each(|name| drop(source.put(pod(name))));
+    let old = source.checkpoint();
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.delete("web/deleted");
+    rig.logged("delete web/deleted 103").await;
+    source.break_watches();
+    source.restore(&old);
+    (0..5).for_each(|_| drop(source.put(pod("other"))));
+    rig.logged("replace 107 [web/deleted web/kept web/other]").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_noticed_though_nothing_was_cached() {
+    let source = pods();
+    let old = source.checkpoint();
+    source.put(pod("a"));
+    source.delete("web/a");
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.break_watches();
+    source.restore(&old);
+    (0..5).for_each(|number| drop(source.put(pod(&format!("p{number}")))));
+    rig.logged("replace 105 [web/p0 web/p1 web/p2 web/p3 web/p4]").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_breaks_or_ends_early_costs_one_small_list_and_a_close_in_time_none() {
+    let source = pods();
+    ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    for (count, refused) in [(1, false), (2, true)] {
+        tokio::time::sleep(Duration::from_secs(2)).await; // paused time: nothing sleeps
+        if refused {
+            source.refuse_next_watch();
+        }
+        source.break_watches();
+        let version = source.put(pod("a"));
+        rig.logged(&format!("update web/a {version}")).await;
+        assert_eq!(lists(&rig), 1 + count, "{:?}", rig.requests());
+    }
+    let requests = source.requests();
+    let Some(Request::List(check)) = requests.iter().rfind(|request| matches!(request, Request::List(_)))
+    else {
+        panic!("{requests:?}")
+    };
+    assert_eq!((check.field_selector.as_str(), check.namespace.as_deref()), ("metadata.name=a", Some("web")));
+    assert_eq!((check.resource_version.as_str(), check.limit), ("103", Some(1)));
+    assert_eq!(check.version_match.map(|m| m.as_str()), Some("Exact"));
+
+    for (lived, count) in [(60, 4), (600, 4)] {
+        tokio::time::sleep(Duration::from_secs(lived)).await; // paused time: nothing sleeps
+        source.close_watches();
+        let version = source.put(pod("a"));
+        rig.logged(&format!("update web/a {version}")).await;
+        assert_eq!(lists(&rig), count, "a close at its time says nothing against the server");
+    }
+    assert_eq!(rig.status.borrow().full_states, 1, "and nothing was listed anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_cannot_be_verified_any_more_lists_anew() {
+    let source = pods();
+    source.put(pod("a"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.fail_next_list(status(410, "Expired"));
+    source.break_watches();
+    rig.status.wait_for(|status| status.full_states == 2).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_the_check_is_asked_again_before_events_are_trusted() {
+    let source = pods();
+    source.put(pod("kept"));
+    let old = source.checkpoint();
+    source.put(pod("lost"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.fail_next_list(status(429, "TooManyRequests"));
+    source.break_watches();
+    source.restore(&old);
+    (0..5).for_each(|_| drop(source.put(pod("other"))));
+    rig.logged("replace 106 [web/kept web/other]").await;
+    assert!(!rig.sink.log().iter().any(|line| line.starts_with("update")), "{:?}", rig.sink.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_asked_by_name_is_trusted() {
+    for refusal in [status(400, "BadRequest"), status(403, "Forbidden")] {
+        let source = pods();
+        source.put(pod("a"));
+        let mut rig = Rig::start(&source, listing());
+        rig.watching().await;
+        source.fail_next_list(refusal);
+        source.break_watches();
+        source.put(pod("a"));
+        rig.logged("update web/a 102").await;
+        assert_eq!(rig.status.borrow().full_states, 1);
+    }
+}
+
+/// Lists everything as it is now, whatever it is asked for.
+struct Heedless(ScriptedSource);
+
+impl ListerWatcher for Heedless {
+    fn list(&self, _: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
+        self.0.list(ListOptions::default())
+    }
+
+    fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
+        self.0.watch(options)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_ignores_what_it_is_asked_for_costs_no_full_list() {
+    let source = pods();
+    ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
+    let sink = RecorderSink::default();
+    let heedless = Arc::new(Heedless(source.clone()));
+    let reflector = Reflector::new(heedless, Arc::new(sink.clone()), Scope::default(), listing());
+    let mut status = reflector.status();
+    tokio::spawn(reflector.run());
+    for version in [103, 104, 105] {
+        status.wait_for(|status| status.state.to_string() == "watching").await.unwrap();
+        source.break_watches();
+        source.put(pod("a"));
+        sink.0.logged(&format!("update web/a {version}")).await;
+    }
+    assert_eq!(status.borrow().full_states, 1, "{:?}", sink.0.log());
+}
