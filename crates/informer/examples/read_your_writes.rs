@@ -6,7 +6,7 @@ mod cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams};
-use kube_informer::{Informer, Key};
+use kube_informer::Informer;
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
@@ -34,9 +34,8 @@ async fn main() -> cluster::Result<()> {
         println!("{error}");
     }
 
-    let key = Key::new("web", "settings");
     api.delete("settings", &DeleteParams::default()).await?;
-    maps.wait_gone(&key, seen.uid()).await?;
-    println!("{key} is gone from the store, too: {} left", maps.lister().count());
+    maps.wait_deleted(&patched).await?;
+    println!("{} is gone from the store, too: {} left", seen.key(), maps.lister().count());
     Ok(())
 }

@@ -2,10 +2,18 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 /// Calls it; what it said if it panicked.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))
+}
+
+/// Wakes a reader. Wakers belong to whichever runtime the reader uses: one that panics must not keep others from being woken.
+pub(crate) fn wake(waker: Waker) {
+    if let Err(why) = guarded(|| waker.wake()) {
+        tracing::error!(why, "cannot wake a reader: its waker failed");
+    }
 }
 
 /// What a panic says.

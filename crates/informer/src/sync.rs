@@ -4,4 +4,3 @@
 pub(crate) use std::sync::atomic::AtomicUsize;
 
 pub(crate) use parking_lot::Mutex;
-pub(crate) use tokio::sync::Notify;

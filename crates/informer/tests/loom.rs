@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "the models use a part of what is there")]
 #![allow(clippy::unwrap_used, reason = "it is a test, though most of it is not in test functions")]
 
+#[path = "../src/calls.rs"]
+mod calls;
 #[path = "../src/shared/mailbox.rs"]
 mod mailbox;
 #[path = "../src/waiters.rs"]
@@ -10,9 +12,6 @@ mod waiters;
 
 /// Takes the place of `src/sync.rs`.
 mod sync {
-    use std::pin::Pin;
-    use std::task::{Context, Poll, Waker};
-
     pub(crate) use loom::sync::atomic::AtomicUsize;
 
     #[derive(Debug)]
@@ -27,61 +26,10 @@ mod sync {
             self.0.lock().unwrap()
         }
     }
-
-    /// What `tokio::sync::Notify` promises of `notify_waiters`: whoever was enabled before it is called is woken by it.
-    #[derive(Debug)]
-    pub(crate) struct Notify(loom::sync::Mutex<(u64, Vec<Waker>)>);
-
-    impl Default for Notify {
-        fn default() -> Self {
-            Self(loom::sync::Mutex::new((0, Vec::new())))
-        }
-    }
-
-    pub(crate) struct Notified<'a> {
-        notify: &'a Notify,
-        enabled_at: Option<u64>,
-    }
-
-    impl Notify {
-        pub(crate) fn notify_waiters(&self) {
-            let mut state = self.0.lock().unwrap();
-            state.0 += 1;
-            let wakers = std::mem::take(&mut state.1);
-            drop(state);
-            wakers.into_iter().for_each(Waker::wake);
-        }
-
-        pub(crate) fn notified(&self) -> Notified<'_> {
-            Notified { notify: self, enabled_at: None }
-        }
-    }
-
-    impl Notified<'_> {
-        pub(crate) fn enable(mut self: Pin<&mut Self>) -> bool {
-            let now = self.notify.0.lock().unwrap().0;
-            *self.enabled_at.get_or_insert(now) != now
-        }
-    }
-
-    impl Future for Notified<'_> {
-        type Output = ();
-
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-            if self.as_mut().enable() {
-                return Poll::Ready(());
-            }
-            let mut state = self.notify.0.lock().unwrap();
-            if self.enabled_at != Some(state.0) {
-                return Poll::Ready(());
-            }
-            state.1.push(context.waker().clone());
-            Poll::Pending
-        }
-    }
 }
 
 use std::future::poll_fn;
+use std::task::Poll;
 
 use loom::future::block_on;
 use loom::sync::Arc;
@@ -148,7 +96,7 @@ fn a_reader_of_a_mailbox_that_is_closed_always_comes_to_its_end() {
 }
 
 #[test]
-fn whoever_waits_for_the_store_sees_the_change_that_is_waited_for() {
+fn a_caller_sees_the_change_it_waits_for_whichever_topic_wakes_it() {
     model(|| {
         // What is waited for is changed and looked at under one lock, as the store's root is.
         let store = Arc::new((sync::Mutex::new(0), Waiters::default()));
@@ -156,16 +104,83 @@ fn whoever_waits_for_the_store_sees_the_change_that_is_waited_for() {
         let writer = thread::spawn(move || {
             for version in 1..=2 {
                 *writer.0.lock() = version;
-                writer.1.wake();
+                writer.1.wake([version..=version]);
             }
         });
         let other = store.clone();
         let other = thread::spawn(move || {
-            block_on(other.1.until_some(|| (*other.0.lock() >= 1).then_some(())));
+            block_on(other.1.until_some([7, 1], || (*other.0.lock() >= 1).then_some(())));
         });
-        let found = store.1.until_some(|| Some(*store.0.lock()).filter(|version| *version == 2));
+        let found = store.1.until_some([2], || Some(*store.0.lock()).filter(|version| *version == 2));
         assert_eq!(block_on(found), 2);
         writer.join().unwrap();
         other.join().unwrap();
+        assert!(!store.1.any(), "everybody has left");
+    });
+}
+
+/// Places in a queue, for which callers wait.
+#[derive(Default)]
+struct Space {
+    free: sync::Mutex<u32>,
+    waiters: Waiters<u8>,
+}
+
+impl Default for sync::Mutex<u32> {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl Space {
+    async fn take(&self) {
+        let take = || {
+            let mut free = self.free.lock();
+            *free = free.checked_sub(1)?;
+            Some(())
+        };
+        self.waiters.until_some([0], take).await;
+    }
+
+    fn free(&self, places: u32) {
+        *self.free.lock() += places;
+        self.waiters.wake_one(0);
+    }
+}
+
+#[test]
+fn callers_that_are_woken_one_by_one_all_get_their_place() {
+    model(|| {
+        let space = Arc::new(Space::default());
+        let takers = [(); 2].map(|()| {
+            let space = space.clone();
+            thread::spawn(move || block_on(space.take()))
+        });
+        // Two at a time: the first caller wakes the second.
+        space.free(2);
+        for taker in takers {
+            taker.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_chosen_caller_that_gives_up_hands_its_place_on() {
+    model(|| {
+        let space = Arc::new(Space::default());
+        let gives_up = space.clone();
+        let gives_up = thread::spawn(move || {
+            let mut take = Box::pin(gives_up.take());
+            let taken = block_on(poll_fn(|context| Poll::Ready(take.as_mut().poll(context).is_ready())));
+            drop(take);
+            if taken {
+                gives_up.free(1);
+            }
+        });
+        let frees = space.clone();
+        let frees = thread::spawn(move || frees.free(1));
+        block_on(space.take());
+        gives_up.join().unwrap();
+        frees.join().unwrap();
     });
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -304,4 +305,79 @@ async fn all_who_decode_at_the_same_time_share_the_values_whatever_others_let_go
         assert!(Arc::ptr_eq(one, other), "{object:?} was decoded twice");
         assert_eq!(one.metadata.name.as_deref(), Some(object.name()));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_11_a_condition_is_checked_only_when_its_object_changes() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let checks = AtomicUsize::new(0);
+    let a = key("web/a");
+    let mut waiting = Box::pin(pods.wait_until(&a, |pod| {
+        checks.fetch_add(1, Ordering::Relaxed);
+        pod.spec.is_some()
+    }));
+    for number in 0..50 {
+        assert!(waiting.as_mut().now_or_never().is_none());
+        source.put(pod(&format!("other-{number}")));
+        settle().await;
+    }
+    assert_eq!(checks.load(Ordering::Relaxed), 1);
+    source.put(on_node("a", "n7"));
+    waiting.await.unwrap();
+    assert_eq!(checks.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_11_a_deletion_is_waited_for_though_its_creation_was_not_seen_yet() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    let created = |name: &str| -> Pod {
+        source.put(pod(name));
+        source.get(&Key::new("web", name)).unwrap().decode().unwrap()
+    };
+    let early = created("early");
+    let mut gone = Box::pin(pods.wait_deleted(&early));
+    assert!(gone.as_mut().now_or_never().is_none(), "nothing was listed yet");
+    pods.synced().await.unwrap();
+    settle().await;
+    assert!(gone.as_mut().now_or_never().is_none(), "it is there");
+    source.delete("web/early");
+    gone.await.unwrap();
+
+    let late = created("late");
+    let mut gone = Box::pin(pods.wait_deleted(&late));
+    assert!(gone.as_mut().now_or_never().is_none(), "the store has not seen the creation");
+    settle().await;
+    assert!(gone.as_mut().now_or_never().is_none(), "it is there");
+    // Deleted and created again under the same name: the object itself is gone.
+    source.delete("web/late");
+    source.put(pod("late"));
+    gone.await.unwrap();
+    pods.wait_until(&key("web/late"), |_| true).await.unwrap();
+
+    // What was deleted before the store saw it is gone once the store has come that far.
+    let brief = created("brief");
+    source.delete("web/brief");
+    let mut gone = Box::pin(pods.wait_deleted(&brief));
+    assert!(gone.as_mut().now_or_never().is_none());
+    gone.await.unwrap();
+    pods.wait_deleted(&brief).now_or_never().expect("no wait for what is known to be gone").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_11_only_what_a_server_has_returned_can_be_waited_for() {
+    let pods = informer(&pods()).wait_max(Duration::from_secs(5)).start().unwrap();
+    let mut object: Pod = serde_json::from_value(pod("a")).unwrap();
+    let error = |result: Result<(), WaitError>| result.unwrap_err().to_string();
+    let no_version = "cannot wait for `web/a`: no resourceVersion in its metadata; \
+                      pass the object as the server returned it";
+    assert_eq!(error(pods.wait_for(&object).now_or_never().unwrap().map(drop)), no_version);
+    assert!(error(pods.wait_deleted(&object).now_or_never().unwrap()).contains("no uid"));
+    object.metadata.uid = Some("uid-1".to_owned());
+    assert_eq!(error(pods.wait_deleted(&object).now_or_never().unwrap()), no_version);
+    object.metadata.resource_version = Some("500".to_owned());
+    assert!(matches!(pods.wait_deleted(&object).await, Err(WaitError::TimedOut { .. })), "it never comes");
 }

@@ -7,6 +7,7 @@ use kube_wire::RawObject;
 use parking_lot::Mutex;
 
 use super::deltas::{DeltaKind, KeyDelta, State};
+use super::topic::Topic;
 use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::store::{Store, StoredObject};
@@ -68,10 +69,7 @@ pub struct DeltaReplace {
 struct Shared {
     config: DeltaFifoConfig,
     state: Mutex<State>,
-    /// There is something to pop, or the queue was closed.
-    ready: Waiters,
-    /// There is room, something was processed, or the queue was closed.
-    moved: Waiters,
+    waiters: Waiters<Topic>,
 }
 
 // === impl DeltaFifo ===
@@ -79,18 +77,18 @@ struct Shared {
 impl DeltaFifo {
     /// A queue.
     pub fn new(config: DeltaFifoConfig) -> Self {
-        let (state, ready, moved) = Default::default();
-        Self { shared: Arc::new(Shared { config, state, ready, moved }) }
+        let (state, waiters) = Default::default();
+        Self { shared: Arc::new(Shared { config, state, waiters }) }
     }
 
     /// Waits for the next key; `None` when the queue is closed and empty.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves everything in the queue.
+    /// Dropping the future leaves everything in the queue. A future that was polled has to be polled on or dropped: it may be
+    /// the one that was woken.
     pub async fn pop(&self) -> Option<Popped> {
-        let (key, deltas, initial) =
-            self.shared.ready.until_some(|| State::pop(&mut self.shared.state.lock())).await?;
-        self.shared.moved.wake();
+        let (key, deltas, initial) = self.shared.when(Topic::Ready, State::pop).await?;
+        self.shared.waiters.wake_one(Topic::Space);
         Some(Popped { key, deltas, initial, shared: self.shared.clone() })
     }
 
@@ -112,7 +110,7 @@ impl DeltaFifo {
             false => (state.closed && state.order.is_empty() && state.processing.is_none())
                 .then_some(Err(SinkError::Closed)),
         };
-        self.shared.moved.until_some(|| check(&mut self.shared.state.lock())).await
+        self.shared.when(Topic::Processed(scope), check).await
     }
 
     /// How many keys wait.
@@ -128,8 +126,7 @@ impl DeltaFifo {
     /// Takes nothing more. What waits can still be popped.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
-        self.shared.ready.wake();
-        self.shared.moved.wake();
+        self.shared.waiters.wake_all();
     }
 
     async fn push(&self, kind: DeltaKind, scope: Scope, object: RawObject) -> Result<(), SinkError> {
@@ -151,11 +148,11 @@ impl DeltaFifo {
             }
             Some(Ok(is_first))
         };
-        let is_first = shared.moved.until_some(|| push(&mut shared.state.lock())).await?;
-        shared.ready.wake();
+        let is_first = shared.when(Topic::Space, push).await?;
+        shared.waiters.wake_one(Topic::Ready);
         if is_first {
             // The scope counts as synced.
-            shared.moved.wake();
+            shared.wake_processed(scope);
         }
         Ok(())
     }
@@ -200,7 +197,7 @@ impl Sink for DeltaFifo {
             }
         }
         drop(state);
-        self.shared.ready.wake();
+        self.shared.waiters.wake_one(Topic::Ready);
         Ok(())
     }
 
@@ -274,8 +271,9 @@ impl Replace for DeltaReplace {
         let new_epoch = is_older(resource_version, &of_scope.resource_version);
         resource_version.clone_into(&mut of_scope.resource_version);
         drop(state);
-        shared.ready.wake();
-        shared.moved.wake();
+        shared.waiters.wake_one(Topic::Ready);
+        // An empty one is processed.
+        shared.wake_processed(scope);
         Ok(Committed::new(new_epoch))
     }
 }
@@ -302,9 +300,15 @@ impl Popped {
     pub fn done(mut self) {
         let deltas = std::mem::take(&mut self.deltas);
         if let (Some(delta), true) = (deltas.last(), self.initial) {
+            let scope = delta.object.scope();
             let mut state = self.shared.state.lock();
-            let scope = state.scopes.entry(delta.object.scope()).or_default();
-            scope.initial = scope.initial.saturating_sub(1);
+            let of_scope = state.scopes.entry(scope).or_default();
+            of_scope.initial = of_scope.initial.saturating_sub(1);
+            let processed = of_scope.initial == 0;
+            drop(state);
+            if processed {
+                self.shared.wake_processed(scope);
+            }
         }
     }
 }
@@ -317,15 +321,28 @@ impl Drop for Popped {
         if !self.deltas.is_empty() {
             state.put_back(&self.key, std::mem::take(&mut self.deltas));
         }
+        let closed = state.closed;
         drop(state);
-        self.shared.ready.wake();
-        self.shared.moved.wake();
+        match closed {
+            // It may be drained now, which ends every wait.
+            true => self.shared.waiters.wake_all(),
+            false => self.shared.waiters.wake_one(Topic::Ready),
+        }
     }
 }
 
 // === impl Shared ===
 
 impl Shared {
+    async fn when<T>(&self, topic: Topic, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
+        self.waiters.until_some([topic], || check(&mut self.state.lock())).await
+    }
+
+    fn wake_processed(&self, scope: Scope) {
+        let topic = Topic::Processed(scope);
+        self.waiters.wake([topic..=topic]);
+    }
+
     fn known_of(&self, scope: Scope) -> Vec<StoredObject> {
         let snapshot = self.config.known_objects.as_ref().map(|store| store.snapshot());
         snapshot.map(|snapshot| snapshot.scope(scope).cloned().collect()).unwrap_or_default()

@@ -1,12 +1,13 @@
 //! The queue that informers use: everything in the order in which it came.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use kube_wire::RawObject;
 use parking_lot::Mutex;
 
 use super::apply::Applied;
+use super::topic::Topic;
 use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use crate::Key;
 use crate::store::{ChangeSet, Hashes, Staging, Store, StoredObject};
@@ -83,10 +84,7 @@ struct Shared {
     store: Arc<Store>,
     config: FifoConfig,
     state: Mutex<State>,
-    /// There is something to pop, or the queue was closed.
-    ready: Waiters,
-    /// There is room, something was processed, or the queue was closed.
-    moved: Waiters,
+    waiters: Waiters<Topic>,
 }
 
 #[derive(Debug, Default)]
@@ -121,17 +119,18 @@ impl Fifo {
 
     /// A queue of a certain size in front of a store.
     pub fn with_config(store: Arc<Store>, config: FifoConfig) -> Self {
-        let (state, ready, moved) = Default::default();
-        Self { shared: Arc::new(Shared { store, config, state, ready, moved }) }
+        let (state, waiters) = Default::default();
+        Self { shared: Arc::new(Shared { store, config, state, waiters }) }
     }
 
     /// Waits for the next batch; `None` when the queue is closed and empty.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves everything in the queue.
+    /// Dropping the future leaves everything in the queue. A future that was polled has to be polled on or dropped: it may be
+    /// the one that was woken.
     pub async fn pop_batch(&self) -> Option<Batch> {
-        let deltas = self.shared.ready.until_some(|| State::pop(&mut self.shared.state.lock())).await?;
-        self.shared.moved.wake();
+        let deltas = self.shared.when(Topic::Ready, State::pop).await?;
+        self.shared.waiters.wake_one(Topic::Space);
         Some(Batch { deltas, shared: self.shared.clone() })
     }
 
@@ -148,12 +147,11 @@ impl Fifo {
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn synced(&self, scope: Scope) -> Result<(), SinkError> {
-        self.shared
-            .when_moved(|state| match state.is_synced(scope) {
-                true => Some(Ok(())),
-                false => (state.closed && state.is_drained()).then_some(Err(SinkError::Closed)),
-            })
-            .await
+        let synced = |state: &mut State| match state.is_synced(scope) {
+            true => Some(Ok(())),
+            false => (state.closed && state.is_drained()).then_some(Err(SinkError::Closed)),
+        };
+        self.shared.when(Topic::Processed(scope), synced).await
     }
 
     /// How many deltas wait.
@@ -169,8 +167,7 @@ impl Fifo {
     /// Takes nothing more. What waits can still be popped.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
-        self.shared.ready.wake();
-        self.shared.moved.wake();
+        self.shared.waiters.wake_all();
     }
 
     async fn push(&self, delta: Delta) -> Result<(), SinkError> {
@@ -259,6 +256,7 @@ impl Batch {
             scope.synced |= matches!(delta, Delta::Replaced(_));
         }
         drop(state);
+        self.shared.wake_processed(&deltas);
     }
 }
 
@@ -271,9 +269,13 @@ impl Drop for Batch {
             state.bytes += delta.bytes();
             state.deltas.push_front(delta);
         }
+        let closed = state.closed;
         drop(state);
-        self.shared.ready.wake();
-        self.shared.moved.wake();
+        match closed {
+            // It may be drained now, which ends every wait.
+            true => self.shared.waiters.wake_all(),
+            false => self.shared.waiters.wake_one(Topic::Ready),
+        }
     }
 }
 
@@ -309,23 +311,36 @@ impl Delta {
 // === impl Shared ===
 
 impl Shared {
-    async fn when_moved<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
-        self.moved.until_some(|| check(&mut self.state.lock())).await
+    async fn when<T>(&self, topic: Topic, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
+        self.waiters.until_some([topic], || check(&mut self.state.lock())).await
+    }
+
+    /// Wakes the callers that wait for a scope of these deltas, if that is through.
+    fn wake_processed(&self, deltas: &[Delta]) {
+        if !self.waiters.any() {
+            return;
+        }
+        let is_full_state = matches!(deltas, [Delta::Replaced(_)]);
+        let mut scopes = deltas.iter().map(Delta::scope).collect::<BTreeSet<_>>();
+        let mut state = self.state.lock();
+        scopes.retain(|scope| is_full_state || state.scope(*scope).pending == 0);
+        drop(state);
+        self.waiters.wake(scopes.into_iter().map(Topic::Processed).map(|topic| topic..=topic));
     }
 
     /// Waits until everything in a scope has been processed.
     async fn until_processed(&self, scope: Scope) -> Result<(), SinkError> {
-        self.when_moved(|state| match state.closed {
+        let idle = |state: &mut State| match state.closed {
             true => Some(Err(SinkError::Closed)),
             false => (state.scope(scope).pending == 0).then_some(Ok(())),
-        })
-        .await
+        };
+        self.when(Topic::Processed(scope), idle).await
     }
 
     /// Waits for room.
     async fn push(&self, delta: Delta) -> Result<(), SinkError> {
         let mut delta = Some(delta);
-        self.when_moved(|state| {
+        self.when(Topic::Space, |state| {
             if state.closed {
                 return Some(Err(SinkError::Closed));
             }
@@ -339,7 +354,7 @@ impl Shared {
             Some(Ok(()))
         })
         .await?;
-        self.ready.wake();
+        self.waiters.wake_one(Topic::Ready);
         Ok(())
     }
 }

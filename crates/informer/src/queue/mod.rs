@@ -9,6 +9,7 @@ mod delta_fifo;
 mod deltas;
 mod fifo;
 mod sink;
+mod topic;
 mod transform;
 
 pub use apply::Applied;

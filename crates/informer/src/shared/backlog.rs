@@ -9,9 +9,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::sync::Notify;
+use tokio::task::coop;
 
 use super::fold::Folded;
 use super::hub::ListenerConfig;
@@ -125,9 +126,14 @@ impl Backlog {
         })
     }
 
-    /// The next thing to be heard; `None` when nothing more will be.
+    /// The next thing to be read; `None` when there will be nothing more. It spends the budget of the reader's task: however
+    /// much there is to read, other tasks on the thread get their turn.
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Heard>> {
+        let budget = ready!(coop::poll_proceed(context));
         let next = self.state.poll(context, |state| state.next(self.hears_unchanged));
+        if next.is_ready() {
+            budget.made_progress();
+        }
         if !self.coalesces {
             self.taken.notify_one();
         }

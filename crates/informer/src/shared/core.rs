@@ -379,12 +379,19 @@ impl Core {
 
     pub(super) async fn wait_gone(&self, key: &Key, uid: &str) -> Result<(), WaitError> {
         let scope = self.scope_of(key)?;
-        let gone = self.store.wait_until(key, |object| {
-            let is_gone = object.is_none_or(|object| object.uid() != uid);
-            // Before the first full state, not being there means nothing.
-            (is_gone && self.store.snapshot().is_complete(scope)).then_some(())
-        });
-        self.limited(key, gone).await
+        self.limited(key, self.store.wait_gone(scope, key, uid)).await
+    }
+
+    /// Waits until an object that was in `version` is gone.
+    pub(super) async fn wait_deleted(&self, key: &Key, uid: &str, version: &str) -> Result<(), WaitError> {
+        let scope = self.scope_of(key)?;
+        let deleted = async {
+            // Until its creation has been seen, absence means nothing.
+            self.store.wait_for(scope, key, version).await?;
+            self.store.wait_gone(scope, key, uid).await;
+            Ok(())
+        };
+        self.limited(key, deleted).await?
     }
 
     /// Runs a future unless it takes too long or the informer is stopped.

@@ -59,6 +59,16 @@ pub enum WaitError {
         /// What excludes it.
         why: String,
     },
+    /// The object does not say which one it is, or in which state: only what a server has returned can be waited for.
+    #[error(
+        "cannot wait for `{key}`: no {missing} in its metadata; pass the object as the server returned it"
+    )]
+    Unidentified {
+        /// The object's key.
+        key: Key,
+        /// The field that is not set.
+        missing: &'static str,
+    },
     /// It took too long.
     #[error("`{key}` did not get there within {limit:?}; see the informer's status for what holds it up")]
     TimedOut {

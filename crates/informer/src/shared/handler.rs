@@ -248,8 +248,6 @@ async fn run<K: Send + Sync + 'static>(
         if ends_initial_state {
             progress.send_modify(|progress| progress.synced = true);
         }
-        // However fast the handler is, others on the thread get their turn.
-        tokio::task::coop::consume_budget().await;
     }
     progress.send_modify(|progress| progress.ended = true);
 }

@@ -262,14 +262,14 @@ impl<K: Send + Sync + 'static> Informer<K> {
     /// ```
     ///
     /// # Errors
-    /// At once, if this informer will never see the object; if the limit for waiting passes, the server is reset to an
-    /// earlier state, or the informer is stopped.
+    /// Immediately, if this informer will never see the object, or if it has no resourceVersion; if the limit for waiting
+    /// passes, the server is reset to an earlier state, or the informer is stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn wait_for(&self, written: &impl KubeResource) -> Result<Option<Object<K>>, WaitError> {
         let key = self.key_in_scope(written.meta())?;
-        let version = written.meta().resource_version.as_deref().unwrap_or_default();
+        let version = known(&key, "resourceVersion", written.meta().resource_version.as_deref())?;
         let found = self.core().wait_for(&key, version).await?;
         Ok(found.map(|object| Object::new(object, &self.decoder)))
     }
@@ -293,10 +293,48 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Ok(key)
     }
 
-    /// Waits until an object is gone: there is none under its key, or another.
+    /// Waits until an object is gone from the store: deleted, or followed by another of the same name.
+    ///
+    /// It takes the object as the server returned it from creating, changing or deleting it, and never returns early: while
+    /// the store lags behind that state, absence means nothing.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kube_informer::testing::ScriptedSource;
+    /// # use kube_informer::Informer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ScriptedSource::new("v1", "Pod");
+    /// # let pods = Informer::<Pod>::from_source(Arc::new(server.clone())).start()?;
+    /// # pods.synced().await?;
+    /// # server.put(json!({"metadata": {"namespace": "web", "name": "job-1"}}));
+    /// # let created: Pod = server.get(&"web/job-1".parse()?).expect("it was created").decode()?;
+    /// // let created = api.create(…).await?;
+    /// // api.delete("job-1", …).await?;
+    /// # server.delete("web/job-1");
+    /// pods.wait_deleted(&created).await?;
+    /// assert!(pods.lister().get(&"web/job-1".parse()?).is_none());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// As [`wait_for`](Self::wait_for).
+    /// As [`wait_for`](Self::wait_for); also immediately if the object has no uid.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn wait_deleted(&self, object: &impl KubeResource) -> Result<(), WaitError> {
+        let (meta, key) = (object.meta(), self.key_in_scope(object.meta())?);
+        let uid = known(&key, "uid", meta.uid.as_deref())?;
+        let version = known(&key, "resourceVersion", meta.resource_version.as_deref())?;
+        self.core().wait_deleted(&key, uid, version).await
+    }
+
+    /// Waits until the store has no object with this key and uid: for an object that this informer has shown. It returns
+    /// immediately if the store has yet to see the creation; [`wait_deleted`](Self::wait_deleted) does not.
+    ///
+    /// # Errors
+    /// Immediately, if the key is not in scope; if the limit for waiting passes, or the informer is stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -304,7 +342,8 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().wait_gone(key, uid).await
     }
 
-    /// Waits until an object is there and meets a condition; gives it. It waits as long as that takes.
+    /// Waits until an object is there and meets a condition; gives it. It waits as long as that takes. The condition is
+    /// checked once for each state of the object.
     ///
     /// # Errors
     /// At once, if the key is not in scope; if the object does not fit its type, or the informer is stopped.
@@ -326,6 +365,12 @@ impl<K: Send + Sync + 'static> Informer<K> {
         });
         self.core().unless_stopped(met).await?
     }
+}
+
+/// A field of the metadata that a server sets.
+fn known<'a>(key: &Key, field: &'static str, value: Option<&'a str>) -> Result<&'a str, WaitError> {
+    let value = value.filter(|value| !value.is_empty());
+    value.ok_or_else(|| WaitError::Unidentified { key: key.clone(), missing: field })
 }
 
 impl<K> Clone for Informer<K> {

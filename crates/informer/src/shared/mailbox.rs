@@ -4,6 +4,7 @@
 
 use std::task::{Context, Poll, Waker};
 
+use crate::calls::wake;
 use crate::sync::Mutex;
 
 /// Something that many change and one reads from. One task reads it.
@@ -45,7 +46,10 @@ impl<S: Default> Mailbox<S> {
         if let Some(found) = take(&mut inner.content) {
             return Poll::Ready(Some(found));
         }
-        inner.reader = Some(context.waker().clone());
+        let earlier = inner.reader.replace(context.waker().clone());
+        drop(inner);
+        // When no lock is held: the task that it wakes may go with it.
+        drop(earlier);
         Poll::Pending
     }
 
@@ -58,7 +62,7 @@ impl<S: Default> Mailbox<S> {
         drop(inner);
         drop(content);
         if let Some(reader) = reader {
-            reader.wake();
+            wake(reader);
         }
     }
 

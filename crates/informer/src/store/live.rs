@@ -12,6 +12,7 @@ use super::index::{Index, IndexError, IndexTrouble};
 use super::memory::Memory;
 use super::packing::Packer;
 use super::root::{Mark, Root};
+use super::wait::Topic;
 use super::write::{Aside, Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
@@ -26,7 +27,7 @@ use crate::waiters::Waiters;
 pub struct Store {
     root: RwLock<Arc<Root>>,
     pub(super) writer: Mutex<Writer>,
-    pub(super) waiters: Waiters,
+    pub(super) waiters: Waiters<Topic>,
     config: Config,
     pub(super) packer: Arc<Packer>,
     pub(super) stale: AtomicU64,
@@ -216,7 +217,8 @@ impl Store {
         }
         let gone = self.admit(edits);
         writer.write(&self.root, edits, marks, &mut |trouble| self.report(&trouble));
-        self.committed(gone);
+        self.packer.release(gone);
+        self.wake(edits, marks);
     }
 
     /// Commits a part after the other, so that a large state is not held in yet another form.
@@ -233,12 +235,9 @@ impl Store {
             part.clear();
         }
         aside.replace(&self.root, marks);
-        self.committed(gone);
-    }
-
-    fn committed(&self, gone: usize) {
         self.packer.release(gone);
-        self.waiters.wake();
+        // So many keys have changed that looking for those of waiting callers costs more than waking them.
+        self.waiters.wake_all();
     }
 
     /// Makes what is to be stored ready for it; gives how many objects will go, or take another state.

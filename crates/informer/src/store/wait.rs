@@ -1,6 +1,11 @@
-//! Waiting until the store shows something: one's own write, or a state of an object.
+//! Waiting until the store shows something: one's own write, a state of an object, or its deletion.
 
-use super::root::Root;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::object::text_hash;
+use super::root::{Mark, Root};
+use super::write::Edit;
 use super::{Store, StoredObject};
 use crate::Key;
 use crate::queue::Scope;
@@ -23,6 +28,15 @@ pub enum WaitError {
     },
 }
 
+/// What a caller waits for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// A change of the object with a key of this hash.
+    Key(u64),
+    /// A scope reaches a resourceVersion: its length, then its text, which is the order of those that can be compared.
+    Version(Scope, usize, String),
+}
+
 impl Store {
     /// Waits until a write is in: the object has reached its resourceVersion, or everything of the scope up to it is in
     /// (for a deletion, or for an object that is not selected).
@@ -42,19 +56,17 @@ impl Store {
     ) -> Result<Option<StoredObject>, WaitError> {
         let epoch = |root: &Root| root.scope(scope).map_or(0, |state| state.epoch);
         let began = self.read(epoch);
-        self.waiters
-            .until_some(|| {
-                self.read(|root| {
-                    if root.has_seen(scope, key, resource_version) {
-                        return Some(Ok(root.get(key).cloned()));
-                    }
-                    (epoch(root) != began).then(|| {
-                        let resource_version = resource_version.to_owned();
-                        Err(WaitError::NewEpoch { key: key.clone(), resource_version })
-                    })
-                })
+        let check = |root: &Root| {
+            if root.has_seen(scope, key, resource_version) {
+                return Some(Ok(root.get(key).cloned()));
+            }
+            (epoch(root) != began).then(|| {
+                let resource_version = resource_version.to_owned();
+                Err(WaitError::NewEpoch { key: key.clone(), resource_version })
             })
-            .await
+        };
+        let topics = [Topic::key(key), Topic::version(scope, resource_version)];
+        self.waiters.until_some(topics, || self.read(check)).await
     }
 
     /// Whether a write is in: what [`wait_for`](Self::wait_for) waits for, without waiting.
@@ -63,7 +75,8 @@ impl Store {
     }
 
     /// Waits until the object with this key (`None`: there is none) is such that `check` gives something; gives that.
-    /// States that came and went while `check` was running may be missed; the last one never is.
+    /// `check` is called once for each state it sees. States that came and went while it was running may be missed; the
+    /// last one never is.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -72,12 +85,85 @@ impl Store {
         key: &Key,
         mut check: impl FnMut(Option<&StoredObject>) -> Option<T>,
     ) -> T {
-        self.waiters
-            .until_some(|| {
-                let object = self.get(key);
-                check(object.as_ref())
-            })
-            .await
+        let mut checked = None::<Option<StoredObject>>;
+        let check_anew = || {
+            let object = self.get(key);
+            let is_checked =
+                checked.as_ref().is_some_and(|checked| is_same(checked.as_ref(), object.as_ref()));
+            if is_checked {
+                return None;
+            }
+            let found = check(object.as_ref());
+            checked = Some(object);
+            found
+        };
+        self.waiters.until_some([Topic::key(key)], check_anew).await
+    }
+
+    /// Waits until the first full state of a scope is in, and no object with this key and uid.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub(crate) async fn wait_gone(&self, scope: Scope, key: &Key, uid: &str) {
+        // Before the first full state, absence means nothing.
+        let is_complete = |root: &Root| root.scope(scope).is_some_and(|state| state.complete).then_some(());
+        self.waiters.until_some([Topic::full_state(scope)], || self.read(is_complete)).await;
+        let is_gone = |root: &Root| root.get(key).is_none_or(|object| object.uid() != uid).then_some(());
+        self.waiters.until_some([Topic::key(key)], || self.read(is_gone)).await;
+    }
+
+    /// Wakes the callers that a commit concerns.
+    pub(super) fn wake(&self, edits: &[Edit], marks: &[Mark<'_>]) {
+        if !self.waiters.any() {
+            return;
+        }
+        let mut replaced = BTreeMap::new();
+        for mark in marks {
+            match mark {
+                Mark::Reached(scope, _) => drop(replaced.entry(*scope).or_insert(false)),
+                Mark::Replaced { scope, .. } => drop(replaced.insert(*scope, true)),
+            }
+        }
+        let scopes = replaced.into_iter().map(|(scope, replaced)| match replaced {
+            true => Topic::all_versions(scope),
+            false => Topic::versions_up_to(scope, &self.resource_version(scope)),
+        });
+        let keys = edits.iter().map(|edit| Topic::Key(edit.key_hash())).map(|key| key.clone()..=key);
+        self.waiters.wake(keys.chain(scopes));
+    }
+}
+
+// === impl Topic ===
+
+impl Topic {
+    fn key(key: &Key) -> Self {
+        Self::Key(text_hash(key.as_str()))
+    }
+
+    fn version(scope: Scope, version: &str) -> Self {
+        Self::Version(scope, version.len(), version.to_owned())
+    }
+
+    /// Behind every version: reached with a full state only.
+    fn full_state(scope: Scope) -> Self {
+        Self::Version(scope, usize::MAX, String::new())
+    }
+
+    fn versions_up_to(scope: Scope, version: &str) -> RangeInclusive<Self> {
+        Self::version(scope, "")..=Self::version(scope, version)
+    }
+
+    fn all_versions(scope: Scope) -> RangeInclusive<Self> {
+        Self::version(scope, "")..=Self::full_state(scope)
+    }
+}
+
+/// Whether both are the same stored state, or both are absent.
+fn is_same(one: Option<&StoredObject>, other: Option<&StoredObject>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.ptr_eq(other),
+        (None, None) => true,
+        _ => false,
     }
 }
 

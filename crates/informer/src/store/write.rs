@@ -93,6 +93,14 @@ impl Edit {
     pub(super) fn put(old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues>) -> Self {
         Self::Put { old, kept: new.clone(), new, values }
     }
+
+    /// The hash of the key that it is about.
+    pub(super) fn key_hash(&self) -> u64 {
+        match self {
+            Self::Put { new, .. } | Self::Repack { new, .. } => new.key_hash(),
+            Self::Remove { old } => old.key_hash(),
+        }
+    }
 }
 
 // === impl Writer ===

@@ -1,6 +1,7 @@
 //! The rules of `Fifo`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use kube_informer::queue::{
@@ -416,4 +417,55 @@ fn the_newest_object_of_a_scope_is_known_once_everything_is_processed() {
     assert_eq!((object.name(), object.resource_version()), ("b", "100"), "by number, and of this scope");
     fifo.close();
     assert!(matches!(now(fifo.newest(scope)), Err(SinkError::Closed)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
+    const WRITERS: usize = 40;
+    let fifo = small(1);
+    add(&fifo, pod("first", 1)).unwrap();
+    let mut writers = Vec::new();
+    for number in 0..WRITERS {
+        let fifo = fifo.clone();
+        let write = async move { fifo.add(A, pod(&format!("pod-{number}"), 2)).await };
+        let (write, polls) = counted(write);
+        writers.push((tokio::spawn(write), polls));
+    }
+    let (synced, synced_polls) = counted({
+        let fifo = fifo.clone();
+        async move { fifo.synced(B).await }
+    });
+    let synced = tokio::spawn(synced);
+    tokio::task::yield_now().await;
+    for _ in 0..=WRITERS {
+        fifo.pop_batch().await.unwrap().done();
+        tokio::task::yield_now().await;
+    }
+    let mut polls = 0;
+    for (writer, polled) in writers {
+        writer.await.unwrap().unwrap();
+        polls += polled.load(Ordering::Relaxed);
+    }
+    assert!(polls <= 4 * WRITERS, "{polls} polls of {WRITERS} writers");
+    assert_eq!(synced_polls.load(Ordering::Relaxed), 1, "nothing of its scope was processed");
+    replace_in(&fifo, B, vec![], "10");
+    now(fifo.pop_batch()).unwrap().done();
+    synced.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_woken_writer_that_gives_up_hands_its_place_on() {
+    let fifo = small(1);
+    add(&fifo, pod("first", 1)).unwrap();
+    let mut gives_up = Box::pin(fifo.add(A, pod("second", 2)));
+    assert!((&mut gives_up).now_or_never().is_none());
+    let waits = tokio::spawn({
+        let fifo = fifo.clone();
+        async move { fifo.add(A, pod("third", 3)).await }
+    });
+    tokio::task::yield_now().await;
+    now(fifo.pop_batch()).unwrap().done();
+    drop(gives_up);
+    waits.await.unwrap().unwrap();
+    assert_eq!(drain(&fifo).concat(), ["added third 3"]);
 }

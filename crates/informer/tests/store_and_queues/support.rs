@@ -1,6 +1,8 @@
 //! Objects to store, and changes as lines of text.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use kube_informer::queue::{Committed, Replace, Scope, Sink, SinkError};
@@ -200,4 +202,15 @@ pub(crate) fn update(sink: &impl Sink, object: RawObject) -> Result<(), SinkErro
 #[track_caller]
 pub(crate) fn remove(sink: &impl Sink, object: RawObject) -> Result<(), SinkError> {
     now(sink.delete(A, object))
+}
+
+/// A future and how often it was polled.
+pub(crate) fn counted<F: Future>(future: F) -> (impl Future<Output = F::Output>, Arc<AtomicUsize>) {
+    let polls = Arc::<AtomicUsize>::default();
+    let (mut future, count) = (Box::pin(future), polls.clone());
+    let counting = std::future::poll_fn(move |context| {
+        count.fetch_add(1, Ordering::Relaxed);
+        future.as_mut().poll(context)
+    });
+    (counting, polls)
 }

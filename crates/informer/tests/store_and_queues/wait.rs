@@ -1,6 +1,7 @@
 //! Waiting for a write.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use kube_informer::Key;
@@ -85,4 +86,91 @@ async fn one_may_wait_until_an_object_is_as_wanted_or_gone() {
     }
     delete(&store, pod("web/api", 3));
     assert_eq!(gone.await.unwrap(), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_11_a_commit_wakes_only_the_callers_it_concerns() {
+    let store = Arc::new(new_store());
+    put(&store, pod("web/api", 1));
+    let (waiting, for_polls) = counted({
+        let store = store.clone();
+        async move { store.wait_for(A, &key(), "500").await }
+    });
+    let waiting = tokio::spawn(waiting);
+    let checks = Arc::<AtomicUsize>::default();
+    let (until, until_polls) = counted({
+        let (store, checks) = (store.clone(), checks.clone());
+        async move {
+            let is_wanted = |object: Option<&StoredObject>| {
+                checks.fetch_add(1, Ordering::Relaxed);
+                object.filter(|object| object.resource_version() == "300").map(drop)
+            };
+            store.wait_until(&key(), is_wanted).await;
+        }
+    });
+    let until = tokio::spawn(until);
+    yield_now().await;
+    // Changes of other objects, and of other scopes.
+    for version in 2..200 {
+        put(&store, pod(&format!("web/other-{version}"), version));
+        store.write([Write::Bookmark(B, "1000")]);
+        yield_now().await;
+    }
+    let polls = || (for_polls.load(Ordering::Relaxed), until_polls.load(Ordering::Relaxed));
+    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((1, 1), 1), "neither was concerned");
+    put(&store, pod("web/api", 300));
+    until.await.unwrap();
+    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((2, 2), 2), "both look at their object");
+    store.write([Write::Bookmark(A, "499")]);
+    yield_now().await;
+    assert_eq!(polls().0, 2, "not there yet");
+    store.write([Write::Bookmark(A, "500")]);
+    assert_eq!(waiting.await.unwrap().unwrap().unwrap().resource_version(), "300");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_is_checked_once_per_state_however_large_the_commit() {
+    let store = Arc::new(new_store());
+    replace(&store, A, vec![pod("web/api", 1)], "10");
+    let checks = Arc::<AtomicUsize>::default();
+    let (until, polled) = counted({
+        let (store, checks) = (store.clone(), checks.clone());
+        async move {
+            let is_gone = |object: Option<&StoredObject>| {
+                checks.fetch_add(1, Ordering::Relaxed);
+                object.is_none().then_some(())
+            };
+            store.wait_until(&key(), is_gone).await;
+        }
+    });
+    let until = tokio::spawn(until);
+    yield_now().await;
+    for round in 0..3_u64 {
+        let others = (0..2_000).map(|number| pod(&format!("web/other-{number}"), 20 + round));
+        replace(&store, A, others.chain([pod("web/api", 1)]).collect(), &(20 + round).to_string());
+        yield_now().await;
+    }
+    assert_eq!(checks.load(Ordering::Relaxed), 1);
+    assert!(polled.load(Ordering::Relaxed) <= 4);
+    replace(&store, A, vec![], "30");
+    until.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_never_have_to_wait_let_other_tasks_run() {
+    let store = new_store();
+    put(&store, pod("web/api", 5));
+    let turns = Arc::<AtomicUsize>::default();
+    let count = turns.clone();
+    let bystander = tokio::spawn(async move {
+        loop {
+            count.fetch_add(1, Ordering::Relaxed);
+            yield_now().await;
+        }
+    });
+    for _ in 0..2_000 {
+        store.wait_for(A, &key(), "5").await.unwrap();
+    }
+    assert!(turns.load(Ordering::Relaxed) >= 10, "{turns:?} turns");
+    bystander.abort();
 }

@@ -1,0 +1,14 @@
+//! What callers of a queue wait for.
+
+use super::Scope;
+
+/// A reason to wait, by which callers are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// There is something to pop, or the queue is closed.
+    Ready,
+    /// There is space for a delta, or the queue is closed.
+    Space,
+    /// Everything queued for this scope was processed, its first full state was, or the queue is closed.
+    Processed(Scope),
+}
