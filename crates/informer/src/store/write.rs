@@ -5,12 +5,15 @@
 //! handful of table operations an object. Few of them are done in place under the lock; many are done on a copy aside,
 //! which then takes the root's place, so that readers never wait for long.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
 use parking_lot::RwLock;
 
 use super::StoredObject;
 use super::index::{Compiled, IndexTrouble};
+use super::object::text_hash;
 use super::root::{Grouping, Mark, Root};
 use super::table::{Hashed, Hashes, Table};
 use super::upkeep::Pass;
@@ -23,6 +26,8 @@ pub(super) const IN_PLACE_MAX: usize = 1000;
 const ROOM_MAX: usize = 4 * IN_PLACE_MAX;
 /// Nor more than this for values of indexes, which may be of any length.
 const ROOM_BYTES_MAX: usize = 64 * ROOM_MAX;
+/// Up to this many values of one object, looking through them costs less than hashing them.
+const FEW_VALUES: usize = 16;
 
 /// What a write does to one key. No two of one write have the same key, and `old` is what is stored under it.
 #[derive(Clone, Debug)]
@@ -70,6 +75,8 @@ struct Steps {
     /// All values, one after the other.
     text: String,
     steps: Vec<Step>,
+    /// Of the object at hand, where in `steps` its new values are, by their hash; empty if they are few.
+    many: HashTable<usize>,
 }
 
 /// A value of the object of an edit is put into an index, or taken out.
@@ -257,7 +264,7 @@ impl Indexer {
         }
         let puts = first..steps.steps.len();
         let gone = |steps: &mut Steps, value: &str| {
-            if !steps.steps[puts.clone()].iter().any(|step| steps.value(step) == value) {
+            if !steps.has(&puts, value) {
                 steps.push(place, value, false);
             }
         };
@@ -265,17 +272,22 @@ impl Indexer {
             (Some(remembered), _) => {
                 let values: Box<[Box<str>]> =
                     steps.steps[puts.clone()].iter().map(|step| steps.value(step).into()).collect();
-                for value in remember(remembered, old, kept, values) {
-                    gone(steps, &value);
+                let before = remember(remembered, old, kept, values);
+                if !before.is_empty() {
+                    steps.hash_if_many(&puts);
                 }
+                before.iter().for_each(|value| gone(steps, value));
             }
             // The one value is still the same: mostly so, and then the old object need not be read.
             (None, Some(old))
                 if self.index.is_single()
                     && let [step] = &steps.steps[puts.clone()]
                     && has(steps.value(step), old) => {}
-            // What cannot be read now could not be read then.
-            (None, Some(old)) => drop(self.index.values(old, |value| gone(steps, value))),
+            (None, Some(old)) => {
+                steps.hash_if_many(&puts);
+                // What cannot be read now could not be read then.
+                drop(self.index.values(old, |value| gone(steps, value)));
+            }
             (None, None) => {}
         }
     }
@@ -344,9 +356,33 @@ impl Steps {
         &self.text[step.value.0..step.value.1]
     }
 
+    /// Makes ready to look for values among these steps: if there are many, in one go through all of them.
+    fn hash_if_many(&mut self, steps: &Range<usize>) {
+        self.many.clear();
+        if steps.len() <= FEW_VALUES {
+            return;
+        }
+        let mut many = std::mem::take(&mut self.many);
+        let value = |at: &usize| self.value(&self.steps[*at]);
+        for at in steps.clone() {
+            let same = |other: &usize| value(other) == value(&at);
+            many.entry(text_hash(value(&at)), same, |other| text_hash(value(other))).or_insert(at);
+        }
+        self.many = many;
+    }
+
+    /// Whether a value is among these steps, which were made ready.
+    fn has(&self, steps: &Range<usize>, value: &str) -> bool {
+        if steps.len() <= FEW_VALUES {
+            return self.steps[steps.clone()].iter().any(|step| self.value(step) == value);
+        }
+        self.many.find(text_hash(value), |at| self.value(&self.steps[*at]) == value).is_some()
+    }
+
     fn clear(&mut self) {
         self.text.clear();
         self.steps.clear();
+        self.many.clear();
         if self.steps.capacity() > ROOM_MAX || self.text.capacity() > ROOM_BYTES_MAX {
             *self = Self::default();
         }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use kube_informer::store::{Index, IndexError, Store};
+use kube_informer::store::{Index, IndexError, Store, Write};
 use kube_wire::{Projection, TypeMeta};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -241,4 +242,63 @@ fn the_name_of_the_namespace_index_is_for_no_other() {
     }
     store.add_index(&Index::namespace()).unwrap();
     assert_eq!(keys(store.snapshot().namespace("web")), ["web/api"]);
+}
+
+/// The CPU time this thread takes to write several states of one object with so many values.
+fn cost_of_updates(index: &Index, values: u32) -> Duration {
+    let state = |version: u64, from: u32| {
+        let images = (from..from + values).map(|image| json!({"image": format!("image-{image}")}));
+        let containers = images.collect::<Vec<_>>();
+        stored(pod_with("web/api", version, &json!({"spec": {"containers": containers}})))
+    };
+    // Some values stay, some go, some come; then all are replaced.
+    let states = [state(1, 0), state(2, values / 2), state(3, 0), state(4, 2 * values)];
+    let store = store_with(index.clone());
+    let began = thread_time();
+    for state in &states {
+        store.write([Write::Put(state)]);
+    }
+    let cost = thread_time() - began;
+    let snapshot = store.snapshot();
+    assert_eq!(snapshot.index_values(index).unwrap().count(), values as usize);
+    assert_eq!(found(&store, index.name(), &format!("image-{}", 2 * values)), ["web/api"]);
+    assert_eq!(found(&store, index.name(), "image-0"), [""; 0]);
+    cost
+}
+
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn updating_an_index_costs_in_proportion_to_the_values_of_the_object() {
+    let by_field = Index::field("image", "spec.containers[*].image");
+    let by_function = Index::try_by("function", |object| {
+        let value: serde_json::Value = object.decode()?;
+        let containers = value["spec"]["containers"].as_array().cloned().unwrap_or_default();
+        Ok(containers.into_iter().filter_map(|container| Some(container["image"].as_str()?.to_owned())))
+    });
+    for index in [by_field, by_function] {
+        let (few, many) = (cost_of_updates(&index, 500), cost_of_updates(&index, 16_000));
+        // 32 times the values: about 32 times the work if it is linear, 1,024 times if it is quadratic.
+        assert!(many < 128 * few, "{index:?}: {few:?} for 500 values, {many:?} for 16,000");
+    }
+}
+
+#[test]
+fn an_object_with_a_hundred_thousand_values_is_updated_and_deleted() {
+    const VALUES: usize = 100_000;
+    let store = store_with(Index::by("numbers", |object| {
+        let from = object.generation() as usize;
+        (from..from + VALUES).map(|number| number.to_string()).collect::<Vec<_>>()
+    }));
+    for (version, from) in [(1, 0), (2, 1), (3, VALUES / 2), (4, 0)] {
+        put(&store, pod_with("web/api", version, &json!({"metadata": {"generation": from}})));
+        let snapshot = store.snapshot();
+        assert_eq!(snapshot.index_values("numbers").unwrap().count(), VALUES);
+        assert_eq!(found(&store, "numbers", &from.to_string()), ["web/api"]);
+    }
+    delete(&store, pod("web/api", 5));
+    assert_eq!(values(&store, "numbers"), [""; 0]);
 }
