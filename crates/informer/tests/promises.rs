@@ -80,6 +80,26 @@ async fn promise_2_never_goes_back_when_a_watch_repeats_an_older_state() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn promise_2_a_repeated_state_of_a_deleted_object_does_not_replace_its_successor() {
+    let source = pods();
+    source.put(pod("a"));
+    let first = source.get(&key("web/a")).unwrap();
+    let pods = informer(&source).start().unwrap();
+    let mut events = pods.subscribe();
+    hear(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+    source.delete("web/a");
+    source.put(pod("a"));
+    hear(&mut events, &["deleted web/a@102 (Live)", "added web/a@103 (Live)"]).await;
+    let successor = pods.lister().get(&key("web/a")).unwrap();
+    source.send(&kube_wire::WatchEvent::Added(first.clone()));
+    source.send(&kube_wire::WatchEvent::Deleted(first));
+    source.put(pod("b"));
+    hear(&mut events, &["added web/b@104 (Live)"]).await;
+    let stored = pods.lister().get(&key("web/a")).unwrap();
+    assert_eq!((stored.uid(), stored.resource_version()), (successor.uid(), "103"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn promise_3_every_disappearance_is_told() {
     let source = pods();
     source.put(pod("gone"));

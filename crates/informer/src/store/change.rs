@@ -222,15 +222,19 @@ impl Put {
         }
     }
 
-    /// Whether the server has gone back in time: to an earlier state of the object, or to an object that is not known
-    /// although everything up to the version `reached` has been seen.
+    /// Whether the server was reset to an earlier state: to one of this object, or of an object that had its name before; or
+    /// to an object that is not stored although everything up to the version `reached` has been seen.
     pub(super) fn goes_back(&self, reached: &str) -> bool {
+        let is_seen = |new: &StoredObject| {
+            let version = new.resource_version();
+            is_older(version, reached) || (version == reached && !version.is_empty())
+        };
+        let is_older_than =
+            |new: &StoredObject, old: &StoredObject| is_older(new.resource_version(), old.resource_version());
         match self {
-            Self::New(new) | Self::Recreated { new, .. } => {
-                let version = new.resource_version();
-                is_older(version, reached) || (version == reached && !version.is_empty())
-            }
-            Self::Changed { old, new } => is_older(new.resource_version(), old.resource_version()),
+            Self::New(new) => is_seen(new),
+            Self::Changed { old, new } => is_older_than(new, old),
+            Self::Recreated { old, new } => is_seen(new) || is_older_than(new, old),
             Self::Swapped(_) => false,
         }
     }

@@ -39,7 +39,8 @@ struct Step<'a> {
 impl Store {
     /// Writes what a watch has told, in one step; gives what that changed, in order.
     ///
-    /// - A state that is older than the stored one of the same object is left out, and counted (unless it was listed).
+    /// - A state that is older than the one stored under its key is left out, and counted (unless it was listed): a repeated
+    ///   event, be it of this object or of one that had its name before.
     /// - The same state once more is told as a resync; in another encoding it is swapped silently.
     /// - A key under which there was another object (another uid) is told as deleted, its final state unknown, and added.
     /// - The deletion of an object that is not stored is told all the same.
@@ -102,11 +103,13 @@ impl Store {
             step.edits.push(Edit::put(None, new.clone(), None));
             return;
         };
-        let older = || is_older(new.resource_version(), old.resource_version());
+        // Versions of one resource grow, whatever the object: an older one under another uid was deleted since.
+        if origin == Origin::Live && is_older(new.resource_version(), old.resource_version()) {
+            return self.count_stale();
+        }
         match old.likeness_of(new) {
             Likeness::Same => return step.changes.push(Change::updated(old.clone(), old, Origin::Resync)),
             Likeness::Reencoded => {}
-            Likeness::Changed if origin == Origin::Live && older() => return self.count_stale(),
             Likeness::Changed => step.changes.push(Change::updated(old.clone(), new.clone(), origin)),
             Likeness::Recreated => {
                 step.changes.push(Change::deleted(old.clone(), false, origin));

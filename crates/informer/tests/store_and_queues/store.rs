@@ -97,6 +97,28 @@ fn promise_2_an_older_state_of_the_same_object_never_replaces_a_newer_one_and_is
 }
 
 #[test]
+fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_one() {
+    let store = Store::new(config().index(Index::label("app", "app"))).unwrap();
+    let object = |uid: &str, version: u64| {
+        pod_with("web/api", version, &json!({"metadata": {"uid": uid, "labels": {"app": uid}}}))
+    };
+    put(&store, object("first", 5));
+    delete(&store, object("first", 8));
+    assert_eq!(put(&store, object("second", 9)), ["live: added web/api 9"]);
+    assert!(put(&store, object("first", 5)).is_empty());
+    assert!(delete(&store, object("first", 8)).is_empty());
+    assert_eq!(store.stats().stale, 2);
+    assert_eq!(store.get_by_name("web", "api").unwrap().uid(), "second");
+    assert_eq!(keys(&store.by_index("app", "second").unwrap()), ["web/api"]);
+    assert_eq!(keys(&store.by_index("app", "first").unwrap()), [""; 0]);
+    // A newer one replaces it, although its deletion was missed; and so does one that cannot be compared.
+    assert_eq!(put(&store, object("third", 12)), ["live: vanished web/api 9", "live: added web/api 12"]);
+    let odd = pod_with("web/api", 0, &json!({"metadata": {"uid": "fourth", "resourceVersion": "x"}}));
+    assert_eq!(put(&store, odd), ["live: vanished web/api 12", "live: added web/api x"]);
+    assert_eq!(store.stats().stale, 2);
+}
+
+#[test]
 fn the_same_state_once_more_is_a_resync_and_keeps_the_stored_object() {
     let store = new_store();
     put(&store, pod("web/api", 9));
