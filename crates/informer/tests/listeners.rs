@@ -3,14 +3,19 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube_informer::store::Packing;
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Event, Filtered, HandlerHandle, Informer, ListenerConfig, Object, SyncError};
+use kube_informer::{
+    Event, Filtered, HandlerHandle, Informer, InformerState, ListenerConfig, Object, Subscription, SyncError,
+    WaitError,
+};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
@@ -473,6 +478,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The next event, if there is one, whatever budget the task has left.
+fn next_now(events: &mut Subscription<Pod>) -> Option<Event<Pod>> {
+    tokio::task::unconstrained(events.next()).now_or_never().map(Option::unwrap)
+}
+
 async fn play(steps: Vec<Step>) {
     let source: ScriptedSource = pods();
     let pods = informer(&source).start().unwrap();
@@ -495,8 +505,8 @@ async fn play(steps: Vec<Step>) {
             Step::Hear { listener, events } => {
                 if let Some((stream, told)) = listeners.get_mut(listener) {
                     for _ in 0..events {
-                        let Some(event) = stream.next().now_or_never() else { break };
-                        told.hear(&event.unwrap());
+                        let Some(event) = next_now(stream) else { break };
+                        told.hear(&event);
                     }
                 }
             }
@@ -508,8 +518,8 @@ async fn play(steps: Vec<Step>) {
     tokio::time::sleep(Duration::from_secs(600)).await;
     settle().await;
     for (stream, told) in &mut listeners {
-        while let Some(event) = stream.next().now_or_never() {
-            told.hear(&event.unwrap());
+        while let Some(event) = next_now(stream) {
+            told.hear(&event);
         }
         assert_eq!(*told, Told::of(&source));
         assert_eq!(stream.lag(), 0);
@@ -526,4 +536,107 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(play(steps));
     }
+}
+
+/// Counts its turns on the thread until dropped.
+fn bystander() -> (tokio::task::AbortHandle, Arc<AtomicUsize>) {
+    let turns = Arc::<AtomicUsize>::default();
+    let count = turns.clone();
+    let task = tokio::spawn(async move {
+        loop {
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    (task.abort_handle(), turns)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_with_much_to_read_lets_other_tasks_run() {
+    const PODS: usize = 2_000;
+    let source = pods();
+    for number in 0..PODS {
+        source.put(pod(&format!("pod-{number}")));
+    }
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let mut events = pods.subscribe();
+    let (task, turns) = bystander();
+    for _ in 0..PODS {
+        assert!(matches!(events.next().await, Some(Event::Added { .. })));
+    }
+    assert!(turns.load(Ordering::Relaxed) >= 10, "{turns:?} turns while {PODS} events were read");
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_7_a_reader_whose_waker_panics_harms_only_itself() {
+    struct Explosive;
+    impl Wake for Explosive {
+        fn wake(self: Arc<Self>) {
+            panic!("in a waker");
+        }
+    }
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    let (mut broken, log) = (pods.subscribe(), Log::default());
+    hear(&mut broken, &["synced"]).await;
+    let handle = pods.add_handler(logging(&log)).unwrap();
+    handle.synced().await.unwrap();
+    let waker = Waker::from(Arc::new(Explosive));
+    assert!(broken.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
+    source.put(pod("a"));
+    settle().await;
+    assert_eq!(take(&log), ["synced", "added web/a@101 (Live)"]);
+    assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
+    hear(&mut broken, &["added web/a@101 (Live)"]).await;
+    assert!(broken.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
+    pods.shutdown().await;
+}
+
+/// Panics when the apply task logs that the informer is synced, as any defect in that task would.
+struct PanicsWhenSynced;
+
+impl tracing::Subscriber for PanicsWhenSynced {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |_: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            text += &format!("{value:?} ");
+        });
+        assert!(!text.contains("synced"), "for a test");
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_12_an_informer_whose_apply_task_panics_is_stopped() {
+    let source = pods();
+    source.put(pod("a"));
+    let subscriber = tracing::subscriber::set_default(PanicsWhenSynced);
+    let pods = informer(&source).start().unwrap();
+    let (log, a) = (Log::default(), "web/a".parse().unwrap());
+    let handle = pods.add_handler(logging(&log)).unwrap();
+    settle().await;
+    drop(subscriber);
+    assert!(matches!(pods.state(), InformerState::Stopped), "{}", pods.state());
+    pods.stopped().await;
+    handle.removed().await;
+    assert!(pods.add_handler(logging(&log)).is_err());
+    assert!(matches!(pods.wait_until(&a, |_| false).await, Err(WaitError::Stopped(_))));
+    assert!(pods.lister().get(&a).is_some(), "what it has can still be read");
 }

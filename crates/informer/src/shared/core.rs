@@ -182,21 +182,27 @@ impl Core {
         for (reflector, scope) in reflectors.into_iter().zip(&core.scopes) {
             let (stop, starts) = (core.stop.clone(), parts.starts.clone());
             let span = tracing::debug_span!("reflector", resource = %scope.resource);
-            let watched = core.clone();
-            let run = async move {
-                let reflect = AssertUnwindSafe(stop.run_until_cancelled(in_turn(reflector, starts)));
-                if let Err(panic) = reflect.catch_unwind().await {
-                    // What nobody keeps up to date must not look alive.
-                    let why = panic_text(&*panic);
-                    tracing::error!(resource = %watched.describe(), why, "the reflector panicked: stopped");
-                    watched.stop();
-                }
+            let reflect = async move {
+                stop.run_until_cancelled(in_turn(reflector, starts)).await;
             };
-            core.tasks.spawn(run.instrument(span));
+            core.spawn_vital("reflector", reflect.instrument(span));
         }
         let span = tracing::debug_span!("informer", resource = %core.describe());
-        core.tasks.spawn(core.clone().apply().instrument(span));
+        core.spawn_vital("apply task", core.clone().apply().instrument(span));
         core
+    }
+
+    /// Runs a task without which the store is no longer kept up to date. Should it panic, the informer is stopped: it must
+    /// not look alive.
+    fn spawn_vital(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let core = self.clone();
+        self.tasks.spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+                let (resource, why) = (core.describe(), panic_text(&*panic));
+                tracing::error!(resource, task = name, why, "informer stopped: its task panicked");
+                core.stop();
+            }
+        });
     }
 
     /// From the queue to the store and the listeners, until stopped.

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Segment};
+use crate::calls::wake;
 use crate::deadline::after;
 use crate::queue::{Applied, Batch, Scope};
 use crate::store::{Origin, Store};
@@ -131,9 +132,7 @@ impl Hub {
             }
         }
         drop(state);
-        for waker in wakers {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(wake);
     }
 
     /// Waits until no listener that receives every change is past its limits. One that is stuck is coalesced.
@@ -181,9 +180,7 @@ impl Hub {
             }
         }
         drop(state);
-        for waker in wakers {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(wake);
     }
 
     /// How many listeners there are, and how far the slowest is behind.

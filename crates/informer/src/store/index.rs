@@ -289,8 +289,9 @@ impl Compiled {
             Reader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
             Reader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
             Reader::Function(function) => {
-                let values = guarded(|| function(object))?;
-                values.map_err(|error| error.to_string())?.iter().for_each(|value| each(value));
+                // What an error says is its author's code, too.
+                let values = guarded(|| function(object).map_err(|error| error.to_string())).flatten()?;
+                values.iter().for_each(|value| each(value));
             }
             Reader::Field { path, reader, .. } => {
                 let read = match reader.get() {

@@ -16,6 +16,7 @@ use super::wait::Topic;
 use super::write::{Aside, Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
+use crate::calls::guarded;
 use crate::queue::Scope;
 use crate::waiters::Waiters;
 
@@ -269,7 +270,10 @@ impl Store {
         self.index_troubles.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(index = %trouble.index, key = %trouble.key, why = %trouble.why, "an index could not read an object");
         if let Some(hear) = &self.config.on_index_trouble {
-            hear(trouble);
+            // Or a write would end half-way, with indexes that do not fit their objects.
+            if let Err(why) = guarded(|| hear(trouble)) {
+                tracing::error!(index = %trouble.index, why, "the callback for index errors failed");
+            }
         }
     }
 }

@@ -302,3 +302,40 @@ fn an_object_with_a_hundred_thousand_values_is_updated_and_deleted() {
     delete(&store, pod("web/api", 5));
     assert_eq!(values(&store, "numbers"), [""; 0]);
 }
+
+#[test]
+fn a_panicking_index_error_callback_leaves_store_and_indexes_whole() {
+    let fails = Index::try_by("picky", |object| match object.name() {
+        "error" => Err("no thanks".into()),
+        name => Ok(vec![name.to_owned()]),
+    });
+    let config = config().on_index_trouble(|_| panic!("in the callback")).index(fails);
+    let store = Store::new(config).unwrap();
+    let objects = ["fine", "error", "also-fine"].map(|name| stored(pod(name, 1)));
+    let changes = store.write(objects.iter().map(Write::Put));
+    assert_eq!(changes.len(), 3);
+    assert_eq!(store.stats().index_troubles, 1);
+    assert_eq!(values(&store, "picky"), ["also-fine: 1", "fine: 1"]);
+    delete(&store, pod("fine", 2));
+    assert_eq!(values(&store, "picky"), ["also-fine: 1"]);
+}
+
+#[test]
+fn an_index_error_that_cannot_be_printed_is_an_error_like_any_other() {
+    #[derive(Debug)]
+    struct Unprintable;
+    impl std::error::Error for Unprintable {}
+    impl std::fmt::Display for Unprintable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("in the error's text");
+        }
+    }
+    let store = store_with(Index::try_by("picky", |object| match object.name() {
+        "error" => Err(Unprintable.into()),
+        name => Ok([name.to_owned()]),
+    }));
+    let objects = ["fine", "error"].map(|name| stored(pod(name, 1)));
+    store.write(objects.iter().map(Write::Put));
+    assert_eq!((store.len(), store.stats().index_troubles), (2, 1));
+    assert_eq!(values(&store, "picky"), ["fine: 1"]);
+}
