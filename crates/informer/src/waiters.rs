@@ -83,7 +83,10 @@ impl<T: Ord + Clone> Waiters<T> {
     /// Wakes the caller of a topic that has waited longest, for a change that serves one caller. A caller that leaves,
     /// satisfied or not, wakes the next; the chain ends with one that finds nothing and sleeps again.
     pub(crate) fn wake_one(&self, topic: T) {
-        self.wake_with(|seats, woken| woken.extend(seats.choose(topic)));
+        if self.any() {
+            let chosen = self.seats.lock().choose(topic);
+            chosen.into_iter().for_each(wake);
+        }
     }
 
     /// Waits until `check` finds something. It is called when one of the topics may have changed, and at the beginning.

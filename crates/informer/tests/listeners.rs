@@ -570,6 +570,22 @@ async fn a_subscription_with_much_to_read_lets_other_tasks_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn receiving_a_full_state_lets_other_tasks_run() {
+    const PODS: usize = 5_000;
+    let source = pods();
+    for number in 0..PODS {
+        source.put(pod(&format!("pod-{number}")));
+    }
+    for config in [listing(), streaming()] {
+        let (task, turns) = bystander();
+        let pods = informer(&source).reflector(config).start().unwrap();
+        pods.synced().await.unwrap();
+        task.abort();
+        assert!(turns.load(Ordering::Relaxed) >= 30, "{turns:?} turns while {PODS} objects came");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn promise_7_a_reader_whose_waker_panics_harms_only_itself() {
     struct Explosive;
     impl Wake for Explosive {

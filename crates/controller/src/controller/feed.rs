@@ -29,6 +29,8 @@ impl Feed {
     pub(super) async fn run(self) {
         let mut wanted = select_all(self.streams);
         loop {
+            // A stream may always have another key: other tasks on the thread get their turn all the same.
+            tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
                 released = self.intake.writes.expired() => {

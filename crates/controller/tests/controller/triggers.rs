@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::*;
 use futures::StreamExt;
@@ -11,7 +12,7 @@ use kube_informer_controller::{
     Action, BuildError, Context, Controller, ControllerBuilder, Predicate, Watch, children,
 };
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
@@ -144,6 +145,41 @@ async fn a_stream_that_ends_leaves_the_rest_running() {
     assert_eq!(log.next(1).await, ["web/x"]);
     world.maps.put(named("a"));
     assert_eq!(log.next(1).await, ["web/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_always_has_a_key_lets_other_tasks_run() {
+    const KEYS: usize = 5_000;
+    let world = World::new();
+    let maps = world.map_informer();
+    let (turns, done) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
+    let bystander = tokio::spawn({
+        let turns = turns.clone();
+        async move {
+            loop {
+                turns.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let keys = futures::stream::iter(0..KEYS).map({
+        let (turns, done, mut before) = (turns.clone(), done.clone(), 0);
+        move |number| {
+            match number {
+                0 => before = turns.load(Ordering::Relaxed),
+                _ if number + 1 == KEYS => {
+                    turns.fetch_sub(before, Ordering::Relaxed);
+                    done.notify_one();
+                }
+                _ => {}
+            }
+            key("web/x")
+        }
+    });
+    let (_running, _log) = noting(Controller::builder("t", &maps).reconcile_on(keys));
+    done.notified().await;
+    bystander.abort();
+    assert!(turns.load(Ordering::Relaxed) >= 30, "{turns:?} turns while {KEYS} keys came");
 }
 
 #[tokio::test(start_paused = true)]

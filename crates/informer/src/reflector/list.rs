@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kube_wire::ListHead;
+use tokio::task::coop::cooperative;
 
 use super::decide::{Decision, During, decide};
 use super::{End, NextStep, Reflector, ReflectorConfig, ReflectorError, State};
@@ -129,7 +130,8 @@ impl<S: Sink> Reflector<S> {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(error)),
         };
-        while let Some(part) = parts.next().await {
+        // However much of the list has arrived, other tasks get their turn.
+        while let Some(part) = cooperative(parts.next()).await {
             match part {
                 Ok(ListPart::Item(object)) => {
                     if let Err(error) = replace.put(object) {

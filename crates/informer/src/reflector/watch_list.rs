@@ -114,6 +114,8 @@ impl<S: Sink> Reflector<S> {
         let last = until(after(in_all_max));
         tokio::pin!(last);
         loop {
+            // However many events have arrived, other tasks get their turn.
+            tokio::task::coop::consume_budget().await;
             limit = limit.and_then(|limit| limit.checked_add(PER_EVENT));
             let event = tokio::select! {
                 biased;
