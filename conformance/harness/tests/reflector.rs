@@ -143,7 +143,7 @@ impl Mirror {
         snapshot
             .iter()
             .map(|object| {
-                let value: serde_json::Value = object.raw().decode_dynamic().unwrap();
+                let value: serde_json::Value = object.raw().decode().unwrap();
                 (object.name().to_owned(), (object.resource_version().to_owned(), value["data"].clone()))
             })
             .collect()

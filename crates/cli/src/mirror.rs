@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_informer::reflector::{Trouble, WatchList};
-use kube_informer::source::ListWatch;
+use kube_informer::source::{EncodingPreference, ListWatch};
 use kube_informer::store::Index;
 use kube_informer::{Informer, InformerMetrics, Object};
 use kube_wire::Projection;
@@ -69,6 +69,10 @@ impl Mirror {
             .projection(projection);
         if let Some(namespace) = select.namespace_of(cluster, &selected.kind) {
             source = source.namespace(namespace);
+        }
+        if options.list_only {
+            // What is printed once must be complete the first time: JSON names every field, whatever the server's version.
+            source = source.encoding(EncodingPreference::Json);
         }
         let (source, traffic) = Observed::new(source);
         let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {

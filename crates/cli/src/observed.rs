@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
 use kube_informer::source::{
-    ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions, WatchStream,
+    JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions, WatchStream,
 };
 use kube_wire::{TypeMeta, WatchEvent};
 use tokio::time::Instant;
@@ -133,6 +133,14 @@ impl ListerWatcher for Observed {
 
     fn expected_type(&self) -> Option<TypeMeta> {
         self.source.expected_type()
+    }
+
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        self.source.outdated()
+    }
+
+    fn json_switch(&self) -> Option<JsonSwitch> {
+        self.source.json_switch()
     }
 
     fn describe(&self) -> String {

@@ -13,12 +13,12 @@ use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::client::Body;
 use kube_client::{Api, Client};
 use kube_core::metadata::PartialObjectMeta;
-use kube_core::{ApiResource, DynamicObject};
+use kube_core::{ApiResource, DynamicObject, ObjectMeta};
 use kube_informer::reflector::{BackoffConfig, ReflectorConfig};
-use kube_informer::source::EncodingPreference;
+use kube_informer::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
 use kube_informer::store::Index;
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Event, Informer, Key, Selectors, StartError, WaitError};
+use kube_informer::{Event, Informer, InformerFactory, Key, Selectors, StartError, WaitError};
 use parking_lot::Mutex;
 use serde_json::json;
 use support::informers::*;
@@ -105,7 +105,7 @@ async fn an_object_that_a_transform_refuses_is_left_out_by_itself() {
     source.put(on_node("d", "node-8"));
     pods.wait_until(&Key::new("web", "d"), |_| true).await.unwrap();
     assert_eq!(names(&pods), ["a", "c", "d"]);
-    let resource = kube_informer::source::ListerWatcher::describe(&source);
+    let resource = ListerWatcher::describe(&source);
     assert_eq!(
         *troubles.lock(),
         [
@@ -440,14 +440,115 @@ async fn a_field_that_is_not_known_makes_a_dynamic_informer_go_over_to_json() {
     assert!(futures::FutureExt::now_or_never(events.next()).is_none(), "nothing has changed");
 }
 
+/// A pod of a later version: it has a field that the schema table does not know.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+struct FuturePod {
+    metadata: ObjectMeta,
+    future: Option<String>,
+}
+
+impl kube_core::Resource for FuturePod {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_typed_informer_skips_fields_that_are_not_known() {
+async fn a_typed_informer_asks_a_newer_server_for_json() {
     let (client, accepts) = server_of_the_future("v1.99.0");
+    let pods = Informer::<FuturePod>::builder(client)
+        .reflector(listing())
+        .memory(support::memory())
+        .start()
+        .unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().list()[0].decode().unwrap().future.as_deref(), Some("bright"));
+    assert_eq!(*accepts.lock(), ["version", "application/json"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_typed_informer_loses_a_field_that_is_not_known() {
+    let list_watch = |client: Client| -> Arc<dyn ListerWatcher> {
+        Arc::new(ListWatch::new(client, Resource::new("", "v1", "pods", "Pod")))
+    };
+    let protobuf = |client: Client| {
+        Informer::<FuturePod>::builder(client).encoding(EncodingPreference::Protobuf)
+    };
+    for (version, build) in [
+        // It says that it is not newer, and is all the same.
+        ("v1.30.0", (&|client| Informer::<FuturePod>::builder(client)) as &dyn Fn(Client) -> _),
+        ("v1.30.0", &|client| InformerFactory::new(client).informer::<FuturePod>()),
+        ("v1.30.0", &|client| Informer::<FuturePod>::from_source(list_watch(client))),
+        ("v1.30.0", &|client| Informer::<FuturePod>::from_sources([("", list_watch(client))])),
+        // It is known to be newer, and protobuf is asked for all the same.
+        ("v1.99.0", &protobuf),
+    ] {
+        let (client, accepts) = server_of_the_future(version);
+        let pods = build(client).reflector(listing()).memory(support::memory()).start().unwrap();
+        pods.synced().await.unwrap();
+        let error = pods.lister().list().remove(0).decode().unwrap_err();
+        assert!(error.to_string().contains("field 99"), "{error}");
+        settle().await;
+        let is_whole = |pod: &FuturePod| pod.future.as_deref() == Some("bright");
+        pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap();
+        assert_eq!(accepts.lock().last().unwrap(), "application/json");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn transforms_and_indexes_over_values_lose_no_field_that_is_not_known() {
+    let (client, _) = server_of_the_future("v1.30.0");
+    let pods = Informer::<FuturePod>::builder(client)
+        .transform(|pod: &mut FuturePod| pod.metadata.labels = None)
+        .reflector(listing())
+        .memory(support::memory())
+        .start()
+        .unwrap();
+    let is_whole = |pod: &FuturePod| pod.future.as_deref() == Some("bright");
+    pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap();
+
+    let (client, _) = server_of_the_future("v1.30.0");
+    let pods = Informer::<FuturePod>::builder(client)
+        .index_by("future", |pod: &FuturePod| pod.future.clone())
+        .reflector(listing())
+        .memory(support::memory())
+        .start()
+        .unwrap();
+    pods.synced().await.unwrap();
+    settle().await;
+    assert_eq!(pods.lister().by_index("future", "bright").unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_the_type_lacks_is_left_out_in_either_encoding() {
+    let (client, _) = server_of_the_future("v1.99.0");
     let pods =
         Informer::<Pod>::builder(client).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().list()[0].decode().unwrap().metadata.name.as_deref(), Some("a"));
-    assert_eq!(*accepts.lock(), ["application/vnd.kubernetes.protobuf"]);
 }
 
 // --- limits ---

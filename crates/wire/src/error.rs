@@ -63,10 +63,8 @@ pub enum Error {
         /// kind of the object.
         kind: String,
     },
-    /// A protobuf field that the schema table does not know: reading it dynamically would lose it.
-    #[error(
-        "field {number} of {message} is newer than the schema table (Kubernetes {table}); ask for JSON, or decode lossily"
-    )]
+    /// A protobuf field that the schema table does not know: a value without it would be incomplete.
+    #[error("field {number} of {message} is newer than the schema table (Kubernetes {table}); ask the server for JSON")]
     UnknownField {
         /// The protobuf message.
         message: &'static str,

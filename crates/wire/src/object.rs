@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 use serde::de::DeserializeOwned;
 
-use crate::de::{Deserializer, UnknownFields};
+use crate::de::Deserializer;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::head::{self, Head, Spans, key};
@@ -117,8 +117,8 @@ impl RawObject {
 }
 
 impl RawObject {
-    /// The typed value. Protobuf fields that the schema table does not know are skipped, as a type skips the fields it
-    /// does not know.
+    /// The value: everything that was kept of the object and that `T` has a place for. A protobuf field that the schema
+    /// table does not know is an error, because the value would be incomplete, and writing it back would erase the field.
     ///
     /// ```
     /// # use kube_wire::{Encoding, Limits, ObjectReader, Projection};
@@ -131,18 +131,10 @@ impl RawObject {
     /// ```
     ///
     /// # Errors
-    /// If the object does not fit the type, or is in protobuf and of a kind that the schema table does not hold.
+    /// If the object does not fit the type. In protobuf also if the schema table lacks the kind
+    /// ([`Error::UnknownKind`]) or one of the fields ([`Error::UnknownField`]).
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
         self.kept().decode()
-    }
-
-    /// A dynamic value (`DynamicObject`, `serde_json::Value`), which may be changed and written back: so a field that the
-    /// schema table does not know is an error, because it would be lost.
-    ///
-    /// # Errors
-    /// As [`decode`](Self::decode), and [`Error::UnknownField`].
-    pub fn decode_dynamic<T: DeserializeOwned>(&self) -> Result<T> {
-        self.kept().decode_dynamic()
     }
 
     /// The kept bytes, with what is needed to decode them.
@@ -159,19 +151,7 @@ impl KeptBytes<'_> {
     /// # Errors
     /// As [`RawObject::decode`].
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
-        self.decode_with(UnknownFields::Skip)
-    }
-
-    /// As [`RawObject::decode_dynamic`].
-    ///
-    /// # Errors
-    /// As [`RawObject::decode_dynamic`].
-    pub fn decode_dynamic<T: DeserializeOwned>(&self) -> Result<T> {
-        self.decode_with(UnknownFields::Reject)
-    }
-
-    fn decode_with<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
-        self.read(unknown).map_err(|error| match error {
+        self.read().map_err(|error| match error {
             Error::Value(why) => {
                 let field = self.misfit::<T>().map_or(String::new(), |field| format!("{field}: "));
                 Error::Value(format!("{} {}: {field}{why}", self.type_meta.kind(), self.key()))
@@ -185,17 +165,14 @@ impl KeptBytes<'_> {
     fn misfit<T: DeserializeOwned>(&self) -> Option<String> {
         let text = match self.encoding {
             Encoding::Json => self.json_with_type().ok()?,
-            Encoding::Protobuf => {
-                let value = self.read::<serde_json::Value>(UnknownFields::Skip).ok()?;
-                serde_json::to_vec(&value).ok()?
-            }
+            Encoding::Protobuf => serde_json::to_vec(&self.read::<serde_json::Value>().ok()?).ok()?,
         };
         // The text is one line.
         let error = serde_json::from_slice::<T>(&text).err().filter(|error| error.line() == 1)?;
         json::position::path_at(&text, error.column())
     }
 
-    fn read<T: DeserializeOwned>(&self, unknown: UnknownFields) -> Result<T> {
+    fn read<T: DeserializeOwned>(&self) -> Result<T> {
         let (api_version, kind) = (self.type_meta.api_version(), self.type_meta.kind());
         match self.encoding {
             Encoding::Json => serde_json::from_slice(&self.json_with_type()?)
@@ -204,8 +181,7 @@ impl KeptBytes<'_> {
                 let message = Schema::builtin().kind(api_version, kind).ok_or_else(|| {
                     Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
                 })?;
-                let deserializer = Deserializer::new(self.bytes, message);
-                deserializer.type_meta(api_version, kind).unknown_fields(unknown).read()
+                Deserializer::new(self.bytes, message).type_meta(api_version, kind).read()
             }
         }
     }

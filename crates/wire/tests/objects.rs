@@ -90,7 +90,7 @@ fn an_object_that_a_raised_limit_lets_in_can_be_decoded() {
     let object = reader.read(&bytes, Encoding::Protobuf, Some(&config_map())).unwrap();
     let decoded: ConfigMap = object.decode().unwrap();
     assert_eq!(decoded.data.unwrap()["d"].len(), 9 << 20);
-    assert_eq!(object.decode_dynamic::<Value>().unwrap()["data"], value["data"]);
+    assert_eq!(object.decode::<Value>().unwrap()["data"], value["data"]);
     let data = "data".parse::<kube_wire::FieldPath>().unwrap().first(object.head()).unwrap().unwrap();
     assert_eq!(data.to_value().unwrap(), value["data"]);
 }

@@ -18,20 +18,84 @@ use serde_json::{Value, json};
 use support::{Vector, object, vectors};
 
 #[test]
-fn unknown_fields_are_skipped_or_an_error_as_asked() {
+fn a_field_that_the_table_lacks_is_an_error_unless_skipping_is_asked_for() {
     let message = message("v1", "ConfigMap");
     let mut bytes = ser::to_vec(&json!({"data": {"a": "b"}}), message).unwrap();
     Writer::new(&mut bytes).varint_field(99, 1);
-    let skipped: Value = from_slice(&bytes, message).unwrap();
-    assert_eq!(skipped, json!({"metadata": {}, "data": {"a": "b"}}));
-    let strict = Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Reject);
-    let error = Value::deserialize(strict).unwrap_err();
+    let error = from_slice::<Value>(&bytes, message).unwrap_err();
     assert!(matches!(error, Error::UnknownField { number: 99, .. }), "{error}");
-    // In a message within, too.
+    let error = from_slice::<ConfigMap>(&bytes, message).unwrap_err();
+    assert!(matches!(error, Error::UnknownField { number: 99, .. }), "typed values, too: {error}");
+    let skipping = Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Skip);
+    assert_eq!(Value::deserialize(skipping).unwrap(), json!({"metadata": {}, "data": {"a": "b"}}));
+}
+
+#[test]
+fn a_field_that_the_table_lacks_is_found_wherever_it_stands() {
+    let with_field = |message: &'static Message, path: &str, inner: &[u8]| {
+        let field = message.field_named(path).unwrap();
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes).bytes_field(field.number, inner);
+        bytes
+    };
+    // number 99, a varint, alone and after what such a message usually holds
+    let unknown = &[0x98, 0x06, 1][..];
+    let meta = schema_message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let port = schema_message("k8s.io.api.core.v1.ServicePort");
+    let rule = schema_message("k8s.io.api.rbac.v1.PolicyRule");
+    let empty_dir = schema_message("k8s.io.api.core.v1.EmptyDirVolumeSource");
+    let probe = schema_message("k8s.io.api.core.v1.HTTPGetAction");
+    let review = schema_message("k8s.io.api.authentication.v1.UserInfo");
+    for (message, bytes) in [
+        (meta, with_field(meta, "creationTimestamp", unknown)),
+        (meta, with_field(meta, "creationTimestamp", &[&[0x08, 7][..], unknown].concat())),
+        (meta, with_field(meta, "deletionTimestamp", unknown)),
+        (empty_dir, with_field(empty_dir, "sizeLimit", &[&[0x0a, 1, b'1'][..], unknown].concat())),
+        (port, with_field(port, "targetPort", &[&[0x10, 7][..], unknown].concat())),
+        (probe, with_field(probe, "port", unknown)),
+        (rule, [with_field(rule, "verbs", b"get"), unknown.to_vec()].concat()),
+        (review, {
+            let mut entry = Vec::new();
+            Writer::new(&mut entry).bytes_field(1, b"key");
+            Writer::new(&mut entry).bytes_field(2, unknown);
+            with_field(review, "extra", &entry)
+        }),
+    ] {
+        let error = from_slice::<Value>(&bytes, message).unwrap_err();
+        assert!(matches!(error, Error::UnknownField { number: 99, .. }), "{}: {error}", message.name);
+        let skipping = Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Skip);
+        skipping.read::<Value>().unwrap();
+    }
+}
+
+#[test]
+fn a_type_that_swallows_errors_does_not_hide_a_field_that_the_table_lacks() {
+    #[derive(Debug, Deserialize)]
+    struct Careless {
+        #[serde(rename = "metadata", deserialize_with = "or_nothing")]
+        _metadata: Value,
+    }
+    fn or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        Ok(Value::deserialize(deserializer).unwrap_or_default())
+    }
     let mut bytes = Vec::new();
     Writer::new(&mut bytes).bytes_field(1, &[0xf8, 0x3f, 1]);
-    let strict = Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Reject);
-    assert!(matches!(Value::deserialize(strict), Err(Error::UnknownField { number: 1023, .. })));
+    let error = from_slice::<Careless>(&bytes, message("v1", "ConfigMap")).unwrap_err();
+    assert!(matches!(error, Error::UnknownField { number: 1023, .. }), "{error}");
+}
+
+#[test]
+fn a_type_that_lacks_a_field_of_the_table_skips_it_and_everything_in_it() {
+    #[derive(Debug, Deserialize)]
+    struct DataOnly {
+        data: BTreeMap<String, String>,
+    }
+    let message = message("v1", "ConfigMap");
+    // A metadata with a field that the table lacks: the type would have no place for it in any encoding.
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes).bytes_field(1, &[0xf8, 0x3f, 1]);
+    bytes.extend_from_slice(b"\x12\x06\x0a\x01k\x12\x01v");
+    assert_eq!(from_slice::<DataOnly>(&bytes, message).unwrap().data["k"], "v");
 }
 
 #[test]
@@ -259,9 +323,10 @@ fn elements_of_a_list_may_stand_apart() {
         writer.bytes_field(finalizers, b"a");
         writer.bytes_field(between, b"");
         writer.bytes_field(finalizers, b"b");
-        let value: Value = from_slice(&bytes, message).unwrap();
+        let skipping = || Deserializer::new(&bytes, message).unknown_fields(UnknownFields::Skip);
+        let value: Value = skipping().read().unwrap();
         assert_eq!(value["finalizers"], json!(["a", "b"]), "with {between} between them");
-        let meta: ObjectMeta = from_slice(&bytes, message).unwrap();
+        let meta: ObjectMeta = skipping().read().unwrap();
         assert_eq!(meta.finalizers.unwrap(), ["a", "b"], "with {between} between them");
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube_wire::Encoding;
-use kube_wire::de::Deserializer;
+use kube_wire::de::{Deserializer, UnknownFields};
 use kube_wire::envelope::Envelope;
 use kube_wire::schema::Schema;
 use serde_json::Value;
@@ -182,7 +182,9 @@ fn protobuf(kind: &str, bytes: &[u8]) -> Result<(Value, String, String), Status>
         let message = format!("no kind {found:?} is registered for version {api_version:?} in scheme");
         return Err(Status::bad_request(message));
     };
-    let value = Deserializer::new(envelope.raw, message).read::<Value>().map_err(broken)?;
+    // As a kube-apiserver does with fields that are newer than itself.
+    let deserializer = Deserializer::new(envelope.raw, message).unknown_fields(UnknownFields::Skip);
+    let value = deserializer.read::<Value>().map_err(broken)?;
     Ok((value, api_version.to_owned(), found.to_owned()))
 }
 

@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::decoder::{Decode, Decoder};
+use super::decode::{Decode, JsonFallback};
+use super::decoder::Decoder;
 use super::factory::InformerFactory;
 use super::settings::{Settings, Source};
 use super::{Informer, Selectors, StartError};
@@ -25,6 +26,7 @@ use crate::store::{Index, Memory};
 pub struct InformerBuilder<K> {
     source: Source,
     decode: Decode<K>,
+    fallback: JsonFallback,
     settings: Settings,
     factory: Option<InformerFactory>,
 }
@@ -32,21 +34,23 @@ pub struct InformerBuilder<K> {
 // === impl InformerBuilder ===
 
 impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
-    pub(super) fn over_client(
-        client: Client,
-        resource: Resource,
-        metadata_only: bool,
-        decode: Decode<K>,
-    ) -> Self {
-        let source = Source::Client { client, resource, metadata_only };
-        Self { source, decode, settings: Settings::default(), factory: None }
+    pub(super) fn over_client(client: Client, resource: Resource, metadata_only: bool) -> Self {
+        Self::over(Source::Client { client, resource, metadata_only })
     }
 
-    pub(super) fn over_sources(
-        sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>,
-        decode: Decode<K>,
-    ) -> Self {
-        Self { source: Source::Given(sources), decode, settings: Settings::default(), factory: None }
+    pub(super) fn over_sources(sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>) -> Self {
+        Self::over(Source::Given(sources))
+    }
+
+    fn over(source: Source) -> Self {
+        let fallback = JsonFallback::default();
+        Self {
+            source,
+            decode: Decode::new(&fallback),
+            fallback,
+            settings: Settings::default(),
+            factory: None,
+        }
     }
 
     /// Shares what is started with all who ask this factory for the same.
@@ -113,7 +117,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         let mut settings = self.settings;
         settings.transform_is_of_more = settings.transform.is_some();
         settings.index_is_of_more = settings.indexes_values;
-        InformerBuilder { source, decode: |raw| raw.decode(), settings, factory: self.factory }
+        let (decode, fallback) = (Decode::new(&self.fallback), self.fallback);
+        InformerBuilder { source, decode, fallback, settings, factory: self.factory }
     }
 
     /// With an index: see [`Lister::by_index`](crate::Lister::by_index).
@@ -129,8 +134,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         V: IntoIterator<Item = String>,
     {
         self.settings.indexes_values = true;
-        let (decode, identity) = (self.decode, Index::identity_of(&values));
-        let index = Index::try_by(name, move |object| Ok(values(&object.read(decode)?)));
+        let (decode, identity) = (self.decode.clone(), Index::identity_of(&values));
+        let index =
+            Index::try_by(name, move |object| Ok(values(&object.read(|kept| decode.value(kept))?)));
         self.index(&index.identified_by(identity))
     }
 
@@ -172,9 +178,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     where
         K: Serialize,
     {
-        let decode = self.decode;
+        let decode = self.decode.clone();
         self.settings.transform = Some(Arc::new(move |raw| {
-            let mut value = decode(raw.kept()).map_err(|error| error.to_string())?;
+            let mut value = decode.value(raw.kept()).map_err(|error| error.to_string())?;
             change(&mut value).map_err(|error| error.to_string())?;
             serde_json::to_vec(&value).map_err(|error| error.to_string())
         }));
@@ -199,7 +205,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// Which encoding is asked for. Default: protobuf where the kind has it.
+    /// Which encoding is asked for. Default: protobuf where nothing is lost by it.
     pub fn encoding(mut self, preference: EncodingPreference) -> Self {
         self.settings.encoding = preference;
         self
@@ -267,7 +273,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
             Some(factory) => factory.share(wanted, decoder, self.settings, self.source)?,
             None => (self.settings.start(self.source, unlimited())?, Arc::new(decoder)),
         };
-        decoder.connect(&owner.0.json);
+        self.fallback.connect(&owner.0.json);
         #[cfg(feature = "metrics")]
         if let Some((metrics, name, resource)) = reports {
             metrics.add(name, &resource, &owner.0, decoder.error_counter());

@@ -35,7 +35,7 @@ pub(crate) struct Core {
     pub(crate) hub: Hub,
     scopes: Vec<Watched>,
     /// Turned when an object has fields that are not known, and would be lost.
-    pub(super) json: JsonSwitch,
+    pub(super) json: Vec<JsonSwitch>,
     pub(super) resource: Resource,
     /// As they were added.
     indexes: Mutex<Vec<Index>>,
@@ -82,7 +82,7 @@ pub(super) struct Parts {
     pub(super) wait_max: Duration,
     /// How many reflectors may fetch their first full state at the same time.
     pub(super) starts: Arc<Semaphore>,
-    pub(super) json: JsonSwitch,
+    pub(super) json: Vec<JsonSwitch>,
 }
 
 /// What one scope is started with.

@@ -10,18 +10,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use hashbrown::HashTable;
-use kube_wire::KeptBytes;
 use parking_lot::Mutex;
 
 use super::DecodeError;
-use crate::source::JsonSwitch;
+use super::decode::Decode;
 use crate::store::StoredObject;
-
-/// How bytes become a value.
-pub(super) type Decode<K> = fn(KeptBytes<'_>) -> Result<K, kube_wire::Error>;
 
 /// Makes values, and remembers those that are held.
 pub(crate) struct Decoder<K> {
@@ -29,8 +25,6 @@ pub(crate) struct Decoder<K> {
     hot_max: usize,
     values: Mutex<Values<K>>,
     errors: Arc<AtomicU64>,
-    /// Turned when an object has fields that would be lost.
-    json: OnceLock<JsonSwitch>,
 }
 
 struct Values<K> {
@@ -80,7 +74,7 @@ impl<K> Decoder<K> {
     pub(super) fn new(decode: Decode<K>, hot_max: usize) -> Self {
         let values =
             Values { entries: HashTable::new(), next: 0, spared: 0, hot: VecDeque::new(), next_hot: 0 };
-        Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default(), json: OnceLock::new() }
+        Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default() }
     }
 
     pub(super) fn value(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
@@ -112,12 +106,6 @@ impl<K> Decoder<K> {
         }
     }
 
-    /// Fields that are not known make these sources go over to JSON.
-    pub(super) fn connect(&self, json: &JsonSwitch) {
-        // A decoder that is shared was connected when it was made.
-        self.json.get_or_init(|| json.clone());
-    }
-
     /// How many objects did not fit the type.
     pub(super) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
@@ -130,11 +118,8 @@ impl<K> Decoder<K> {
     }
 
     fn make(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
-        let value = object.read(self.decode).map_err(|error| {
+        let value = object.read(|kept| self.decode.value(kept)).map_err(|error| {
             self.errors.fetch_add(1, Ordering::Relaxed);
-            if let (kube_wire::Error::UnknownField { .. }, Some(json)) = (&error, self.json.get()) {
-                json.turn();
-            }
             DecodeError { key: object.key(), error }
         })?;
         Ok(Arc::new(value))

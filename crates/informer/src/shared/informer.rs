@@ -14,7 +14,7 @@ use super::decoder::Decoder;
 use super::handler::{EventHandler, HandlerHandle};
 use super::hub::ListenerConfig;
 use super::{Object, Stopped, Subscription, SyncError, WaitError};
-use crate::source::{EncodingPreference, ListerWatcher, Resource};
+use crate::source::{ListerWatcher, Resource};
 use crate::store::{Index, IndexError};
 use crate::{Key, Lister};
 
@@ -57,14 +57,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         K: KubeResource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        InformerBuilder::over_client(client.into(), Resource::of::<K>(), K::metadata_api(), |raw| {
-            raw.decode()
-        })
+        InformerBuilder::over_client(client.into(), Resource::of::<K>(), K::metadata_api())
     }
 
     /// An informer over any other source. What is selected and kept is the source's affair.
     pub fn from_source(source: Arc<dyn ListerWatcher>) -> InformerBuilder<K> {
-        InformerBuilder::over_sources(vec![(None, source)], |raw| raw.decode())
+        InformerBuilder::over_sources(vec![(None, source)])
     }
 
     /// One informer over several sources, one for each of these namespaces.
@@ -72,7 +70,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         sources: impl IntoIterator<Item = (N, Arc<dyn ListerWatcher>)>,
     ) -> InformerBuilder<K> {
         let sources = sources.into_iter().map(|(namespace, source)| (Some(namespace.into()), source));
-        InformerBuilder::over_sources(sources.collect(), |raw| raw.decode())
+        InformerBuilder::over_sources(sources.collect())
     }
 }
 
@@ -88,9 +86,7 @@ impl Informer<DynamicObject> {
     /// # Ok(()) }
     /// ```
     pub fn dynamic(client: impl Into<Client>, resource: &ApiResource) -> InformerBuilder<DynamicObject> {
-        // A dynamic value may be changed and written back, so nothing of it may be lost unnoticed.
-        InformerBuilder::over_client(client.into(), resource.into(), false, |raw| raw.decode_dynamic())
-            .encoding(EncodingPreference::Lossless)
+        InformerBuilder::over_client(client.into(), resource.into(), false)
     }
 }
 

@@ -6,6 +6,7 @@
 mod backlog;
 mod builder;
 mod core;
+mod decode;
 mod decoder;
 mod error;
 mod event;

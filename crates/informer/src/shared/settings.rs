@@ -14,7 +14,7 @@ use super::core::{Core, Owner, Part, Parts, Selection};
 use crate::InformerMetrics;
 use crate::queue::Transform;
 use crate::reflector::{ErrorHandler, ReflectorConfig, WatchList};
-use crate::source::{EncodingPreference, JsonSwitch, ListWatch, ListerWatcher, Resource};
+use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
 use crate::store::{Index, Memory, Store, StoreConfig};
 
 /// Where the objects come from.
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     /// Each with what is selected there, in the order of their names; one without a name is all of them.
     namespaces: Vec<(Option<String>, Selectors)>,
     projection: String,
-    json: bool,
+    encoding: EncodingPreference,
 }
 
 /// Which objects of a namespace are wanted; all of them, unless said otherwise.
@@ -122,7 +122,7 @@ impl Settings {
             namespaces,
             // A projection that is none is told when it is checked.
             projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
-            json: self.encoding == EncodingPreference::Json,
+            encoding: self.encoding,
         })
     }
 
@@ -151,7 +151,6 @@ impl Settings {
         let projection = self.projection()?;
         let resource = source.resource();
         let reflector = self.reflector_config();
-        let json = JsonSwitch::default();
         let sources = match source {
             Source::Client { client, resource, metadata_only } => {
                 if !metadata_only {
@@ -159,7 +158,6 @@ impl Settings {
                 }
                 let mut list_watch = ListWatch::new(client, resource)
                     .encoding(self.encoding)
-                    .json_switch(&json)
                     .projection(projection.clone());
                 if let Some(bytes) = self.object_bytes_max {
                     list_watch = list_watch.limits(Limits::default().object_bytes_max(bytes));
@@ -182,6 +180,7 @@ impl Settings {
         if sources.is_empty() || sources.len() > usize::from(u16::MAX) {
             return Err(StartError::Contradiction("an informer needs a source, and has room for 65,535"));
         }
+        let json = sources.iter().filter_map(|part| part.source.json_switch()).collect();
         let mut store = StoreConfig::default().projection(projection.clone()).memory(self.memory);
         if let Some(type_meta) = sources[0].source.expected_type() {
             store = store.type_meta(type_meta);
@@ -245,7 +244,7 @@ impl Settings {
             || self.selectors != Selectors::default()
             || !self.drop_fields.is_empty()
             || self.keep_fields.is_some()
-            || self.encoding == EncodingPreference::Json
+            || self.encoding != EncodingPreference::default()
             || self.object_bytes_max.is_some()
     }
 }

@@ -1,8 +1,8 @@
 //! Going over from protobuf to JSON while running.
 //!
-//! A server newer than the schema table may send protobuf fields that the table does not know. A typed value skips them;
-//! a dynamic one would lose them in a read-modify-write, so decoding it is an error, and whoever meets it turns this
-//! switch: the sources list anew, in JSON.
+//! A server newer than the schema table may send protobuf fields that the table does not know. A value without them would
+//! be incomplete, and a read-modify-write would erase them. So decoding such an object is an error, and the decoder turns
+//! this switch: the sources list again, in JSON.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

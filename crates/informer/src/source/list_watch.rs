@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use kube_client::Client;
 use kube_client::client::Body;
+use http_body_util::{BodyExt, Limited};
 use kube_wire::schema::Schema;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, TypeMeta};
 use tokio::sync::OnceCell;
@@ -59,12 +60,14 @@ type Modify<O> = Arc<dyn Fn(&mut O) + Send + Sync>;
 /// Which encoding is asked for. Whatever the server answers is understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EncodingPreference {
-    /// Protobuf for the kinds that the schema table holds, JSON for all others.
+    /// Protobuf where nothing is lost by it: for the kinds that the schema table holds, from servers that are not newer
+    /// than the table. JSON otherwise. One request to `/version` finds out.
     #[default]
     Auto,
-    /// As [`Auto`](Self::Auto), but JSON from a server that is newer than the schema table: so that no field is lost of
-    /// values that are not of a known type and may be written back.
-    Lossless,
+    /// Protobuf for the kinds that the schema table holds, however new the server is. Saves a newer server the JSON as long
+    /// as its objects have no new fields. The first one that has is an error when it is decoded, and makes the source go
+    /// over to JSON.
+    Protobuf,
     /// JSON.
     Json,
 }
@@ -129,13 +132,6 @@ impl ListWatch {
         self
     }
 
-    /// With a switch that makes it ask for JSON, and list anew what it has in protobuf.
-    #[must_use]
-    pub fn json_switch(mut self, switch: &JsonSwitch) -> Self {
-        self.json_switch = switch.clone();
-        self
-    }
-
     /// Which fields are kept of each object.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
@@ -179,27 +175,50 @@ impl ListWatch {
         self.resource.type_meta()
     }
 
-    /// Whether protobuf is asked for.
-    async fn asks_protobuf(&self) -> bool {
+    /// Whether protobuf is asked for. Which version the server has is found out before a full state; a watch that goes on
+    /// from one uses what is known.
+    async fn asks_protobuf(&self, full_state: bool) -> bool {
         let type_meta = self.type_meta();
         let in_table = Schema::builtin().kind(type_meta.api_version(), type_meta.kind()).is_some();
         in_table
             && !self.json_switch.is_on()
             && match self.encoding {
-                EncodingPreference::Auto => true,
-                EncodingPreference::Lossless => self.server_is_known().await,
+                EncodingPreference::Auto if full_state => !self.server_is_newer().await,
+                EncodingPreference::Auto => !self.server_is_newer.get().copied().unwrap_or(false),
+                EncodingPreference::Protobuf => true,
                 EncodingPreference::Json => false,
             }
     }
 
-    /// Whether the server is not newer than the schema table. One that does not say is asked again the next time.
-    async fn server_is_known(&self) -> bool {
+    /// Whether the server is newer than the schema table, as far as it says so. One that could not be reached is asked
+    /// again the next time.
+    async fn server_is_newer(&self) -> bool {
+        let wait = VERSION_WAIT.min(self.list_idle_max);
         let ask = async {
-            let answer = tokio::time::timeout(self.list_idle_max, self.client.apiserver_version()).await;
-            let info = answer.map_err(|_| ())?.map_err(|_| ())?;
-            Ok::<_, ()>(is_newer(&info.git_version, Schema::builtin().kubernetes_version()))
+            match tokio::time::timeout(wait, self.server_version()).await {
+                Ok(Ok(version)) => {
+                    let table = Schema::builtin().kubernetes_version();
+                    Ok(version.is_some_and(|version| is_newer(&version.git_version, table)))
+                }
+                Ok(Err(unreachable)) => Err(unreachable),
+                Err(_) => Ok(false),
+            }
         };
-        self.server_is_newer.get_or_try_init(|| ask).await.is_ok_and(|newer| !*newer)
+        self.server_is_newer.get_or_try_init(|| ask).await.copied().unwrap_or(false)
+    }
+
+    /// The server's version; `None` if its answer does not contain one.
+    async fn server_version(&self) -> Result<Option<Version>, SourceError> {
+        let request = http::Request::get("/version").header(ACCEPT, Encoding::Json.media_type());
+        let mut request =
+            request.body(Body::empty()).map_err(|error| SourceError::Other(Arc::new(error)))?;
+        request.extensions_mut().insert(IsList);
+        let answer = self.client.send(request).await?;
+        if !answer.status().is_success() {
+            return Ok(None);
+        }
+        let body = Limited::new(answer.into_body(), VERSION_BYTES_MAX).collect().await;
+        Ok(body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok()))
     }
 
     /// The `Accept` header: the first clause that the server can serve wins.
@@ -248,7 +267,7 @@ impl ListerWatcher for ListWatch {
             modify(&mut options);
         }
         async move {
-            let protobuf = self.asks_protobuf().await;
+            let protobuf = self.asks_protobuf(options.continue_token.is_empty()).await;
             self.asked_protobuf.set(protobuf);
             let mut request =
                 self.request(options.namespace.as_deref(), &options.query(), self.accept(false, protobuf))?;
@@ -269,7 +288,7 @@ impl ListerWatcher for ListWatch {
             modify(&mut options);
         }
         async move {
-            let protobuf = self.asks_protobuf().await;
+            let protobuf = self.asks_protobuf(options.send_initial_events).await;
             // One that brings no full state leaves what was listed before as it is.
             self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
             let mut request = self.request(None, &options.query(), self.accept(true, protobuf))?;
@@ -294,6 +313,10 @@ impl ListerWatcher for ListWatch {
         Some(self.type_meta())
     }
 
+    fn json_switch(&self) -> Option<JsonSwitch> {
+        Some(self.json_switch.clone())
+    }
+
     fn outdated(&self) -> BoxFuture<'_, ()> {
         async {
             self.json_switch.turned().await;
@@ -316,6 +339,18 @@ impl ListerWatcher for ListWatch {
     }
 }
 
+/// How long, and for how much of an answer, a server is asked for its version. It is a courtesy: without an answer,
+/// decoding still notices what it does not know.
+const VERSION_WAIT: Duration = Duration::from_secs(10);
+const VERSION_BYTES_MAX: usize = 64 << 10;
+
+/// What `/version` says, as far as it matters.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    git_version: String,
+}
+
 /// How long a server may be silent beyond the time a watch was asked to last.
 const WATCH_GRACE: Duration = Duration::from_secs(60);
 
@@ -331,7 +366,7 @@ fn is_newer(server: &str, table: &str) -> bool {
     };
     match (minor(server), minor(table)) {
         (Some(server), Some(table)) => server > table,
-        // A server that does not say.
+        // A version in another form: of a server that may be anything.
         _ => true,
     }
 }

@@ -62,6 +62,13 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// ([`WatchOptions::initial_events_optional`]).
     fn watch_list_is_broken(&self) {}
 
+    /// The switch by which a decoder that meets a protobuf field it does not know makes this source deliver JSON. Without
+    /// one, such objects cannot be decoded. A source around another one forwards this and
+    /// [`outdated`](Self::outdated).
+    fn json_switch(&self) -> Option<JsonSwitch> {
+        None
+    }
+
     /// What is listed and watched, for messages: `pods in namespace web with labels tier=backend`.
     fn describe(&self) -> String;
 }

@@ -99,14 +99,18 @@ impl Tag<'_> {
 // === impl Cursor ===
 
 impl<'de> Cursor<'de> {
-    /// Before the first field of a message that was looked over, headers only: it is in order and can be read to its end.
-    pub(super) fn over(raw: Raw<'de>, message: &Message, context: &Context<'_>) -> Result<Self> {
+    /// Before the first field of a message that was looked over, headers only: it is in order, its fields are known, and it
+    /// can be read to its end.
+    pub(super) fn over(raw: Raw<'de>, message: &'static Message, context: &Context<'_>) -> Result<Self> {
         let bytes = raw.bytes()?;
         let (mut rest, mut last) = (bytes, 0);
         while !rest.is_empty() {
             let Some((number, after)) = checked::skip(rest) else { return Err(defect(rest)) };
             if number < last || (number == last && is_singular(message, number)) {
                 return Err(context.unordered());
+            }
+            if message.index_of(number).is_none() {
+                context.unknown(message, number)?;
             }
             (rest, last) = (after, number);
         }

@@ -5,7 +5,7 @@
 //! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
 
 use super::cursor::{Cursor, Raw, Tag, is_singular};
-use super::{Context, UnknownFields, shape};
+use super::{Context, shape};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
 use crate::schema::{Cardinality, Field, Message, Scalar, Shape};
@@ -132,7 +132,7 @@ impl<'c, 'de> Level<'c, 'de> {
                 number => match message.index_of(number) {
                     Some(at) => at,
                     None => {
-                        unknown(message, number, self.context)?;
+                        self.context.unknown(message, number)?;
                         self.step(tag)?;
                         continue;
                     }
@@ -299,24 +299,12 @@ pub(super) fn enter(context: &Context<'_>, depth: u32) -> Result<u32> {
     Ok(depth + 1)
 }
 
-#[cold]
-fn unknown(message: &'static Message, number: u32, context: &Context<'_>) -> Result<()> {
-    match context.unknown {
-        UnknownFields::Skip => Ok(()),
-        UnknownFields::Reject => Err(Error::UnknownField {
-            message: message.name,
-            number,
-            table: context.schema.kubernetes_version(),
-        }),
-    }
-}
-
 /// Go's protobuf writes what is no pointer even when it is empty or zero; JSON leaves it out if marked so.
 #[inline]
 fn is_omitted(field: &Field, what: What, raw: Raw<'_>, context: &Context<'_>) -> Result<bool> {
     match what {
         What::Message(message) if message.shape == Shape::StringList => {
-            Ok(field.omit_empty && shape::is_empty_list(raw))
+            Ok(field.omit_empty && shape::is_empty_list(context, message, raw))
         }
         What::Message(message) => {
             Ok(field.omit_zero && !field.pointer && shape::is_zero(context, message, raw)?)

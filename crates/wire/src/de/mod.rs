@@ -35,7 +35,11 @@
 //! back a member that is out, so a message is read in its order; one that turns out not to be in Go's is put in order, which
 //! allocates, and read once more. A value that borrows from the bytes cannot be read so: that is [`Error::Unordered`].
 //!
-//! Errors, on purpose: a time outside of the years 0 to 9999, which RFC 3339 cannot say; embedded text that is not
+//! A field whose number the table does not know has no JSON name, so a value made without it would be incomplete. That
+//! is [`Error::UnknownField`], unless the caller [skips](UnknownFields::Skip) such fields. A field that the table knows
+//! and the target type lacks is skipped, as in JSON.
+//!
+//! Other errors, on purpose: a time outside of the years 0 to 9999, which RFC 3339 cannot say; embedded text that is not
 //! JSON; an `IntOrString` that is neither. A quantity is passed on as it is: a Go server only ever writes canonical ones.
 //!
 //! Nesting is bounded by [`Limits::nesting_max`], and memory by the input: size hints are counted from elements that are
@@ -62,17 +66,17 @@ use crate::error::{Error, Result};
 use crate::limits::{Limit, Limits};
 use crate::schema::{Message, Schema, Shape};
 
-/// Reads a message as `T`, which gets no apiVersion and kind and is spared fields that the table does not know.
+/// Reads a message as `T`, without apiVersion and kind.
 ///
 /// # Errors
-/// If the bytes are not such a message, or do not fit `T`.
+/// If the bytes are not such a message, hold a field that the table does not know, or do not fit `T`.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], message: &'static Message) -> Result<T> {
     Deserializer::new(bytes, message).read()
 }
 
 /// Whether a message is the zero value of its Go type, as `omitzero` asks.
 pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
-    let deserializer = Deserializer::new(bytes, message);
+    let deserializer = Deserializer::new(bytes, message).unknown_fields(UnknownFields::Skip);
     match shape::is_zero(&deserializer.context, message, Raw::Bytes(bytes)) {
         Err(Error::Unordered) => {
             shape::is_zero(&deserializer.context, message, Raw::Bytes(&deserializer.ordered()?))
@@ -84,7 +88,7 @@ pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
 /// A [`serde::Deserializer`] over the bytes of one message (without envelope).
 ///
 /// ```
-/// use kube_wire::de::{Deserializer, UnknownFields};
+/// use kube_wire::de::Deserializer;
 /// use kube_wire::schema::Schema;
 /// use serde::Deserialize;
 ///
@@ -92,8 +96,7 @@ pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
 /// // metadata { name: "a" }, data { "k": "v" }
 /// let bytes = b"\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v";
 ///
-/// let deserializer =
-///     Deserializer::new(bytes, message).type_meta("v1", "ConfigMap").unknown_fields(UnknownFields::Reject);
+/// let deserializer = Deserializer::new(bytes, message).type_meta("v1", "ConfigMap");
 /// let value = serde_json::Value::deserialize(deserializer)?;
 /// assert_eq!(
 ///     value,
@@ -113,11 +116,11 @@ pub struct Deserializer<'de> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownFields {
-    /// Pass over it: a typed value has no place for it anyway.
+    /// Return [`Error::UnknownField`]: the value would be incomplete, and writing it back would erase the field.
     #[default]
-    Skip,
-    /// [`Error::UnknownField`]: a dynamic value would lose it in a read-modify-write.
     Reject,
+    /// Skip it: the value is never written back, or its writer cannot know the field either.
+    Skip,
 }
 
 /// What holds for the whole object.
@@ -129,8 +132,17 @@ struct Context<'de> {
     /// apiVersion and kind, which stand in the envelope and not in the message. Empty ones are not shown.
     api_version: &'de str,
     kind: &'de str,
-    /// A message was found whose fields are not in order. (Whoever reads may have made nothing of the error.)
-    is_unordered: Cell<bool>,
+    /// The first reason why the value may be wrong although the target type accepted it: a type may swallow errors.
+    defect: Cell<Option<Defect>>,
+}
+
+/// Why a value that was read may be wrong.
+#[derive(Clone, Copy, Debug)]
+enum Defect {
+    /// The fields of a message are not in order.
+    Unordered,
+    /// A field of this message, with this number, is not in the table.
+    Unknown(&'static Message, u32),
 }
 
 // === impl Deserializer ===
@@ -138,9 +150,9 @@ struct Context<'de> {
 impl<'de> Deserializer<'de> {
     /// Over the bytes of `message`, with the default limit on nesting and none on their size: they are held already.
     pub fn new(bytes: &'de [u8], message: &'static Message) -> Self {
-        let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::Skip, 0);
-        let (api_version, kind, is_unordered) = ("", "", Cell::new(false));
-        let context = Context { schema, unknown, nesting_max, api_version, kind, is_unordered };
+        let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::default(), 0);
+        let (api_version, kind, defect) = ("", "", Cell::new(None));
+        let context = Context { schema, unknown, nesting_max, api_version, kind, defect };
         Self { bytes, message, context, object_bytes_max: 0 }
             .limits(Limits::DEFAULT.object_bytes_max(usize::MAX))
     }
@@ -155,7 +167,7 @@ impl<'de> Deserializer<'de> {
         self
     }
 
-    /// What to do with fields that the table does not know. Default: [`UnknownFields::Skip`].
+    /// What to do with fields that the table does not know. Default: [`UnknownFields::Reject`].
     #[must_use]
     pub fn unknown_fields(mut self, unknown: UnknownFields) -> Self {
         self.context.unknown = unknown;
@@ -205,7 +217,7 @@ impl<'de> Deserializer<'de> {
             _ => What::Message(self.message),
         };
         let value = read(Value(&mut Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes))));
-        if self.context.is_unordered.get() { Err(Error::Unordered) } else { value }
+        self.context.checked(value)
     }
 }
 
@@ -247,9 +259,42 @@ impl<'de> Context<'de> {
         Self { api_version, kind, ..self.clone() }
     }
 
+    /// The value, unless a defect was found on the way.
+    #[inline]
+    fn checked<T>(&self, value: Result<T>) -> Result<T> {
+        match self.defect.get() {
+            None => value,
+            Some(defect) => Err(self.error(defect)),
+        }
+    }
+
     #[cold]
     fn unordered(&self) -> Error {
-        self.is_unordered.set(true);
-        Error::Unordered
+        self.found(Defect::Unordered)
+    }
+
+    /// A field that the table does not know was met.
+    #[cold]
+    fn unknown(&self, message: &'static Message, number: u32) -> Result<()> {
+        match self.unknown {
+            UnknownFields::Skip => Ok(()),
+            UnknownFields::Reject => Err(self.found(Defect::Unknown(message, number))),
+        }
+    }
+
+    fn found(&self, defect: Defect) -> Error {
+        let first = self.defect.get().unwrap_or(defect);
+        self.defect.set(Some(first));
+        self.error(first)
+    }
+
+    fn error(&self, defect: Defect) -> Error {
+        match defect {
+            Defect::Unordered => Error::Unordered,
+            Defect::Unknown(message, number) => {
+                let table = self.schema.kubernetes_version();
+                Error::UnknownField { message: message.name, number, table }
+            }
+        }
     }
 }

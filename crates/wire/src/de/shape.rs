@@ -43,28 +43,29 @@ pub(super) fn resolve<'de>(
     message: &'static Message,
     raw: Raw<'de>,
 ) -> Result<Special<'de>> {
+    let fields = Fields { context, message };
     match message.shape {
         Shape::Object => Ok(Special::Message(message, raw)),
-        Shape::Time => time(raw, Precision::Seconds),
-        Shape::MicroTime => time(raw, Precision::Micros),
-        Shape::Duration => Ok(Special::Duration(duration::format(last_varint(raw, 1)? as i64))),
-        Shape::Quantity => match quantity(raw)? {
+        Shape::Time => time(fields, raw, Precision::Seconds),
+        Shape::MicroTime => time(fields, raw, Precision::Micros),
+        Shape::Duration => Ok(Special::Duration(duration::format(fields.last_varint(raw, 1)? as i64))),
+        Shape::Quantity => match quantity(fields, raw)? {
             Some(text) => Ok(Special::Text(utf8(text)?)),
             None => Ok(Special::Text("0")),
         },
-        Shape::IntOrString => match last_varint(raw, 1)? {
-            0 => Ok(Special::Int(i64::from(last_varint(raw, 2)? as i32))),
-            1 => Ok(Special::Text(utf8(last_bytes(raw, 3)?.unwrap_or_default())?)),
+        Shape::IntOrString => match fields.last_varint(raw, 1)? {
+            0 => Ok(Special::Int(i64::from(fields.last_varint(raw, 2)? as i32))),
+            1 => Ok(Special::Text(utf8(fields.last_bytes(raw, 3)?.unwrap_or_default())?)),
             _ => Err(Error::malformed("IntOrString", 0, "it is neither a number nor a string")),
         },
-        Shape::RawJson => match last_bytes(raw, 1)? {
+        Shape::RawJson => match fields.last_bytes(raw, 1)? {
             None | Some([]) => Ok(Special::Null),
             Some(object) if object.starts_with(ENVELOPE) => envelope(context, &object[ENVELOPE.len()..]),
             Some(json) => Ok(Special::Json(json)),
         },
         Shape::StringList => Ok(Special::List { number: 1, scalar: Scalar::String }),
         Shape::SchemaOrBool => match alternative(context, message, raw, None, 2)? {
-            Special::Null => Ok(Special::Bool(last_varint(raw, 1)? != 0)),
+            Special::Null => Ok(Special::Bool(fields.last_varint(raw, 1)? != 0)),
             schema => Ok(schema),
         },
         Shape::SchemaOrArray | Shape::SchemaOrStrings => alternative(context, message, raw, Some(2), 1),
@@ -72,12 +73,13 @@ pub(super) fn resolve<'de>(
 }
 
 /// Whether the message is `null` in JSON. What cannot be read is not, and gives its error when it is.
-pub(super) fn is_null(message: &Message, raw: Raw<'_>) -> bool {
-    let lacks = |number| last_bytes(raw, number).is_ok_and(|found| found.is_none());
+pub(super) fn is_null(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> bool {
+    let fields = Fields { context, message };
+    let lacks = |number| fields.last_bytes(raw, number).is_ok_and(|found| found.is_none());
     match message.shape {
-        Shape::Time => instant(raw, Precision::Seconds).is_ok_and(|instant| instant.is_none()),
-        Shape::MicroTime => instant(raw, Precision::Micros).is_ok_and(|instant| instant.is_none()),
-        Shape::RawJson => last_bytes(raw, 1).is_ok_and(|json| {
+        Shape::Time => instant(fields, raw, Precision::Seconds).is_ok_and(|instant| instant.is_none()),
+        Shape::MicroTime => instant(fields, raw, Precision::Micros).is_ok_and(|instant| instant.is_none()),
+        Shape::RawJson => fields.last_bytes(raw, 1).is_ok_and(|json| {
             let json = json.unwrap_or_default().trim_ascii();
             json.is_empty() || json == b"null"
         }),
@@ -92,8 +94,8 @@ pub(super) fn is_null(message: &Message, raw: Raw<'_>) -> bool {
 }
 
 /// Whether a list that is a message is empty, as `omitempty` asks.
-pub(super) fn is_empty_list(raw: Raw<'_>) -> bool {
-    last_bytes(raw, 1).is_ok_and(|found| found.is_none())
+pub(super) fn is_empty_list(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> bool {
+    Fields { context, message }.last_bytes(raw, 1).is_ok_and(|found| found.is_none())
 }
 
 /// Whether a message of raw bytes holds any, be they empty.
@@ -104,8 +106,10 @@ pub(super) fn has_raw(message: &[u8]) -> bool {
 /// Whether the message is the zero value of its Go type, as `omitzero` asks.
 pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> Result<bool> {
     match message.shape {
-        Shape::Time | Shape::MicroTime => return Ok(is_null(message, raw)),
-        Shape::Quantity => return Ok(matches!(last_bytes(raw, 1)?, None | Some(b"0"))),
+        Shape::Time | Shape::MicroTime => return Ok(is_null(context, message, raw)),
+        Shape::Quantity => {
+            return Ok(matches!(Fields { context, message }.last_bytes(raw, 1)?, None | Some(b"0")));
+        }
         _ => {}
     }
     let mut cursor = Cursor::over(raw, message, context)?;
@@ -133,15 +137,15 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw
     Ok(true)
 }
 
-fn quantity<'de>(raw: Raw<'de>) -> Result<Option<&'de [u8]>> {
+fn quantity<'de>(fields: Fields<'_, '_>, raw: Raw<'de>) -> Result<Option<&'de [u8]>> {
     match checked::text(raw.bytes()?) {
         Some(text) => Ok(Some(text)),
-        None => last_bytes(raw, 1),
+        None => fields.last_bytes(raw, 1),
     }
 }
 
-fn time<'de>(raw: Raw<'de>, precision: Precision) -> Result<Special<'de>> {
-    match instant(raw, precision)? {
+fn time<'de>(fields: Fields<'_, '_>, raw: Raw<'de>, precision: Precision) -> Result<Special<'de>> {
+    match instant(fields, raw, precision)? {
         None => Ok(Special::Null),
         Some(instant) => match instant.format(precision) {
             Some(text) => Ok(Special::Time(text)),
@@ -151,11 +155,11 @@ fn time<'de>(raw: Raw<'de>, precision: Precision) -> Result<Special<'de>> {
 }
 
 /// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
-fn instant(raw: Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
+fn instant(fields: Fields<'_, '_>, raw: Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
     let (seconds, nanos) = match raw {
         Raw::Bytes([]) => return Ok(None),
         Raw::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
-        _ => odd_time(raw)?,
+        _ => odd_time(fields, raw)?,
     };
     let instant = Instant::from_proto(seconds, nanos, precision);
     Ok((instant != Instant::ZERO).then_some(instant))
@@ -163,8 +167,8 @@ fn instant(raw: Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
 
 /// A time that is not simply seconds and nanoseconds.
 #[cold]
-fn odd_time(raw: Raw<'_>) -> Result<(i64, i32)> {
-    Ok((last_varint(raw, 1)? as i64, last_varint(raw, 2)? as i32))
+fn odd_time(fields: Fields<'_, '_>, raw: Raw<'_>) -> Result<(i64, i32)> {
+    Ok((fields.last_varint(raw, 1)? as i64, fields.last_varint(raw, 2)? as i32))
 }
 
 /// A message that holds either a list or another message, or nothing.
@@ -210,26 +214,52 @@ fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'d
     Ok(Special::Root { message, raw, api_version, kind })
 }
 
-/// The last field with this number, if there is one.
-fn last<'de>(raw: Raw<'de>, wanted: u32) -> Result<Option<Raw<'de>>> {
+/// The fields of a message with a form of its own.
+#[derive(Clone, Copy)]
+struct Fields<'c, 'x> {
+    context: &'c Context<'x>,
+    message: &'static Message,
+}
+
+impl Fields<'_, '_> {
+    fn last_bytes<'de>(self, raw: Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
+        last(raw, wanted, |number| self.check(number))?.map(|raw| raw.bytes()).transpose()
+    }
+
+    fn last_varint(self, raw: Raw<'_>, wanted: u32) -> Result<u64> {
+        last(raw, wanted, |number| self.check(number))?.map_or(Ok(0), |raw| raw.varint())
+    }
+
+    fn check(self, number: u32) -> Result<()> {
+        match self.message.index_of(number) {
+            Some(_) => Ok(()),
+            None => self.context.unknown(self.message, number),
+        }
+    }
+}
+
+/// The last field with this number, if there is one; `other` decides about all others.
+fn last<'de>(
+    raw: Raw<'de>,
+    wanted: u32,
+    other: impl Fn(u32) -> Result<()>,
+) -> Result<Option<Raw<'de>>> {
     let mut last = None;
     let mut reader = Reader::new(raw.bytes()?);
     while let Some(Tag { number, wire_type }) = reader.tag()? {
         if number == wanted {
             last = Some(Raw::read(&mut reader, wire_type)?);
         } else {
+            other(number)?;
             reader.skip(wire_type)?;
         }
     }
     Ok(last)
 }
 
+/// Of messages that the table does not hold: envelopes, and raw bytes before it is known what they are.
 fn last_bytes<'de>(raw: Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
-    last(raw, wanted)?.map(|raw| raw.bytes()).transpose()
-}
-
-fn last_varint(raw: Raw<'_>, wanted: u32) -> Result<u64> {
-    last(raw, wanted)?.map_or(Ok(0), |raw| raw.varint())
+    last(raw, wanted, |_| Ok(()))?.map(|raw| raw.bytes()).transpose()
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {

@@ -31,7 +31,9 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     fn is_null(&self) -> bool {
         match self.0.what {
             What::Null => true,
-            What::Message(message) => message.shape != Shape::Object && shape::is_null(message, self.0.raw),
+            What::Message(message) => {
+                message.shape != Shape::Object && shape::is_null(self.0.context, message, self.0.raw)
+            }
             _ => false,
         }
     }
@@ -82,7 +84,10 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
                 let mut inner = Level::of(&within, message, What::Root(message), raw);
                 inner.value_depth = level.value_depth;
                 let value = Value(&mut inner).deserialize_any(visitor);
-                if within.is_unordered.get() { Err(context.unordered()) } else { value }
+                match within.defect.get() {
+                    Some(defect) => Err(context.found(defect)),
+                    None => value,
+                }
             }
             Special::List { number, scalar } => {
                 let cursor = Cursor::over(level.raw, message, context)?;
