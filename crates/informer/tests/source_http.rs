@@ -20,9 +20,10 @@ use kube_informer::Informer;
 use kube_informer::reflector::ReflectorConfig;
 use kube_informer::source::{
     Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Pings, Resource,
-    SourceError, WATCHES_PER_CONNECTION, WatchOptions,
+    STREAMS_PER_CONNECTION, SourceError, WatchOptions,
 };
 use kube_wire::{Encoding, WatchEvent};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -42,20 +43,85 @@ async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
     for _ in 0..250 {
         watches.push(pods.watch(WatchOptions::default()).await.unwrap());
     }
-    assert_eq!(server.connections(), 250_usize.div_ceil(WATCHES_PER_CONNECTION));
+    assert_eq!(server.connections(), 250_usize.div_ceil(STREAMS_PER_CONNECTION));
     list(&pods, ListOptions::default()).await.unwrap();
     let write = Request::put("/api/v1/namespaces/web/pods/a").body(Body::from(b"{}".to_vec())).unwrap();
     assert_eq!(clients.client().send(write).await.unwrap().status(), 200);
     assert_eq!(
         server.connections(),
-        250_usize.div_ceil(WATCHES_PER_CONNECTION) + 2,
+        250_usize.div_ceil(STREAMS_PER_CONNECTION) + 2,
         "lists and writes apart"
     );
 
     // A watch that ends makes room for another.
     drop(watches);
     let _watch = pods.watch(WatchOptions::default()).await.unwrap();
-    assert_eq!(server.connections(), 250_usize.div_ceil(WATCHES_PER_CONNECTION) + 2);
+    assert_eq!(server.connections(), 250_usize.div_ceil(STREAMS_PER_CONNECTION) + 2);
+}
+
+#[tokio::test]
+async fn a_write_is_never_queued_behind_answers_that_go_on() {
+    for (path, connections) in [
+        ("/api/v1/namespaces/web/pods/a/log?follow=true", 3),
+        ("/api/v1/namespaces/web/services/a/proxy/events", 3),
+        // Something that cannot be known to take long.
+        ("/apis/example.com/v1/namespaces/web/things/slow", 2),
+    ] {
+        let server = TestServer::tls(true, |request| match *request.method() {
+            http::Method::PUT => text(200, "application/json", "{}"),
+            _ => answer("text/plain", stream::pending()),
+        })
+        .await;
+        let client = server.clients().client();
+        let mut streams = Vec::new();
+        for _ in 0..150 {
+            streams.push(client.send(Request::get(path).body(Body::empty()).unwrap()).await.unwrap());
+        }
+        let write = Request::put("/api/v1/namespaces/web/pods/a").body(Body::from(b"{}".to_vec())).unwrap();
+        assert_eq!(client.send(write).await.unwrap().status(), 200, "{path}");
+        assert_eq!(server.connections(), connections, "{path}");
+        drop(streams);
+    }
+}
+
+#[tokio::test]
+async fn an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
+    let server = TestServer::tls(true, |request| match request.headers().get("upgrade") {
+        Some(protocol) => {
+            let mut answer = text(101, "text/plain", "");
+            answer.headers_mut().insert("connection", "upgrade".parse().unwrap());
+            answer.headers_mut().insert("upgrade", protocol.clone());
+            answer
+        }
+        None => {
+            assert_eq!(request.version(), http::Version::HTTP_2);
+            text(200, "application/json", "{}")
+        }
+    })
+    .await;
+    let client = server.clients().client();
+    let pod = || Request::get("/api/v1/namespaces/web/pods/a").body(Body::empty()).unwrap();
+    assert_eq!(client.send(pod()).await.unwrap().status(), 200);
+    let mut upgraded = Vec::new();
+    for _ in 0..3 {
+        let exec = Request::post("/api/v1/namespaces/web/pods/a/exec?command=cat&stdin=true&stdout=true")
+            .header("connection", "upgrade")
+            .header("upgrade", "websocket")
+            .body(Body::empty())
+            .unwrap();
+        let answer = client.send(exec).await.unwrap();
+        assert_eq!(answer.status(), 101);
+        upgraded.push(TokioIo::new(hyper::upgrade::on(answer).await.unwrap()));
+    }
+    for (at, connection) in upgraded.iter_mut().enumerate() {
+        let said = format!("hello {at}").into_bytes();
+        let mut echoed = vec![0; said.len()];
+        connection.write_all(&said).await.unwrap();
+        connection.read_exact(&mut echoed).await.unwrap();
+        assert_eq!(echoed, said);
+    }
+    assert_eq!(client.send(pod()).await.unwrap().status(), 200);
+    assert_eq!(server.connections(), 4, "an upgrade takes its connection over");
 }
 
 #[tokio::test]
@@ -80,6 +146,9 @@ async fn a_server_without_http_2_is_served_all_the_same() {
 #[tokio::test]
 async fn what_is_asked_for_follows_from_the_kind() {
     let server = TestServer::plain(|request| {
+        if request.uri().path() == "/version" {
+            return text(404, "text/plain", "not found");
+        }
         let header = |name| request.headers()[name].to_str().unwrap().to_owned();
         let asked = format!("{} {} {}", request.uri(), header("accept"), header("accept-encoding"));
         text(418, "text/plain", &asked)
@@ -101,6 +170,11 @@ async fn what_is_asked_for_follows_from_the_kind() {
     for (source, watch, expected) in [
         (pods(), false, format!("/api/v1/pods? {protobuf},{json} identity")),
         (pods(), true, format!("/api/v1/pods?watch=1 {protobuf};stream=watch,{json} identity")),
+        (
+            pods().encoding(EncodingPreference::Protobuf),
+            false,
+            format!("/api/v1/pods? {protobuf},{json} identity"),
+        ),
         (pods().encoding(EncodingPreference::Json), false, format!("/api/v1/pods? {json} identity")),
         (thing(), false, format!("/apis/example.com/v1/things? {json} identity")),
         (
@@ -473,9 +547,15 @@ impl Drop for TestServer {
 }
 
 async fn serve(socket: tokio::net::TcpStream, tls: Option<TlsAcceptor>, handler: Handler) {
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let handler = handler.clone();
-        async move { Ok::<_, Infallible>(handler(&request)) }
+        async move {
+            let answer = handler(&request);
+            if answer.status() == 101 {
+                tokio::spawn(echo(hyper::upgrade::on(&mut request)));
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
     // As a kube-apiserver: a hundred streams, and then the client waits.
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
@@ -483,8 +563,14 @@ async fn serve(socket: tokio::net::TcpStream, tls: Option<TlsAcceptor>, handler:
     match tls {
         Some(tls) => {
             let Ok(socket) = tls.accept(socket).await else { return };
-            let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+            let _ = builder.serve_connection_with_upgrades(TokioIo::new(socket), service).await;
         }
-        None => drop(builder.serve_connection(TokioIo::new(socket), service).await),
+        None => drop(builder.serve_connection_with_upgrades(TokioIo::new(socket), service).await),
     }
+}
+
+/// Sends back what comes on a connection that was taken over.
+async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
+    let (mut read, mut write) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+    let _ = tokio::io::copy(&mut read, &mut write).await;
 }

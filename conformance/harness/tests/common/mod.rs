@@ -4,6 +4,7 @@
 #[macro_use]
 pub(crate) mod both;
 pub(crate) mod informers;
+pub(crate) mod kubelet;
 pub(crate) mod webhook;
 pub(crate) mod writes;
 

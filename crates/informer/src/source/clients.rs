@@ -1,9 +1,14 @@
-//! Connections for many watches.
+//! Connections for many requests.
 //!
-//! A kube-apiserver lets a connection carry a hundred streams at once, and a client that asks for one more simply waits:
-//! with a hundred watches open, the next list would never be sent. So watches are spread over connections of eighty,
-//! and everything else travels on others: lists on one, writes (and leases, which must not wait behind a list) on
-//! another. Where the server speaks HTTP/1.1 only, each request has a connection of its own anyway.
+//! A kube-apiserver lets a connection carry a hundred streams at a time, and a client that asks for one more simply waits:
+//! with a hundred watches or followed logs open, the next write would never be sent. So each request takes a place on a
+//! connection until its answer is read or dropped, and a connection has eighty places: one more request opens another
+//! connection. Requests of different classes never share one: long-lived answers (watches, followed logs, proxied
+//! requests), lists, and all others (writes and leases, which must not wait behind either). Where the server speaks
+//! HTTP/1.1 only, each request has a connection of its own anyway.
+//!
+//! An upgrade (`exec`, `attach`, `port-forward`) takes over its connection, which HTTP/2 cannot do. Those connections
+//! offer HTTP/1.1 only.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,6 +16,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
+use http::header::UPGRADE;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
@@ -26,8 +32,8 @@ use super::connections::{Count, Counted};
 use super::held::Held;
 use super::server_memory::{Introduction, ServerMemory};
 
-/// Most watches that one connection carries.
-pub const WATCHES_PER_CONNECTION: usize = 80;
+/// Most requests that one connection carries at a time: watches and other streams, lists, or all others.
+pub const STREAMS_PER_CONNECTION: usize = 80;
 
 /// Bytes that a stream may send before they are read, so that one that is not read cannot hold up its neighbours:
 /// a connection's window has room for all of its streams.
@@ -52,10 +58,12 @@ impl Default for Pings {
     }
 }
 
-/// The way to one API server, made for many watches: HTTP/2 where the server speaks it, pings, and room for lists and
-/// writes however many watches are open. kube's own retries are off: a reflector does that, and shows it.
+/// The way to one API server, made for many watches: HTTP/2 where the server speaks it, pings, and capacity for lists and
+/// writes however many watches, followed logs or slow answers are open. kube's own retries are off: a reflector does
+/// that, and shows it.
 ///
-/// [`client`](Self::client) is an ordinary [`kube_client::Client`]; use it for `Api` as well. Everything that
+/// [`client`](Self::client) is an ordinary [`kube_client::Client`]; use it for `Api` as well, `exec`, `attach` and
+/// `portforward` included (with kube's feature `ws`): upgrades go over HTTP/1.1. Everything that
 /// `Client::try_from` makes of a [`Config`] is kept: authentication (exec and OIDC too), impersonation, server name,
 /// proxies, timeouts, extra headers. (Only [`Client::valid_until`] is not: kube does not say when a certificate that an
 /// exec plugin gave will expire.)
@@ -100,7 +108,9 @@ impl Clients {
                 Some("http") => build(&config, pings, super::proxy::tunnel(&url, http))?,
                 #[cfg(all(feature = "http-proxy", feature = "rustls-tls"))]
                 Some("https") => {
-                    build(&config, pings, super::proxy::tunnel(&url, super::tls::connector(&config, http)?))?
+                    // The tunnel is asked for in HTTP/1.1.
+                    let to_proxy = super::tls::connector(&config, http, super::tls::Offers::Http1)?;
+                    build(&config, pings, super::proxy::tunnel(&url, to_proxy))?
                 }
                 #[cfg(not(feature = "socks5"))]
                 Some("socks5") => return Err(disabled(url, "kube-informer/socks5")),
@@ -120,7 +130,7 @@ impl Clients {
         Self::from_config(Config::infer().await.map_err(Error::InferConfig)?)
     }
 
-    /// The client. Watches, lists and all else that is sent by it take their own connections.
+    /// The client. Watches and other long answers, lists, upgrades and all other requests take separate connections.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -163,36 +173,71 @@ where
     H::Error: std::error::Error + Send + Sync + 'static,
 {
     #[cfg(feature = "rustls-tls")]
-    let connector = super::tls::connector(config, connector)?;
+    let (connector, upgrades) = {
+        use super::tls::{Offers, connector as tls};
+        (tls(config, connector.clone(), Offers::Http2)?, tls(config, connector, Offers::Http1)?)
+    };
     #[cfg(all(feature = "openssl-tls", not(feature = "rustls-tls")))]
-    let connector = config.openssl_https_connector_with_connector(connector)?;
+    let (connector, upgrades) = {
+        // It offers HTTP/1.1 only, whatever for.
+        let connector = config.openssl_https_connector_with_connector(connector)?;
+        (connector.clone(), connector)
+    };
     #[cfg(not(any(feature = "rustls-tls", feature = "openssl-tls")))]
-    if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
-        return Err(Error::TlsRequired);
-    }
+    let (connector, upgrades) = {
+        if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+            return Err(Error::TlsRequired);
+        }
+        (connector.clone(), connector)
+    };
+    let (connector, upgrades) = (with_timeouts(config, connector), with_timeouts(config, upgrades));
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service(Spread::new(connector, upgrades, pings));
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+fn with_timeouts<C>(config: &Config, connector: C) -> TimeoutConnector<C>
+where
+    C: Service<Uri> + Send,
+    C::Response: hyper::rt::Read + hyper::rt::Write + Send + Unpin,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .service(Spread::new(connector, pings));
-    Ok(Client::new(service, config.default_namespace.clone()))
+    connector
 }
 
 /// Sends each request on a connection of its class.
 #[derive(Clone)]
 struct Spread<C> {
-    connector: C,
-    pings: Pings,
-    lists: Lane<C>,
-    others: Lane<C>,
-    watches: Arc<Mutex<Vec<WatchConnection<C>>>>,
+    streams: Lanes<C>,
+    lists: Lanes<C>,
+    others: Lanes<C>,
+    /// Over HTTP/1.1, where each request has its own connection.
+    upgrades: Lane<C>,
     /// Shared by all sources that send through it.
     server: Arc<ServerMemory>,
+}
+
+/// Connections of one class: as many as its requests need.
+#[derive(Clone)]
+struct Lanes<C> {
+    connector: C,
+    pings: Pings,
+    lanes: Arc<Mutex<Vec<Places<C>>>>,
+}
+
+/// A lane, and the token that each request on it holds.
+struct Places<C> {
+    lane: Lane<C>,
+    token: Arc<()>,
 }
 
 /// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
@@ -202,47 +247,57 @@ struct Lane<C> {
     count: Count,
 }
 
-/// A connection for watches; each open one holds the token.
-struct WatchConnection<C> {
-    client: Lane<C>,
-    token: Arc<()>,
-}
-
 // === impl Spread ===
 
 impl<C: Clone> Spread<C>
 where
     Counted<C>: Connect + Clone + Send + Sync + 'static,
 {
-    fn new(connector: C, pings: Pings) -> Self {
+    /// `upgrades` makes connections that never speak HTTP/2.
+    fn new(connector: C, upgrades: C, pings: Pings) -> Self {
+        let lanes = || Lanes { connector: connector.clone(), pings, lanes: Arc::default() };
         Self {
-            lists: Lane::new(connector.clone(), pings),
-            others: Lane::new(connector.clone(), pings),
-            watches: Arc::default(),
+            streams: lanes(),
+            lists: lanes(),
+            others: lanes(),
+            upgrades: Lane::new(upgrades, pings),
             server: Arc::default(),
-            connector,
-            pings,
         }
     }
 
-    /// A connection with room for a watch, and the token that keeps the room.
-    fn for_watch(&self) -> (Lane<C>, Arc<()>) {
-        let mut watches = self.watches.lock();
-        // Connections that carry nothing are let go, except one.
+    /// A lane for a request, and the token of its place, if it takes one.
+    fn lane_for(&self, request: &Request<Body>) -> (Lane<C>, Option<Arc<()>>) {
+        let lanes = match Class::of(request) {
+            Class::Stream => &self.streams,
+            Class::List => &self.lists,
+            Class::Other => &self.others,
+            Class::Upgrade => return (self.upgrades.clone(), None),
+        };
+        let (lane, token) = lanes.take();
+        (lane, Some(token))
+    }
+}
+
+impl<C: Clone> Lanes<C>
+where
+    Counted<C>: Connect + Clone,
+{
+    /// A lane with a free place, and the token that keeps the place.
+    fn take(&self) -> (Lane<C>, Arc<()>) {
+        let mut lanes = self.lanes.lock();
+        // Connections that carry nothing are closed, except one.
         let mut has_spare = false;
-        watches.retain(|connection| {
-            let idle = Arc::strong_count(&connection.token) == 1;
+        lanes.retain(|places| {
+            let idle = Arc::strong_count(&places.token) == 1;
             !idle || !std::mem::replace(&mut has_spare, true)
         });
-        let room =
-            |connection: &&WatchConnection<C>| Arc::strong_count(&connection.token) <= WATCHES_PER_CONNECTION;
-        if watches.iter().find(room).is_none() {
-            let client = Lane::new(self.connector.clone(), self.pings);
-            watches.push(WatchConnection { client, token: Arc::default() });
-        }
-        // There is one with room now, and only this lock hands it out.
-        let connection = watches.iter().find(room).unwrap_or(&watches[watches.len() - 1]);
-        (connection.client.clone(), connection.token.clone())
+        let free = |places: &Places<C>| Arc::strong_count(&places.token) <= STREAMS_PER_CONNECTION;
+        let at = lanes.iter().position(free).unwrap_or_else(|| {
+            let lane = Lane::new(self.connector.clone(), self.pings);
+            lanes.push(Places { lane, token: Arc::default() });
+            lanes.len() - 1
+        });
+        (lanes[at].lane.clone(), lanes[at].token.clone())
     }
 }
 
@@ -283,14 +338,7 @@ where
         {
             return ready(Err(known.into())).boxed();
         }
-        let (Lane { client, count }, token) = match Class::of(&request) {
-            Class::Watch => {
-                let (lane, token) = self.for_watch();
-                (lane, Some(token))
-            }
-            Class::List => (self.lists.clone(), None),
-            Class::Other => (self.others.clone(), None),
-        };
+        let (Lane { client, count }, token) = self.lane_for(&request);
         async move {
             let answer = count.carry(client.request(request)).await?;
             Ok(answer.map(|body| Held::new(body, token)))
@@ -300,19 +348,31 @@ where
 }
 
 /// What a request is, as far as connections are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    Watch,
+    /// Its answer may go on for long: a watch, a followed log, or what something behind the API server answers.
+    Stream,
     List,
+    /// It takes over its connection.
+    Upgrade,
     Other,
 }
 
 impl Class {
     fn of(request: &Request<Body>) -> Self {
+        if request.headers().contains_key(UPGRADE) {
+            return Self::Upgrade;
+        }
         let query = request.uri().query().unwrap_or_default();
-        let watches = form_urlencoded::parse(query.as_bytes())
-            .any(|(name, value)| name == "watch" && !matches!(&*value, "0" | "false"));
-        if watches {
-            Self::Watch
+        let is_set = |flag: &str| {
+            form_urlencoded::parse(query.as_bytes())
+                .any(|(name, value)| name == flag && !matches!(&*value, "0" | "false"))
+        };
+        let path = request.uri().path();
+        let follows = path.ends_with("/log") && is_set("follow");
+        let is_proxied = path.split('/').any(|segment| segment == "proxy");
+        if is_set("watch") || follows || is_proxied {
+            Self::Stream
         } else if request.extensions().get::<IsList>().is_some() {
             Self::List
         } else {

@@ -22,7 +22,7 @@ mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 
-pub use clients::{Clients, Pings, WATCHES_PER_CONNECTION};
+pub use clients::{Clients, Pings, STREAMS_PER_CONNECTION};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;

@@ -1,11 +1,24 @@
-//! TLS that offers HTTP/2: kube's own connector offers HTTP/1.1 only.
+//! TLS that offers HTTP/2, or HTTP/1.1 only where that is needed: kube's own connector never offers HTTP/2.
 
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use kube_client::client::{ConfigExt, RustlsTlsError};
 use kube_client::{Config, Error};
 
+/// What a connection offers the server to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offers {
+    /// HTTP/1.1 only: for upgrades.
+    Http1,
+    /// HTTP/2, or else HTTP/1.1.
+    Http2,
+}
+
 /// A connector with the configuration's certificates and server name; plain HTTP passes through.
-pub(super) fn connector<H>(config: &Config, connector: H) -> Result<HttpsConnector<H>, Error> {
+pub(super) fn connector<H>(
+    config: &Config,
+    connector: H,
+    offers: Offers,
+) -> Result<HttpsConnector<H>, Error> {
     let mut builder =
         HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
     if let Some(name) = &config.tls_server_name {
@@ -15,5 +28,9 @@ pub(super) fn connector<H>(config: &Config, connector: H) -> Result<HttpsConnect
             .map_err(|error| Error::RustlsTls(RustlsTlsError::InvalidServerName(error)))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    Ok(builder.enable_http1().enable_http2().wrap_connector(connector))
+    let builder = builder.enable_http1();
+    Ok(match offers {
+        Offers::Http1 => builder.wrap_connector(connector),
+        Offers::Http2 => builder.enable_http2().wrap_connector(connector),
+    })
 }
