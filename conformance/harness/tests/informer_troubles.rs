@@ -15,8 +15,8 @@ use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::reflector::WatchList;
 use kube_informer::source::{
-    Clients, ListOptions, ListStream, ListWatch, ListerWatcher, Pings, Resource, SourceError, WatchOptions,
-    WatchStream,
+    Clients, ClientsConfig, ListOptions, ListStream, ListWatch, ListerWatcher, Pings, Resource, SourceError,
+    WatchOptions, WatchStream,
 };
 use kube_informer::{Event, Informer, SyncError};
 use kube_informer_conformance::{Programs, Proxy, RealServer};
@@ -97,7 +97,8 @@ async fn a_frozen_server_is_noticed_by_pings_and_the_watch_resumed_once_it_thaws
     let Some((server, client)) = common::server().await else { return };
     common::create(&client, &["a"]).await;
     let pings = Pings { after: Duration::from_millis(200), timeout: Duration::from_millis(300) };
-    let clients = Clients::with_pings(server.config().await.unwrap(), pings).unwrap();
+    let clients =
+        Clients::configured(server.config().await.unwrap(), ClientsConfig::default().pings(pings)).unwrap();
     let (heard, mut troubles) = mpsc::unbounded_channel();
     let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(quick());
     let maps = maps.on_error(move |trouble| drop(heard.send(trouble.to_string()))).start().unwrap();

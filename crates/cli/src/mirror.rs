@@ -79,7 +79,7 @@ impl Mirror {
             // Whoever prints is slower than trouble comes: what does not fit is the same again.
             let _ = troubles.try_send((number, trouble.clone()));
         });
-        if options.list_only {
+        if options.list_only || cluster.compress {
             builder = builder.watch_list(WatchList::Off);
         }
         if let Some(index) = options.index {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
 use kube_informer::source::{
-    JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions, WatchStream,
+    JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions,
+    WatchStream,
 };
 use kube_wire::{TypeMeta, WatchEvent};
 use tokio::time::Instant;

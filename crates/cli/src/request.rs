@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http_body_util::{BodyExt, Limited};
 use kube_client::client::Body;
+use kube_informer::source::IsList;
 use kube_wire::Status;
 use serde_json::Value;
 
@@ -25,7 +26,9 @@ pub(crate) enum RequestError {
 /// Asks for a path; gives the answer's JSON.
 pub(crate) async fn get(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, RequestError> {
     let request = http::Request::get(path).header(ACCEPT, accept).body(Body::empty());
-    let request = request.map_err(|error| other("the request cannot be made", &error))?;
+    let mut request = request.map_err(|error| other("the request cannot be made", &error))?;
+    // Discovery and tables are as long as lists, and may come compressed as those.
+    request.extensions_mut().insert(IsList);
     let answer = cluster.client.send(request).await.map_err(|error| unreachable(cluster, &error))?;
     let (parts, body) = answer.into_parts();
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;

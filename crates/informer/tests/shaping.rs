@@ -494,9 +494,8 @@ async fn no_typed_informer_loses_a_field_that_is_not_known() {
     let list_watch = |client: Client| -> Arc<dyn ListerWatcher> {
         Arc::new(ListWatch::new(client, Resource::new("", "v1", "pods", "Pod")))
     };
-    let protobuf = |client: Client| {
-        Informer::<FuturePod>::builder(client).encoding(EncodingPreference::Protobuf)
-    };
+    let protobuf =
+        |client: Client| Informer::<FuturePod>::builder(client).encoding(EncodingPreference::Protobuf);
     for (version, build) in [
         // It says that it is not newer, and is all the same.
         ("v1.30.0", (&|client| Informer::<FuturePod>::builder(client)) as &dyn Fn(Client) -> _),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +20,11 @@ use kube_client::{Client, Config};
 use kube_informer::Informer;
 use kube_informer::reflector::ReflectorConfig;
 use kube_informer::source::{
-    Clients, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher, Pings, Resource,
-    STREAMS_PER_CONNECTION, SourceError, WatchOptions,
+    Clients, ClientsConfig, Compression, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher,
+    Pings, Resource, STREAMS_PER_CONNECTION, SourceError, WatchOptions,
 };
 use kube_wire::{Encoding, WatchEvent};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -122,6 +124,77 @@ async fn an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
     }
     assert_eq!(client.send(pod()).await.unwrap().status(), 200);
     assert_eq!(server.connections(), 4, "an upgrade takes its connection over");
+}
+
+/// A list of pods in gzip, for those who accept that; other answers are as asked for in `accept-encoding`.
+fn compressing(request: &Request<Incoming>, name: &str) -> Answer {
+    let gzip = request.headers().get("accept-encoding").is_some_and(|encoding| encoding == "gzip");
+    if request.uri().query().unwrap_or_default().contains("watch=1") {
+        assert!(!gzip, "a watch is never compressed");
+        return answer("application/json", stream::pending());
+    }
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"},
+        "items": (0..500).map(|at| json!({"metadata": {"name": format!("{name}-{at}")}})).collect::<Vec<_>>()});
+    if !gzip {
+        return text(200, "application/json", &list.to_string());
+    }
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(list.to_string().as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    // In pieces as small as they can be: nothing may depend on where a piece ends.
+    let pieces = packed.iter().map(|byte| Ok(Bytes::copy_from_slice(&[*byte]))).collect::<Vec<_>>();
+    let mut answer = answer("application/json", stream::iter(pieces));
+    answer.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    answer
+}
+
+#[tokio::test]
+async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
+    let gzip = ClientsConfig::default().compress_lists(Compression::default());
+    for config in [ClientsConfig::default(), gzip] {
+        let compressed = Arc::<AtomicUsize>::default();
+        let counted = compressed.clone();
+        let server = TestServer::tls(true, move |request| {
+            let answer = compressing(request, "pod");
+            counted.fetch_add(answer.headers().contains_key("content-encoding").into(), Ordering::Relaxed);
+            answer
+        })
+        .await;
+        let client = Clients::configured(server.config.clone(), config).unwrap().client();
+        let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
+        let parts = list(&source, ListOptions::default()).await.unwrap();
+        assert_eq!(parts.len(), 501, "all items, and the end");
+        assert_eq!(compressed.load(Ordering::Relaxed), usize::from(config.compression.is_some()));
+        source.watch(WatchOptions::default()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_list_that_unpacks_to_more_than_allowed_is_an_error() {
+    let server = TestServer::tls(true, |request| compressing(request, "a-rather-long-name")).await;
+    let compression = Compression::default().unpacked_bytes_max(10_000);
+    let config = ClientsConfig::default().compress_lists(compression);
+    let client = Clients::configured(server.config.clone(), config).unwrap().client();
+    let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
+    let error = list(&source, ListOptions::default()).await.unwrap_err();
+    assert!(matches!(error, SourceError::Other(_)), "{error:?}");
+    assert!(error.to_string().contains("more than 10000 bytes unpacked (unpacked_bytes_max)"), "{error}");
+}
+
+#[tokio::test]
+async fn a_compressed_list_that_is_cut_or_broken_is_an_error() {
+    for broken in [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], b"no gzip at all"] {
+        let server = TestServer::tls(true, move |_| {
+            let mut answer = answer("application/json", stream::iter([Ok(Bytes::from_static(broken))]));
+            answer.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+            answer
+        })
+        .await;
+        let config = ClientsConfig::default().compress_lists(Compression::default());
+        let client = Clients::configured(server.config.clone(), config).unwrap().client();
+        let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
+        assert!(list(&source, ListOptions::default()).await.is_err());
+    }
 }
 
 #[tokio::test]

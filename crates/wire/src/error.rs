@@ -64,7 +64,9 @@ pub enum Error {
         kind: String,
     },
     /// A protobuf field that the schema table does not know: a value without it would be incomplete.
-    #[error("field {number} of {message} is newer than the schema table (Kubernetes {table}); ask the server for JSON")]
+    #[error(
+        "field {number} of {message} is newer than the schema table (Kubernetes {table}); ask the server for JSON"
+    )]
     UnknownField {
         /// The protobuf message.
         message: &'static str,

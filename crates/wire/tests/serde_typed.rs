@@ -130,7 +130,10 @@ fn every_kind_of_the_schema_table_is_tested_unless_k8s_openapi_lacks_it() {
     kinds!(list);
     let table = Schema::builtin().kinds().map(|kind| (kind.api_version, kind.kind));
     let untested = table.filter(|kind| !listed.contains(kind) && !is_absent(*kind)).collect::<Vec<_>>();
-    assert!(untested.is_empty(), "add these to `kinds!`, or to ABSENT if k8s-openapi lacks them: {untested:?}");
+    assert!(
+        untested.is_empty(),
+        "add these to `kinds!`, or to ABSENT if k8s-openapi lacks them: {untested:?}"
+    );
     let both = listed.into_iter().filter(|kind| is_absent(*kind)).collect::<Vec<_>>();
     assert!(both.is_empty(), "k8s-openapi has these, so ABSENT must not name them: {both:?}");
 }

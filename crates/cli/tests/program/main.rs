@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 mod demo;
+mod encodings;
 mod errors;
 mod get;
 mod others;

@@ -156,9 +156,8 @@ impl Settings {
                 if !metadata_only {
                     check_fields(&projection, &resource.type_meta())?;
                 }
-                let mut list_watch = ListWatch::new(client, resource)
-                    .encoding(self.encoding)
-                    .projection(projection.clone());
+                let mut list_watch =
+                    ListWatch::new(client, resource).encoding(self.encoding).projection(projection.clone());
                 if let Some(bytes) = self.object_bytes_max {
                     list_watch = list_watch.limits(Limits::default().object_bytes_max(bytes));
                 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http_body_util::{BodyExt, Limited};
 use kube_client::Client;
 use kube_client::client::Body;
-use http_body_util::{BodyExt, Limited};
 use kube_wire::schema::Schema;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, TypeMeta};
 use tokio::sync::OnceCell;
@@ -210,8 +210,7 @@ impl ListWatch {
     /// The server's version; `None` if its answer does not contain one.
     async fn server_version(&self) -> Result<Option<Version>, SourceError> {
         let request = http::Request::get("/version").header(ACCEPT, Encoding::Json.media_type());
-        let mut request =
-            request.body(Body::empty()).map_err(|error| SourceError::Other(Arc::new(error)))?;
+        let mut request = request.body(Body::empty()).map_err(|error| SourceError::Other(Arc::new(error)))?;
         request.extensions_mut().insert(IsList);
         let answer = self.client.send(request).await?;
         if !answer.status().is_success() {

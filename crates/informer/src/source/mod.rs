@@ -21,8 +21,9 @@ mod response;
 mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod tls;
+mod unpack;
 
-pub use clients::{Clients, Pings, STREAMS_PER_CONNECTION};
+pub use clients::{Clients, ClientsConfig, IsList, Pings, STREAMS_PER_CONNECTION};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;
@@ -30,6 +31,7 @@ pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::Resource;
 pub use server_memory::ServerMemory;
+pub use unpack::Compression;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;

@@ -11,6 +11,7 @@ use kube_client::client::Body;
 use kube_wire::{Encoding, ListDecoder, ObjectReader, Status, TypeMeta, WatchDecoder};
 
 use super::server_memory::KnownBroken;
+use super::unpack::TooLarge;
 use super::{ListPart, ListStream, SourceError, WatchStream, list_type};
 
 /// How a body is read.
@@ -162,6 +163,9 @@ impl From<kube_client::Error> for SourceError {
             }
             if let Some(hyper) = inner.downcast_ref::<hyper::Error>() {
                 unsound |= hyper.is_timeout(); // a ping that was not answered
+            }
+            if inner.is::<TooLarge>() {
+                return Self::Other(Arc::new(error));
             }
             if let Some(h2) = inner.downcast_ref::<h2::Error>() {
                 unsound |= h2.is_reset();

@@ -239,11 +239,7 @@ impl Fields<'_, '_> {
 }
 
 /// The last field with this number, if there is one; `other` decides about all others.
-fn last<'de>(
-    raw: Raw<'de>,
-    wanted: u32,
-    other: impl Fn(u32) -> Result<()>,
-) -> Result<Option<Raw<'de>>> {
+fn last<'de>(raw: Raw<'de>, wanted: u32, other: impl Fn(u32) -> Result<()>) -> Result<Option<Raw<'de>>> {
     let mut last = None;
     let mut reader = Reader::new(raw.bytes()?);
     while let Some(Tag { number, wire_type }) = reader.tag()? {
