@@ -473,7 +473,7 @@ async fn a_watch_may_be_asked_to_last_as_long_as_can_be_said() {
 async fn pings_may_be_as_far_apart_as_can_be_said() {
     let server = TestServer::tls(true, |_| text(200, "application/json", EMPTY_LIST)).await;
     let never = Pings { after: Duration::MAX, timeout: Duration::MAX };
-    let clients = Clients::with_pings(server.config.clone(), never).unwrap();
+    let clients = Clients::configured(server.config.clone(), ClientsConfig::default().pings(never)).unwrap();
     list(&ListWatch::new(clients.client(), pods()), ListOptions::default()).await.unwrap();
 }
 
