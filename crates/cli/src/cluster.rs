@@ -1,13 +1,14 @@
 //! Which cluster, as whom, and in which namespace: kubectl's flags, and the client made of them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 use kube_informer::source::{Clients, ClientsConfig, Compression};
 
 use crate::failure::{Failure, root_cause};
-use crate::suggest;
+use crate::kubeconfig;
 
 /// Where the objects are, as kubectl's flags say it.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -34,6 +35,26 @@ pub(crate) struct ClusterFlags {
     /// Ask for lists in gzip: faster over a slow network. Watches are never compressed, so kinds are listed and not streamed.
     #[arg(long)]
     pub(crate) compress: bool,
+    /// How long one request may take: 30s, 2m, or 0 for as long as data keeps coming. A watch is not limited.
+    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true, value_parser = parse_timeout)]
+    pub(crate) request_timeout: RequestTimeout,
+}
+
+/// The limit of `--request-timeout`, if there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestTimeout(pub(crate) Option<Duration>);
+
+/// As kubectl reads it: a number of seconds, or numbers with units.
+fn parse_timeout(text: &str) -> Result<RequestTimeout, String> {
+    let limit = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => text
+            .parse::<jiff::SignedDuration>()
+            .ok()
+            .and_then(|duration| Duration::try_from(duration).ok())
+            .ok_or("give a duration such as 30s, 2m or 1m30s, or 0 for no limit")?,
+    };
+    Ok(RequestTimeout((!limit.is_zero()).then_some(limit)))
 }
 
 /// A cluster that can be asked.
@@ -43,6 +64,7 @@ pub(crate) struct Cluster {
     pub(crate) default_namespace: String,
     /// Lists come compressed.
     pub(crate) compress: bool,
+    pub(crate) request_timeout: Option<Duration>,
 }
 
 impl Cluster {
@@ -63,7 +85,8 @@ impl Cluster {
         let clients = Clients::configured(config, own).map_err(|error| {
             Failure::NoCluster(format!("the credentials for {url} cannot be used: {}", root_cause(&error)))
         })?;
-        Ok(Self { client: clients.client(), url, default_namespace, compress: flags.compress })
+        let (request_timeout, compress) = (flags.request_timeout.0, flags.compress);
+        Ok(Self { client: clients.client(), url, default_namespace, request_timeout, compress })
     }
 }
 
@@ -86,7 +109,12 @@ impl ClusterFlags {
             }
             Err(error) => return Err(unreadable(&error)),
         };
-        self.check_names(&kubeconfig)?;
+        let chosen = kubeconfig::Chosen {
+            context: self.context.as_deref(),
+            cluster: self.cluster.as_deref(),
+            user: self.user.as_deref(),
+        };
+        kubeconfig::check(&kubeconfig, &chosen, &self.location())?;
         Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
             KubeconfigError::CurrentContextNotSet => Failure::NoCluster(
                 "the kubeconfig names no current context: choose one with --context".to_owned(),
@@ -95,26 +123,13 @@ impl ClusterFlags {
         })
     }
 
-    /// A name that the kubeconfig lacks is told together with those that it has.
-    fn check_names(&self, kubeconfig: &Kubeconfig) -> Result<(), Failure> {
-        let contexts = kubeconfig.contexts.iter().map(|context| context.name.as_str());
-        check("context", self.context.as_ref().or(kubeconfig.current_context.as_ref()), contexts)?;
-        check("cluster", self.cluster.as_ref(), kubeconfig.clusters.iter().map(|cluster| &*cluster.name))?;
-        check("user", self.user.as_ref(), kubeconfig.auth_infos.iter().map(|user| &*user.name))
+    /// Where the kubeconfig is read from, for messages.
+    fn location(&self) -> String {
+        match &self.kubeconfig {
+            Some(file) => file.display().to_string(),
+            None => std::env::var("KUBECONFIG").unwrap_or_else(|_| "~/.kube/config".to_owned()),
+        }
     }
-}
-
-fn check<'a>(what: &str, name: Option<&String>, known: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let known = known.collect::<Vec<_>>();
-    let Some(name) = name.filter(|name| !name.is_empty() && !known.contains(&name.as_str())) else {
-        return Ok(());
-    };
-    let hint = match suggest::nearest(name, known.iter().copied()) {
-        Some(nearest) => format!("did you mean {nearest}?"),
-        None if known.is_empty() => format!("it has no {what} at all"),
-        None => format!("there are: {}", known.iter().take(20).copied().collect::<Vec<_>>().join(", ")),
-    };
-    Err(Failure::NoCluster(format!("the kubeconfig has no {what} {name:?}: {hint}")))
 }
 
 /// Neither a kubeconfig nor a pod's service account.
@@ -137,6 +152,11 @@ fn unreadable(error: &KubeconfigError) -> Failure {
         KubeconfigError::ReadConfig(error, file) => {
             Failure::NoCluster(format!("cannot read the kubeconfig {}: {error}", file.display()))
         }
-        error => Failure::NoCluster(format!("cannot use the kubeconfig: {}", root_cause(error))),
+        // Behind its first line, a parser's error quotes the file, credentials included.
+        error => {
+            let cause = root_cause(error);
+            let cause = cause.lines().next().unwrap_or_default();
+            Failure::NoCluster(format!("cannot use the kubeconfig: {cause}"))
+        }
     }
 }

@@ -5,7 +5,9 @@ mod cluster;
 mod commands;
 mod discovery;
 mod failure;
+mod field_filter;
 mod flags;
+mod kubeconfig;
 mod masks;
 mod mirror;
 mod observed;
@@ -14,6 +16,7 @@ mod request;
 mod signals;
 mod suggest;
 mod terminal;
+mod unreachable;
 
 use std::process::ExitCode;
 

@@ -61,6 +61,7 @@ impl Mirror {
         troubles: mpsc::Sender<(usize, Trouble)>,
     ) -> Result<Self, Failure> {
         check_selectors(select)?;
+        selected.kind.path(select.namespace_of(cluster, &selected.kind), None)?;
         let projection =
             if options.managed_fields { Projection::everything() } else { Projection::default() };
         let mut source = ListWatch::new(cluster.client.clone(), selected.kind.resource.clone())

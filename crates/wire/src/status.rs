@@ -65,7 +65,8 @@ impl Status {
             None if body.trim_ascii_start().starts_with(b"{") => Self::from_body(body, Encoding::Json).ok(),
             None => None,
         };
-        let mut status = parsed.unwrap_or_else(|| Self { message: text(body), ..Self::default() });
+        let mut status =
+            parsed.unwrap_or_else(|| Self { message: message_of(content_type, body), ..Self::default() });
         if status.code == 0 {
             status.code = code;
         }
@@ -75,6 +76,17 @@ impl Status {
         let header = retry_after.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
         status.retry_after = status.retry_after.max(header);
         status
+    }
+
+    /// What a redirect means to a client that does not follow it: credentials must not go to another server.
+    pub fn redirect(code: u16, location: &str) -> Self {
+        let mut message = String::from("the server redirects elsewhere");
+        if !location.is_empty() {
+            let location: String = location.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect();
+            message = format!("the server redirects to {location}");
+        }
+        message.push_str(", which is not followed; use the API server's own address");
+        Self { code, reason: "Redirect".to_owned(), message, ..Self::default() }
     }
 
     /// Reads a `Status` object: JSON text, or a protobuf envelope.
@@ -291,6 +303,23 @@ fn reason_of(code: u16) -> &'static str {
         503 => "ServiceUnavailable",
         504 => "Timeout",
         _ => "",
+    }
+}
+
+/// The message of a body that is not a `Status`. An API server never writes HTML: a proxy, a load balancer or a login page
+/// answered in its place, and the message says so.
+fn message_of(content_type: &str, body: &[u8]) -> String {
+    let start = body.trim_ascii_start();
+    let is_html = content_type.to_ascii_lowercase().contains("html")
+        || ["<!doctype html", "<html"].iter().any(|tag| {
+            start.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
+        });
+    match (is_html, text(body)) {
+        (false, text) => text,
+        (true, text) if text.is_empty() => "an empty HTML page, not from a Kubernetes API server".to_owned(),
+        (true, text) => {
+            format!("{text} (an HTML page, not from a Kubernetes API server: a proxy or login page?)")
+        }
     }
 }
 

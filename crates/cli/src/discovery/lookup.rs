@@ -4,16 +4,16 @@ use super::{Catalogue, Kind};
 use crate::failure::Failure;
 use crate::suggest;
 
-/// What was asked for on the command line: kinds, and at the end perhaps a name.
+/// What was asked for on the command line: kinds, then perhaps names.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Wanted {
     /// Kinds as kubectl names them (pods, po, deploy, deployments.apps, pods.v1., pods,services), a category (all),
-    /// KIND/NAME, or `everything`; at the end perhaps the name of one object.
+    /// KIND/NAME, or `everything`; then perhaps the names of objects.
     #[arg(value_name = "KIND", required = true)]
     pub(crate) what: Vec<String>,
 }
 
-/// A kind, and the name if only one object of it is wanted.
+/// A kind, and the name if one object of it is wanted. Several names of a kind are several of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selected {
     pub(crate) kind: Kind,
@@ -21,30 +21,30 @@ pub(crate) struct Selected {
 }
 
 impl Catalogue {
-    /// Makes sense of the arguments. The last one that is no kind is a name.
+    /// Resolves the arguments: kinds first, and from the first one that is not a kind on, names.
     ///
     /// # Errors
-    /// If a kind is unknown (with a suggestion), or cannot be read.
+    /// If a kind is unknown (with a suggestion) or cannot be read, or a name is invalid.
     pub(crate) fn select(&self, wanted: &Wanted, verbs: &[&str]) -> Result<Vec<Selected>, Failure> {
+        let is_name = |argument: &String| !argument.contains(['/', ',']) && self.find(argument).is_empty();
+        let names_at = wanted.what.iter().skip(1).position(is_name).map_or(wanted.what.len(), |at| at + 1);
+        let (kinds, names) = wanted.what.split_at(names_at);
         let mut selected: Vec<Selected> = Vec::new();
-        let last = wanted.what.len() - 1;
-        for (at, argument) in wanted.what.iter().enumerate() {
-            if at == last && at > 0 && !argument.contains(['/', ',']) && self.find(argument).is_empty() {
-                for one in &mut selected {
-                    one.name = Some(argument.clone());
-                }
-                break;
+        for part in kinds.iter().flat_map(|argument| argument.split(',')).filter(|part| !part.is_empty()) {
+            let (kind, name) = match part.split_once('/') {
+                Some((kind, name)) => (kind, Some(name)),
+                None => (part, None),
+            };
+            if name.is_some() && !names.is_empty() {
+                return Err(Failure::Usage(format!("{part}: give either KIND/NAME or KIND NAME, not both")));
             }
-            for part in argument.split(',').filter(|part| !part.is_empty()) {
-                let (kind, name) = match part.split_once('/') {
-                    Some((kind, name)) => (kind, Some(name.to_owned())),
-                    None => (part, None),
-                };
-                for kind in self.kinds_of(kind, verbs)? {
-                    let one = Selected { kind: kind.clone(), name: name.clone() };
-                    if !selected.contains(&one) {
-                        selected.push(one);
-                    }
+            let kinds = self.kinds_of(kind, verbs)?;
+            let names = names.iter().map(String::as_str).chain(name).map(Some);
+            let names = if names.clone().next().is_none() { vec![None] } else { names.collect() };
+            for (kind, name) in kinds.iter().flat_map(|kind| names.iter().map(move |name| (kind, name))) {
+                let one = Selected { kind: (*kind).clone(), name: name.map(checked_name).transpose()? };
+                if !selected.contains(&one) {
+                    selected.push(one);
                 }
             }
         }
@@ -115,6 +115,15 @@ impl Catalogue {
         };
         Failure::Usage(format!("the server has no kind {text:?}: {hint}{broken}"))
     }
+}
+
+/// Names go into URLs and field selectors.
+fn checked_name(name: &str) -> Result<String, Failure> {
+    let invalid = matches!(name, "" | "." | "..") || name.contains(['/', '%', ',', '=', '\\']);
+    if invalid || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(Failure::Usage(format!("invalid name {name:?}")));
+    }
+    Ok(name.to_owned())
 }
 
 /// Behind the first dot: `apps` is a group, `v1.apps` a version and a group, `v1.` a version of the core group.
@@ -188,6 +197,11 @@ mod tests {
             (&["pods", "api-1"], &["pods/v1 api-1"]),
             (&["po/api-1", "deploy/web"], &["pods/v1 api-1", "deployments.apps/v1 web"]),
             (&["pods,deploy", "web"], &["pods/v1 web", "deployments.apps/v1 web"]),
+            (&["pods", "api-1", "api-2", "po"], &["pods/v1 api-1", "pods/v1 api-2", "pods/v1 po"]),
+            (
+                &["pods", "deploy", "a", "b"],
+                &["pods/v1 a", "pods/v1 b", "deployments.apps/v1 a", "deployments.apps/v1 b"],
+            ),
         ] {
             assert_eq!(select(written).unwrap(), found, "{written:?}");
         }
@@ -205,5 +219,16 @@ mod tests {
         assert!(select(&["pods.v2."]).unwrap_err().contains("no kind \"pods.v2.\""));
         assert!(select(&["gateway", "pods"]).unwrap_err().contains("kubectl api-resources"));
         assert!(select(&["tokenreviews"]).unwrap_err().contains("has no verb \"list\""));
+    }
+
+    #[test]
+    fn invalid_names_are_refused() {
+        for what in
+            [&["pod/x/y"][..], &["pod/"], &["pods", ".."], &["pods", "a%2fb"], &["pods", "a=b"], &["pod/a b"]]
+        {
+            let error = select(what).unwrap_err();
+            assert!(error.starts_with("invalid name"), "{what:?}: {error}");
+        }
+        assert!(select(&["pod/a", "b"]).unwrap_err().contains("not both"));
     }
 }

@@ -63,13 +63,11 @@ impl Kind {
     }
 
     /// The path of the collection, or of one object in it.
-    pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
-        let Resource { group, version, plural, .. } = &self.resource;
-        let root =
-            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    ///
+    /// # Errors
+    /// If a name cannot be part of a URL.
+    pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> Result<String, Failure> {
         let namespace = namespace.filter(|_| self.namespaced);
-        let namespace = namespace.map_or(String::new(), |namespace| format!("/namespaces/{namespace}"));
-        let name = name.map_or(String::new(), |name| format!("/{name}"));
-        format!("{root}{namespace}/{plural}{name}")
+        self.resource.path(namespace, name).map_err(|error| Failure::Usage(error.to_string()))
     }
 }

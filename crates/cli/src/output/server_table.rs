@@ -20,9 +20,10 @@ struct Row {
 }
 
 impl ServerTable {
-    /// Reads an answer; none if it is no table.
+    /// Reads an answer; `None` if it is not a table.
     pub(crate) fn read(answer: &Value) -> Option<Self> {
-        if answer["kind"] != "Table" {
+        let api_version = answer["apiVersion"].as_str().unwrap_or_default();
+        if answer["kind"] != "Table" || !matches!(api_version, "meta.k8s.io/v1" | "meta.k8s.io/v1beta1") {
             return None;
         }
         let column = |column: &Value| {

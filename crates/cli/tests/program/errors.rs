@@ -45,9 +45,9 @@ async fn the_words_say_what_to_do_and_the_code_says_what_it_was() {
             "kube-informer: the kubeconfig has no user \"x\": there are: embedded\n",
         ),
         (
-            &["get", "pods", "--field", "spec.nodeName"],
+            &["get", "pods", "--field", "spec.nodeName~node-7"],
             2,
-            "kube-informer: --field spec.nodeName: write PATH=VALUE, as spec.nodeName=node-7\n",
+            "kube-informer: --field \"spec.nodeName~node-7\": write PATH=VALUE, PATH!=VALUE, PATH>VALUE, 'PATH in (A,B)', 'PATH notin (A,B)', PATH or !PATH\n",
         ),
         (
             &["get", "pods", "-A", "api-1"],

@@ -55,6 +55,17 @@ async fn objects_are_selected_by_labels_by_the_servers_fields_and_by_any_field()
         (&["-A", "--field", "spec.nodeName=node-7"], "pod/api-1\npod/web-1\n"),
         (&["-A", "--field", "spec.nodeName=node-7", "--field", "metadata.namespace=shop"], "pod/web-1\n"),
         (&["-A", "--field", "spec.containers[*].image=example/main:1", "-l", "app=web"], "pod/web-1\n"),
+        (&["-A", "--field", "spec.nodeName!=node-7"], "pod/api-2\n"),
+        (&["-A", "--field", "status.phase!=Running"], "pod/api-1\npod/api-2\npod/web-1\n"),
+        (&["-A", "--field", "spec.nodeName in (node-8, node-9)"], "pod/api-2\n"),
+        (&["-A", "--field", "spec.nodeName notin (node-8)"], "pod/api-1\npod/web-1\n"),
+        (&["-A", "--field", "spec.hostname"], ""),
+        (&["-n", "shop", "--field", "!spec.hostname"], "pod/web-1\n"),
+        (
+            &["-A", "--field", "metadata.creationTimestamp>2020-01-01T00:00:00Z", "-l", "app=web"],
+            "pod/web-1\n",
+        ),
+        (&["-A", "--field", "spec.terminationGracePeriodSeconds>30"], ""),
         (&["-n", "shop"], "pod/web-1\n"),
         (&["api-2"], "pod/api-2\n"),
         (&["api-2", "--field", "spec.nodeName=node-7"], ""),
@@ -151,4 +162,49 @@ async fn nothing_found_is_said_and_is_no_error() {
     let ended = world.run(&["get", "pods"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (0, ""));
     assert_eq!(ended.stderr, "kube-informer: no pods in namespace default found\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_objects_are_shown_by_name_and_missing_ones_are_reported() {
+    let world = World::populated().await;
+    let both = world.output(&["get", "pods", "api-2", "api-1"]).await;
+    assert_eq!(
+        rows(&both),
+        ["NAME READY STATUS RESTARTS AGE", "api-2 0/1 Pending 0 AGE", "api-1 0/1 Pending 0 AGE"]
+    );
+    assert_eq!(
+        world.output(&["get", "pods", "api-2", "api-1", "-o", "name"]).await,
+        "pod/api-2\npod/api-1\n"
+    );
+    let json = world.output(&["get", "pods", "api-2", "api-1", "-o", "json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["items"].as_array().unwrap().len(), 2);
+    for format in [&[][..], &["-o", "name"]] {
+        let ended = world.run(&[&["get", "pods", "gone-1", "api-1", "gone-2"], format].concat()).await;
+        assert!(ended.code == 5 && ended.stdout.contains("api-1"), "{ended:?}");
+        assert!(ended.stderr.contains("\"gone-1\" not found"), "{ended:?}");
+        assert!(ended.stderr.contains("\"gone-2\" not found"), "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_would_leave_their_part_of_the_url_are_refused() {
+    let world = World::populated().await;
+    for arguments in [
+        &["get", "pod/x/y"][..],
+        &["get", "pods", ".."],
+        &["get", "pods", "a%2fb"],
+        &["get", "pods", "-n", "../../api/v1/nodes"],
+        &["get", "pods", "-n", "a/b", "-o", "name"],
+        &["watch", "pods", "-n", ".."],
+    ] {
+        let ended = world.run(arguments).await;
+        assert!(ended.code == 2 && ended.stderr.contains("invalid name"), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_the_kind_lacks_is_an_error() {
+    let world = World::populated().await;
+    let ended = world.run(&["get", "pods", "--field", "spec.nodename=x"]).await;
+    assert!(ended.code == 2 && ended.stderr.contains("nodename"), "{ended:?}");
 }

@@ -3,9 +3,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
+mod answers;
 mod demo;
 mod encodings;
 mod errors;
+mod gateway;
 mod get;
 mod others;
 mod serve;

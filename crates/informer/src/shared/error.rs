@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_wire::Status;
 
+use crate::source::InvalidPathSegment;
 use crate::store::IndexError;
 use crate::{InvalidSelector, Key};
 
@@ -15,6 +16,9 @@ pub enum StartError {
     /// A selector is none.
     #[error(transparent)]
     Selector(#[from] InvalidSelector),
+    /// A namespace, or a name of the resource, cannot be part of a URL.
+    #[error(transparent)]
+    Name(#[from] InvalidPathSegment),
     /// A field to be dropped or kept cannot be.
     #[error("a field to be dropped or kept: {0}")]
     Field(kube_wire::Error),

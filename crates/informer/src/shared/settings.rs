@@ -216,12 +216,12 @@ impl Settings {
     fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<Part>, StartError> {
         let one = |(namespace, selectors): (Option<String>, Selectors)| {
             let selection = selectors.parse()?;
-            let list_watch = list_watch.clone().labels(selectors.labels).fields(selectors.fields);
-            let source: Arc<dyn ListerWatcher> = match &namespace {
-                Some(namespace) => Arc::new(list_watch.namespace(namespace)),
-                None => Arc::new(list_watch),
-            };
-            Ok(Part { namespace, source, selection })
+            let mut list_watch = list_watch.clone().labels(selectors.labels).fields(selectors.fields);
+            if let Some(namespace) = &namespace {
+                list_watch = list_watch.namespace(namespace);
+            }
+            list_watch.path()?;
+            Ok(Part { namespace, source: Arc::new(list_watch), selection })
         };
         self.scopes().into_iter().map(one).collect()
     }

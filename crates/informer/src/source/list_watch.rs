@@ -18,7 +18,8 @@ use super::json_switch::AskedProtobuf;
 use super::response::{self, Reading};
 use super::server_memory::{Introduction, ServerMemory};
 use super::{
-    JsonSwitch, ListOptions, ListStream, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream,
+    InvalidPathSegment, JsonSwitch, ListOptions, ListStream, ListerWatcher, Resource, SourceError,
+    WatchOptions, WatchStream,
 };
 
 /// Lists and watches a resource (built-in, custom or aggregated), in all namespaces or in one.
@@ -236,13 +237,19 @@ impl ListWatch {
         clauses.collect::<Vec<_>>().join(",")
     }
 
+    /// The URL path that it lists and watches.
+    pub(crate) fn path(&self) -> Result<String, InvalidPathSegment> {
+        self.resource.path(self.namespace.as_deref(), None)
+    }
+
     fn request(
         &self,
         namespace: Option<&str>,
         query: &str,
         accept: String,
     ) -> Result<http::Request<Body>, SourceError> {
-        let path = self.resource.path(self.namespace.as_deref().or(namespace));
+        let path = self.resource.path(self.namespace.as_deref().or(namespace), None);
+        let path = path.map_err(|error| SourceError::Other(Arc::new(error)))?;
         http::Request::get(format!("{path}?{query}"))
             .header(ACCEPT, accept)
             // Compressing costs the server more than the network gains, and gzipped watches arrive in whole blocks.

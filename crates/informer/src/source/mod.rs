@@ -29,7 +29,7 @@ pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;
 pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
-pub use resource::Resource;
+pub use resource::{InvalidPathSegment, Resource};
 pub use server_memory::ServerMemory;
 pub use unpack::Compression;
 

@@ -2,6 +2,7 @@
 
 use kube_core::{ApiResource, DynamicResourceScope, Resource as KubeResource};
 use kube_wire::TypeMeta;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A resource of the API, as its URL and its objects name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,13 +45,36 @@ impl Resource {
         }
     }
 
-    /// The path of the collection, in one namespace or in all.
-    pub(super) fn path(&self, namespace: Option<&str>) -> String {
-        let root = if self.group.is_empty() { "/api" } else { "/apis" };
-        let namespace = namespace.map_or(String::new(), |namespace| format!("/namespaces/{namespace}"));
-        format!("{root}/{}{namespace}/{}", self.api_version(), self.plural)
+    /// The URL path of the collection, in one namespace or in all, or of one object in it.
+    ///
+    /// # Errors
+    /// If a part cannot be one segment of a path: it is empty, `.` or `..`, or contains `/` or `%`. Other characters
+    /// that are special in a URL are escaped.
+    pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> Result<String, InvalidPathSegment> {
+        let mut path = String::from(if self.group.is_empty() { "/api" } else { "/apis" });
+        let group = Some(self.group.as_str()).filter(|group| !group.is_empty());
+        let namespaces = namespace.map(|_| "namespaces");
+        let segments = [group, Some(&self.version), namespaces, namespace, Some(&self.plural), name];
+        for segment in segments.into_iter().flatten() {
+            if matches!(segment, "" | "." | "..") || segment.contains(['/', '%']) {
+                return Err(InvalidPathSegment { segment: segment.to_owned() });
+            }
+            path.push('/');
+            path.extend(utf8_percent_encode(segment, ESCAPED));
+        }
+        Ok(path)
     }
 }
+
+/// A name that cannot be one segment of a URL path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid name {segment:?}: it must not be empty, `.` or `..`, or contain `/` or `%`")]
+pub struct InvalidPathSegment {
+    segment: String,
+}
+
+/// Characters that a path segment cannot hold as they are.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 impl From<&ApiResource> for Resource {
     fn from(resource: &ApiResource) -> Self {
@@ -76,10 +100,22 @@ mod tests {
     #[test]
     fn paths_are_the_apis() {
         let pods = Resource::of::<k8s_openapi::api::core::v1::Pod>();
-        assert_eq!(pods.path(None), "/api/v1/pods");
-        assert_eq!(pods.path(Some("web")), "/api/v1/namespaces/web/pods");
+        let path = |resource: &Resource, namespace, name| resource.path(namespace, name).unwrap();
+        assert_eq!(path(&pods, None, None), "/api/v1/pods");
+        assert_eq!(path(&pods, Some("web"), None), "/api/v1/namespaces/web/pods");
+        assert_eq!(path(&pods, Some("web"), Some("api")), "/api/v1/namespaces/web/pods/api");
         let deployments = Resource::of::<k8s_openapi::api::apps::v1::Deployment>();
-        assert_eq!(deployments.path(None), "/apis/apps/v1/deployments");
+        assert_eq!(path(&deployments, None, None), "/apis/apps/v1/deployments");
         assert_eq!(deployments.type_meta().to_string(), "apps/v1/Deployment");
+    }
+
+    #[test]
+    fn names_cannot_leave_their_segment_of_the_path() {
+        let pods = Resource::new("", "v1", "pods", "Pod");
+        for name in ["", ".", "..", "x/y", "../secrets", "%2e%2e"] {
+            assert!(pods.path(Some(name), None).is_err() && pods.path(None, Some(name)).is_err(), "{name}");
+        }
+        let path = pods.path(Some("a?watch=1"), Some("system:x y#é")).unwrap();
+        assert_eq!(path, "/api/v1/namespaces/a%3Fwatch%3D1/pods/system:x%20y%23%C3%A9");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
@@ -49,6 +49,9 @@ pub(super) async fn accepted(
     let _ = tokio::time::timeout(idle_max, read).await;
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
     let content_type = header(CONTENT_TYPE).unwrap_or_default();
+    if head.status.is_redirection() {
+        return Err(Status::redirect(code, header(LOCATION).unwrap_or_default()).into());
+    }
     Err(Status::from_response(code, content_type, header(RETRY_AFTER), &text).into())
 }
 

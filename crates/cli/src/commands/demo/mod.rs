@@ -245,7 +245,13 @@ fn cluster(server: &Server) -> Result<Cluster, Failure> {
         server.config().ok_or_else(|| Failure::Other("the demo's server has no socket".to_owned()))?;
     let clients = Clients::from_config(config).map_err(failed)?;
     let url = server.url().unwrap_or_default();
-    Ok(Cluster { client: clients.client(), url, default_namespace: "default".to_owned(), compress: false })
+    Ok(Cluster {
+        client: clients.client(),
+        url,
+        default_namespace: "default".to_owned(),
+        request_timeout: None,
+        compress: false,
+    })
 }
 
 /// The kubeconfig of the demo, and the directory that goes with it.

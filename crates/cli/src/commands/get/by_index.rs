@@ -56,12 +56,18 @@ fn counts(
     mirror: &crate::mirror::Mirror,
     index: &Index,
 ) -> Result<Vec<(String, usize)>, Failure> {
-    let view = getting.narrowed(mirror)?.view();
+    let filter = getting.filter(&mirror.selected.kind)?;
+    let view = mirror.informer.lister().view();
     let failed = |error: kube_informer::store::IndexError| Failure::Usage(error.to_string());
     let mut counts = Vec::new();
     for (value, all) in view.snapshot().index_values(index).map_err(failed)? {
-        let count =
-            if getting.fields.is_empty() { all } else { view.by_index(index, value).map_err(failed)?.len() };
+        let mut count = all;
+        if !getting.fields.is_empty() {
+            count = 0;
+            for object in view.snapshot().by_index(index, value).map_err(failed)? {
+                count += usize::from(filter(object)?);
+            }
+        }
         if count > 0 {
             counts.push((value.to_owned(), count));
         }

@@ -6,16 +6,18 @@
 mod by_index;
 mod tables;
 
-use futures::FutureExt;
 use kube_informer::SyncError;
+use kube_informer::reflector::ReflectorError;
+use kube_informer::store::StoredObject;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::discovery::{Catalogue, Selected, Wanted};
+use crate::discovery::{Catalogue, Kind, Selected, Wanted};
 use crate::failure::Failure;
+use crate::field_filter::FieldFilter;
 use crate::flags::{OutputFlags, SelectFlags};
 use crate::masks;
-use crate::mirror::{self, Mirror, MirrorOptions};
+use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
 use crate::output::{self, Format};
 use crate::request;
 use crate::signals::Signals;
@@ -26,9 +28,9 @@ use crate::terminal::{Screen, StatusOn};
 pub(crate) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Only objects with this value in a field, any field: spec.nodeName=node-7, `spec.containers[*].image=nginx:1`.
-    /// May be repeated.
-    #[arg(long = "field", value_name = "PATH=VALUE")]
+    /// Only objects whose field passes a test, any field: spec.nodeName=node-7, status.phase!=Running,
+    /// 'spec.replicas>3', 'spec.nodeName in (a,b)', spec.hostNetwork (present), '!spec.nodeName' (absent). May be repeated.
+    #[arg(long = "field", value_name = "TEST")]
     field: Vec<String>,
     /// How many objects have each value of a field: spec.nodeName, status.phase.
     #[arg(long, value_name = "PATH")]
@@ -60,7 +62,8 @@ async fn get(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> 
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
     let selected = catalogue.select(&arguments.wanted, &["list"])?;
-    let getting = Getting { arguments, cluster: &cluster, fields, several: selected.len() > 1 };
+    let several = selected.iter().any(|one| one.kind != selected[0].kind);
+    let getting = Getting { arguments, cluster: &cluster, fields, several };
     match (&arguments.index, arguments.output.format()) {
         (Some(path), format) => by_index::run(&getting, path, &format, selected, screen).await,
         (None, Format::Table { wide }) => tables::run(&getting, wide, selected, screen).await,
@@ -68,30 +71,49 @@ async fn get(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> 
     }
 }
 
-/// `spec.nodeName=node-7`.
-fn parse_field(text: &str) -> Result<(String, String), Failure> {
-    // The path may hold `[?type=Ready]`: the sign is the first one outside of brackets.
-    let mut depth = 0_usize;
-    let sign = text.char_indices().find(|(_, c)| {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            _ => {}
+fn parse_field(text: &str) -> Result<FieldFilter, Failure> {
+    text.parse().map_err(|error| Failure::Usage(format!("--field {text:?}: {error}")))
+}
+
+/// Objects that were asked for by name and do not exist. The others are shown all the same, as kubectl does.
+#[derive(Default)]
+struct Missing {
+    last: Option<Failure>,
+}
+
+impl Missing {
+    /// Remembers that an object is missing; other failures end the command.
+    fn unless_found<T>(
+        &mut self,
+        found: Result<T, Failure>,
+        screen: &mut Screen,
+    ) -> Result<Option<T>, Failure> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(failure @ Failure::NotFound(_)) => {
+                if let Some(before) = self.last.replace(failure) {
+                    screen.remark(&before.to_string());
+                }
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
         }
-        *c == '=' && depth == 0
-    });
-    let Some((sign, _)) = sign else {
-        return Err(Failure::Usage(format!("--field {text}: write PATH=VALUE, as spec.nodeName=node-7")));
-    };
-    let (path, value) = (&text[..sign], &text[sign + 1..]);
-    Ok((path.to_owned(), value.strip_prefix('=').unwrap_or(value).to_owned()))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        self.last.map_or(Ok(()), Err)
+    }
 }
 
 /// What is asked for, and of whom.
 struct Getting<'a> {
     arguments: &'a Arguments,
     cluster: &'a Cluster,
-    fields: Vec<(String, String)>,
+    fields: Vec<FieldFilter>,
     several: bool,
 }
 
@@ -103,12 +125,25 @@ impl Getting<'_> {
         screen: &mut Screen,
     ) -> Result<(), Failure> {
         let one = selected.len() == 1 && selected[0].name.is_some();
-        let mut all = Vec::new();
+        let (mut all, mut missing) = (Vec::new(), Missing::default());
         for selected in selected {
-            for object in self.objects(&selected).await? {
+            for object in missing.unless_found(self.objects(&selected).await, screen)?.unwrap_or_default() {
                 all.push((selected.kind.clone(), object));
             }
         }
+        if !(all.is_empty() && one) {
+            self.print_objects(format, all, one, screen)?;
+        }
+        missing.end()
+    }
+
+    fn print_objects(
+        &self,
+        format: &Format,
+        all: Vec<(Kind, Value)>,
+        one: bool,
+        screen: &mut Screen,
+    ) -> Result<(), Failure> {
         match format {
             Format::Name => {
                 for (kind, object) in &all {
@@ -142,8 +177,14 @@ impl Getting<'_> {
         {
             return Ok(vec![self.object(selected, name).await?]);
         }
+        let filter = self.filter(&selected.kind)?;
         let mirror = self.mirror(selected.clone(), None).await?;
-        let mut objects = self.narrowed(&mirror)?.list();
+        let mut objects = Vec::new();
+        for object in mirror.informer.lister().list() {
+            if filter(object.stored())? {
+                objects.push(object);
+            }
+        }
         objects.sort_unstable_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
         let show_secrets = self.arguments.output.show_secrets;
         let values = objects.iter().map(|object| mirror::value_of(object, show_secrets)).collect();
@@ -155,10 +196,16 @@ impl Getting<'_> {
     async fn object(&self, selected: &Selected, name: &str) -> Result<Value, Failure> {
         let (select, kind) = (&self.arguments.select, &selected.kind);
         self.check_namespace(selected)?;
-        let path = kind.path(select.namespace_of(self.cluster, kind), Some(name));
+        let path = kind.path(select.namespace_of(self.cluster, kind), Some(name))?;
         let asked = format!("reading {}", select.describe(self.cluster, kind));
         let answer = request::get(self.cluster, &path, "application/json").await;
-        Ok(self.cleaned(answer.map_err(|error| error.when(&asked))?))
+        let object = answer.map_err(|error| error.when(&asked))?;
+        let expected = kind.resource.type_meta();
+        if object["kind"] != expected.kind() || object["apiVersion"] != expected.api_version() {
+            let found = object["kind"].as_str().unwrap_or("something without a kind");
+            return Err(Failure::Other(format!("{asked}: expected {expected}, received {found}")));
+        }
+        Ok(self.cleaned(object))
     }
 
     /// Without what is not to be shown.
@@ -184,7 +231,8 @@ impl Getting<'_> {
         }
     }
 
-    /// An informer that has read everything. Any trouble is an error: there is nobody to wait.
+    /// An informer that has read everything. It waits where the server asks for that, up to a limit; any other error
+    /// ends the command.
     async fn mirror(
         &self,
         selected: Selected,
@@ -196,52 +244,72 @@ impl Getting<'_> {
             index,
             metrics: None,
         };
-        let (sender, mut troubles) = mirror::troubles();
+        let (sender, troubles) = mirror::troubles();
         let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, 0, sender)?;
-        tokio::select! {
-            biased;
-            Some((_, trouble)) = troubles.recv() => Err(mirror.refusal(&trouble).unwrap_or_else(|| {
-                Failure::Other(format!("{}: {}", mirror.asked, trouble.error))
-            })),
-            synced = mirror.informer.synced().boxed() => {
-                // The same refusal comes both ways.
-                synced.map_err(|error| match &error {
+        let synced = self.synced(&mirror, troubles);
+        match self.cluster.request_timeout {
+            None => synced.await?,
+            Some(limit) => tokio::time::timeout(limit, synced).await.unwrap_or_else(|_| {
+                Err(Failure::NoCluster(format!("timed out after {limit:?} {}", mirror.asked)))
+            })?,
+        }
+        Ok(mirror)
+    }
+
+    async fn synced(&self, mirror: &Mirror, mut troubles: Troubles) -> Result<(), Failure> {
+        let mut retries = 0;
+        let synced = mirror.informer.synced();
+        tokio::pin!(synced);
+        loop {
+            tokio::select! {
+                biased;
+                Some((_, trouble)) = troubles.recv() => {
+                    // A watch follows the list, and nothing is expected from it.
+                    if !matches!(*trouble.error, ReflectorError::List(_) | ReflectorError::Object(_)) {
+                        continue;
+                    }
+                    let status = trouble.error.status();
+                    let passes = status.is_some_and(|status| request::can_retry(status) || status.is_expired());
+                    if passes && retries < request::RETRIES_MAX {
+                        retries += 1;
+                        continue;
+                    }
+                    return Err(mirror.refusal(&trouble).unwrap_or_else(|| {
+                        Failure::Other(format!("{}: {}", mirror.asked, trouble.error))
+                    }));
+                }
+                // The same refusal may arrive either way.
+                synced = &mut synced => return synced.map_err(|error| match &error {
                     SyncError::Refused { status, .. } => Failure::from_status(&mirror.asked, status),
                     _ => Failure::other(&mirror.asked, &error),
-                })?;
-                Ok(mirror)
+                }),
             }
         }
     }
 
-    /// Only objects with the fields that were asked for.
-    fn narrowed(&self, mirror: &Mirror) -> Result<kube_informer::Lister<Value>, Failure> {
-        let mut lister = mirror.informer.lister();
-        for (path, value) in &self.fields {
-            lister = lister
-                .field(path, value)
-                .map_err(|error| Failure::Usage(format!("--field {path}: {error}")))?;
-        }
-        Ok(lister)
+    /// A predicate for all of `--field`.
+    ///
+    /// # Errors
+    /// If the kind is built in and has no such field.
+    fn filter(&self, kind: &Kind) -> Result<impl Fn(&StoredObject) -> Result<bool, Failure>, Failure> {
+        let type_meta = kind.resource.type_meta();
+        let matcher = |filter| FieldFilter::matcher(filter, &type_meta);
+        let matchers = self.fields.iter().map(matcher).collect::<Result<Vec<_>, _>>();
+        let matchers = matchers.map_err(|error| Failure::Usage(format!("--field: {error}")))?;
+        Ok(move |object: &StoredObject| {
+            for matcher in &matchers {
+                let matches = matcher.matches(object);
+                let matches = matches
+                    .map_err(|error| Failure::Other(format!("cannot read {}: {error}", object.key())))?;
+                if !matches {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
     }
 
     fn nothing_found(&self, selected: &Selected) -> String {
         format!("no {} found", self.arguments.select.describe(self.cluster, &selected.kind))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_is_a_path_and_a_value_and_signs_in_brackets_belong_to_the_path() {
-        let parsed = |text| parse_field(text).map_err(|error| error.to_string());
-        let pair = |path: &str, value: &str| Ok((path.to_owned(), value.to_owned()));
-        assert_eq!(parsed("spec.nodeName=node-7"), pair("spec.nodeName", "node-7"));
-        assert_eq!(parsed("spec.nodeName==node-7"), pair("spec.nodeName", "node-7"));
-        assert_eq!(parsed("a[?type=Ready].status=True"), pair("a[?type=Ready].status", "True"));
-        assert_eq!(parsed("a="), pair("a", ""));
-        assert!(parsed("spec.nodeName").unwrap_err().contains("write PATH=VALUE"));
     }
 }

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Getting;
-use crate::discovery::Selected;
+use super::{Getting, Missing};
+use crate::discovery::{Kind, Selected};
 use crate::failure::Failure;
 use crate::output::columns::Columns;
 use crate::output::grid::Grid;
 use crate::output::server_table::{self, ServerTable};
-use crate::request;
+use crate::request::{self, RequestError};
 use crate::terminal::Screen;
 
 /// Objects on a page of the server's table.
@@ -22,39 +22,51 @@ pub(super) async fn run(
     screen: &mut Screen,
 ) -> Result<(), Failure> {
     let mut printed = false;
-    let count = selected.len();
-    for selected in selected {
-        let Table { titles, rows } = table(getting, &selected, wide).await?;
-        if rows.is_empty() {
-            // Of many kinds most may have none.
-            if count == 1 {
-                screen.remark(&getting.nothing_found(&selected));
+    let mut missing = Missing::default();
+    for same_kind in selected.chunk_by(|a, b| a.kind == b.kind) {
+        let kind = &same_kind[0].kind;
+        let mut table = Table::default();
+        for one in same_kind {
+            if let Some(more) = missing.unless_found(self::table(getting, one, wide).await, screen)? {
+                table.titles = more.titles;
+                table.rows.extend(more.rows);
+            }
+        }
+        if table.rows.is_empty() {
+            // Of many kinds most may have no objects.
+            if !getting.several && missing.is_empty() {
+                screen.remark(&getting.nothing_found(&same_kind[0]));
             }
             continue;
         }
         if std::mem::replace(&mut printed, true) {
             screen.line("")?;
         }
-        let with_namespaces = getting.arguments.select.all_namespaces && selected.kind.namespaced;
-        let prefix = getting.several.then(|| selected.kind.name_prefix());
-        let name_at = titles.iter().position(|title| title == "NAME");
-        let row = |(namespace, mut cells): (String, Vec<String>)| {
-            if let (Some(prefix), Some(at)) = (&prefix, name_at) {
-                cells[at] = format!("{prefix}/{}", cells[at]);
-            }
-            if with_namespaces {
-                cells.insert(0, namespace);
-            }
-            cells
-        };
-        let rows = rows.into_iter().map(row).collect::<Vec<_>>();
-        let mut titles = titles;
-        if with_namespaces {
-            titles.insert(0, "NAMESPACE".to_owned());
-        }
-        print_rows(&titles, &rows, getting.arguments.output.no_headers, screen)?;
+        print(getting, kind, table, screen)?;
     }
-    Ok(())
+    missing.end()
+}
+
+/// Prints the table of a kind.
+fn print(getting: &Getting<'_>, kind: &Kind, table: Table, screen: &mut Screen) -> Result<(), Failure> {
+    let Table { mut titles, rows } = table;
+    let with_namespaces = getting.arguments.select.all_namespaces && kind.namespaced;
+    let prefix = getting.several.then(|| kind.name_prefix());
+    let name_at = titles.iter().position(|title| title == "NAME");
+    let row = |(namespace, mut cells): (String, Vec<String>)| {
+        if let (Some(prefix), Some(at)) = (&prefix, name_at) {
+            cells[at] = format!("{prefix}/{}", cells[at]);
+        }
+        if with_namespaces {
+            cells.insert(0, namespace);
+        }
+        cells
+    };
+    let rows = rows.into_iter().map(row).collect::<Vec<_>>();
+    if with_namespaces {
+        titles.insert(0, "NAMESPACE".to_owned());
+    }
+    print_rows(&titles, &rows, getting.arguments.output.no_headers, screen)
 }
 
 pub(super) fn print_rows(
@@ -76,20 +88,19 @@ pub(super) fn print_rows(
 }
 
 /// Titles, and of each row the namespace and the cells.
+#[derive(Default)]
 struct Table {
     titles: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
 }
 
 async fn table(getting: &Getting<'_>, selected: &Selected, wide: bool) -> Result<Table, Failure> {
-    if getting.arguments.server_print && getting.fields.is_empty() {
-        return match from_server(getting, selected).await? {
-            Ok(table) => {
-                let rows = table.rows(wide).map(|(namespace, cells)| (namespace.to_owned(), cells)).collect();
-                Ok(Table { titles: table.titles(wide), rows })
-            }
-            Err(objects) => Ok(our_own(selected, &objects, wide)),
-        };
+    if getting.arguments.server_print
+        && getting.fields.is_empty()
+        && let Some(table) = from_server(getting, selected).await?
+    {
+        let rows = table.rows(wide).map(|(namespace, cells)| (namespace.to_owned(), cells)).collect();
+        return Ok(Table { titles: table.titles(wide), rows });
     }
     Ok(our_own(selected, &getting.objects(selected).await?, wide))
 }
@@ -103,47 +114,58 @@ fn our_own(selected: &Selected, objects: &[Value], wide: bool) -> Table {
     Table { titles: columns.titles(wide), rows: objects.iter().map(row).collect() }
 }
 
-/// The server's table, or the objects if it makes none.
-async fn from_server(
-    getting: &Getting<'_>,
-    selected: &Selected,
-) -> Result<Result<ServerTable, Vec<Value>>, Failure> {
+/// The server's table; `None` if it answers with something else, which the library's way of listing judges.
+async fn from_server(getting: &Getting<'_>, selected: &Selected) -> Result<Option<ServerTable>, Failure> {
     let (select, kind) = (&getting.arguments.select, &selected.kind);
     getting.check_namespace(selected)?;
     let by_path = selected.name.as_deref().filter(|_| select.fields.is_empty());
-    let path = kind.path(select.namespace_of(getting.cluster, kind), by_path);
+    let path = kind.path(select.namespace_of(getting.cluster, kind), by_path)?;
     let asked = format!("reading {}", select.describe(getting.cluster, kind));
-    let (mut table, mut objects, mut token): (Option<ServerTable>, Vec<Value>, String) =
-        (None, Vec::new(), String::new());
+    let (mut table, mut token, mut limit): (Option<ServerTable>, String, Option<u32>) =
+        (None, String::new(), Some(PAGE));
     loop {
         let query = match by_path {
             Some(_) => String::new(),
-            None => query(&select.labels, &select.fields_of(selected), &token),
+            None => query(&select.labels, &select.fields_of(selected), limit, &token),
         };
         let answer = request::get(getting.cluster, &format!("{path}{query}"), server_table::ACCEPT).await;
-        let mut answer = answer.map_err(|error| error.when(&asked))?;
-        token = answer["metadata"]["continue"]
-            .as_str()
-            .filter(|_| by_path.is_none())
-            .unwrap_or_default()
-            .to_owned();
+        let answer = match answer {
+            // The pages read so far belong to a state that the server has compacted: all of it once more, in one piece.
+            Err(RequestError::Status(status)) if status.is_expired() && !token.is_empty() => {
+                (table, token, limit) = (None, String::new(), None);
+                continue;
+            }
+            answer => answer.map_err(|error| error.when(&asked))?,
+        };
         match (ServerTable::read(&answer), &mut table) {
             (Some(page), Some(table)) => table.append(page),
             (Some(page), None) => table = Some(page),
-            (None, _) => match answer["items"].take() {
-                Value::Array(items) => objects.extend(items.into_iter().map(|item| getting.cleaned(item))),
-                _ => objects.push(getting.cleaned(answer)),
-            },
+            (None, None) => return Ok(None),
+            (None, Some(_)) => {
+                let kind = answer["kind"].as_str().unwrap_or("something without a kind");
+                return Err(Failure::Other(format!(
+                    "{asked}: expected the next page of a Table, received {kind}"
+                )));
+            }
         }
-        if token.is_empty() {
-            return Ok(table.ok_or(objects));
+        let next = answer["metadata"]["continue"].as_str().filter(|_| by_path.is_none()).unwrap_or_default();
+        if next.is_empty() {
+            return Ok(table);
         }
+        if next == token {
+            return Err(Failure::Other(format!(
+                "{asked}: the server answers a `continue` token with the same token: the list would never end"
+            )));
+        }
+        next.clone_into(&mut token);
     }
 }
 
-fn query(labels: &str, fields: &str, token: &str) -> String {
+fn query(labels: &str, fields: &str, limit: Option<u32>, token: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("limit", &PAGE.to_string());
+    if let Some(limit) = limit {
+        query.append_pair("limit", &limit.to_string());
+    }
     for (name, value) in [("labelSelector", labels), ("fieldSelector", fields), ("continue", token)] {
         if !value.is_empty() {
             query.append_pair(name, value);

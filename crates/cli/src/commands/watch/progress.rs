@@ -73,7 +73,7 @@ async fn count(cluster: &Cluster, select: &SelectFlags, mirror: &Mirror) -> Opti
         return None;
     }
     let kind = &mirror.selected.kind;
-    let path = kind.path(select.namespace_of(cluster, kind), None) + "?limit=1";
+    let path = kind.path(select.namespace_of(cluster, kind), None).ok()? + "?limit=1";
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     let answer = request::get(cluster, &path, accept).await.ok()?;
     let items = answer["items"].as_array()?.len() as u64;
