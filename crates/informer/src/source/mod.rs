@@ -20,6 +20,8 @@ mod resource;
 mod response;
 mod server_memory;
 #[cfg(feature = "rustls-tls")]
+mod self_signed;
+#[cfg(feature = "rustls-tls")]
 mod tls;
 mod unpack;
 

@@ -4,6 +4,8 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use kube_client::client::{ConfigExt, RustlsTlsError};
 use kube_client::{Config, Error};
 
+use super::self_signed::SelfSignedVerifier;
+
 /// What a connection offers the server to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offers {
@@ -19,8 +21,15 @@ pub(super) fn connector<H>(
     connector: H,
     offers: Offers,
 ) -> Result<HttpsConnector<H>, Error> {
-    let mut builder =
-        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    let mut tls = config.rustls_client_config()?;
+    // In a cluster, kube reloads the authorities from their file.
+    if let (Some(authorities), None, false) =
+        (&config.root_cert, &config.root_cert_file, config.accept_invalid_certs)
+    {
+        SelfSignedVerifier::install(&mut tls, authorities)
+            .map_err(|error| Error::Service(Box::new(error)))?;
+    }
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name
             .clone()
