@@ -215,7 +215,7 @@ impl Sink for DeltaFifo {
             true => Some(Err(SinkError::Closed)),
             false => (state.order.is_empty() && state.processing.is_none()).then_some(Ok(())),
         };
-        self.shared.moved.until_some(|| processed(&mut self.shared.state.lock())).await?;
+        self.shared.when(Topic::Idle, processed).await?;
         let snapshot = known.snapshot();
         Ok(Newest::of(snapshot.scope(scope)).await)
     }
@@ -321,12 +321,15 @@ impl Drop for Popped {
         if !self.deltas.is_empty() {
             state.put_back(&self.key, std::mem::take(&mut self.deltas));
         }
-        let closed = state.closed;
+        let (closed, idle) = (state.closed, state.order.is_empty());
         drop(state);
-        match closed {
+        if closed {
             // It may be drained now, which ends every wait.
-            true => self.shared.waiters.wake_all(),
-            false => self.shared.waiters.wake_one(Topic::Ready),
+            return self.shared.waiters.wake_all();
+        }
+        self.shared.waiters.wake_one(Topic::Ready);
+        if idle {
+            self.shared.waiters.wake([Topic::Idle..=Topic::Idle]);
         }
     }
 }

@@ -11,4 +11,6 @@ pub(super) enum Topic {
     Space,
     /// Everything queued for this scope was processed, its first full state was, or the queue is closed.
     Processed(Scope),
+    /// Nothing waits or is being processed, or the queue is closed.
+    Idle,
 }
