@@ -1,6 +1,5 @@
 //! The server's state, shared by everything that answers requests.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::{Effect, Graves};
+use crate::objects::Graves;
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -44,9 +43,9 @@ pub(crate) struct Api {
     pub(crate) chance: Chance,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
-    /// What writes left to do.
-    pub(crate) effects: Mutex<VecDeque<Effect>>,
     pub(crate) graves: Graves,
+    /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
+    pub(crate) defining: Mutex<()>,
 }
 
 impl Default for Options {
@@ -71,8 +70,8 @@ impl Api {
         let storage = Storage::new(options.window);
         let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
         let faults = Faults::new(chance.seed());
-        let (effects, graves) = (Mutex::default(), Graves::default());
-        Self { storage, registry, clock, chance, options, faults, effects, graves }
+        let (graves, defining) = (Graves::default(), Mutex::default());
+        Self { storage, registry, clock, chance, options, faults, graves, defining }
     }
 
     /// The resources as they are now.

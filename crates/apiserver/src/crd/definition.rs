@@ -23,6 +23,8 @@ pub struct Definition {
     pub namespaced: bool,
     /// The versions, in the definition's order.
     pub versions: Vec<Version>,
+    /// The definition is being deleted: objects can no longer be created.
+    pub terminating: bool,
 }
 
 /// The names of a resource.
@@ -152,6 +154,7 @@ impl Definition {
                 .zip(versions)
                 .map(|(raw, version)| Version::new(raw, version))
                 .collect(),
+            terminating: crd["metadata"]["deletionTimestamp"].is_string(),
         })
     }
 

@@ -113,6 +113,12 @@ impl Status {
         Self { details: Some(Box::default()), ..Self::failure(405, "MethodNotAllowed", message) }
     }
 
+    /// A custom resource's definition is being deleted.
+    pub(crate) fn definition_terminating(resource: &Resource) -> Self {
+        let message = "create not allowed while custom resource definition is terminating";
+        Self::failure(405, "MethodNotAllowed", message).about(resource, "")
+    }
+
     /// The group is known, and nothing like this is in it.
     pub(crate) fn unknown_resource() -> Self {
         let message = "the server could not find the requested resource";

@@ -15,7 +15,7 @@ use super::status::Status;
 use crate::api::Api;
 use crate::codec::{ListBody, ListMeta};
 use crate::faults::Fired;
-use crate::objects::{DeleteOptions, Target};
+use crate::objects::{DeleteOptions, Target, Writer};
 use crate::selector::Selection;
 use crate::storage::{ContinueToken, ListQuery};
 use crate::watch::{Start, Watch, WatchRequest};
@@ -125,7 +125,7 @@ pub(super) fn watch_content_type(encoding: Encoding) -> &'static str {
 
 /// Deletes all objects that the request selects, and answers with the list of them as they were.
 pub(super) fn delete(
-    api: &Arc<Api>,
+    writer: &Writer<'_>,
     target: &Target,
     head: &Head,
     options: &DeleteOptions,
@@ -134,12 +134,12 @@ pub(super) fn delete(
     let resource = &target.resource;
     let selection =
         Selection::parse(resource, &head.query.text("labelSelector"), &head.query.text("fieldSelector"))?;
-    let (objects, revision) = api.storage.all(resource.collection, &target.prefix());
+    let (objects, revision) = writer.storage.all(resource.collection, &target.prefix());
     let objects: Vec<_> = objects.into_iter().filter(|object| selection.matches(object)).collect();
     for object in &objects {
         let (namespace, name) = resource.split_key(&object.key);
         let target = Target { namespace: namespace.to_owned(), ..target.named(name) };
-        match api.delete(&target, options) {
+        match writer.delete(&target, options) {
             Ok(_) => {}
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}

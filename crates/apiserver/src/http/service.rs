@@ -22,7 +22,7 @@ use crate::api::Api;
 use crate::codec;
 use crate::crd::FieldError;
 use crate::faults::{Fired, Instead, RequestInfo, Verb};
-use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions};
+use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions, Writer};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -189,11 +189,7 @@ async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> R
     let answer = match (&head.method, target.name.is_empty()) {
         (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
         (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
-        _ => {
-            let answer = write(api, head, &target, bytes, representation);
-            api.settle();
-            answer
-        }
+        _ => api.write(|writer| write(writer, head, &target, bytes, representation)),
     };
     answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
 }
@@ -242,7 +238,7 @@ async fn read_object(
 
 /// Serves what changes something.
 fn write(
-    api: &Arc<Api>,
+    writer: &Writer<'_>,
     head: &Head,
     target: &Target,
     bytes: &[u8],
@@ -263,35 +259,35 @@ fn write(
     let outcome = match (verb, target.subresource.as_str()) {
         ("create", "") => {
             let options = head.write_options("CreateOptions")?;
-            api.create(target, read::object(resource, content_type, bytes)?, &options)?
+            writer.create(target, read::object(resource, content_type, bytes)?, &options)?
         }
         ("create", action) => {
             let options = head.write_options("CreateOptions")?;
             let object = read::any_object(action, content_type, bytes)?;
-            api.act(target, &object, &options)?
+            writer.act(target, &object, &options)?
         }
         ("update", "scale") => {
             let options = head.write_options("UpdateOptions")?;
             let scale = read::any_object("Scale", content_type, bytes)?;
-            api.set_scale(target, &options, &|_| Ok(scale.clone()))?
+            writer.set_scale(target, &options, &|_| Ok(scale.clone()))?
         }
         ("update", _) => {
             let options = head.write_options("UpdateOptions")?;
-            api.replace(target, &read::object(resource, content_type, bytes)?, &options)?
+            writer.replace(target, &read::object(resource, content_type, bytes)?, &options)?
         }
         ("patch", part) => {
             let options = head.write_options("PatchOptions")?;
             let patch = read::patch(resource, head, content_type, bytes)?;
             if part == "scale" {
-                api.patch_scale(target, &patch, &options)?
+                writer.patch_scale(target, &patch, &options)?
             } else {
-                api.patch(target, &patch, &options)?
+                writer.patch(target, &patch, &options)?
             }
         }
-        ("delete", _) => api.delete(target, &head.delete_options(content_type, bytes)?)?,
+        ("delete", _) => writer.delete(target, &head.delete_options(content_type, bytes)?)?,
         _ => {
             let options = head.delete_options(content_type, bytes)?;
-            return list::delete(api, target, head, &options, representation);
+            return list::delete(writer, target, head, &options, representation);
         }
     };
     Ok(respond::outcome(resource, outcome, representation))

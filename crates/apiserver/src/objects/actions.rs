@@ -4,12 +4,11 @@ use serde_json::{Value, json};
 
 use super::meta;
 use super::update::Recording;
-use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions};
-use crate::api::Api;
+use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions, Writer};
 use crate::http::Status;
 use crate::resources::Resource;
 
-impl Api {
+impl Writer<'_> {
     /// POST to a subresource.
     pub(crate) fn act(
         &self,

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::meta::{self, set};
 use super::update::Recording;
-use super::{Outcome, Shown, Target, WriteOptions, actions, defaults, definitions, manage, misfit, names};
-use crate::api::Api;
+use super::{
+    Outcome, Shown, Target, WriteOptions, Writer, actions, defaults, definitions, manage, misfit, names,
+};
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
@@ -14,7 +15,7 @@ use crate::storage::{Expect, Mismatch, Write};
 /// How often a name is generated before the conflict is reported.
 const GENERATE_TRIES: usize = 8;
 
-impl Api {
+impl Writer<'_> {
     /// Creates an object from what a client sent.
     pub(crate) fn create(
         &self,
@@ -43,6 +44,9 @@ impl Api {
         }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
+        if resource.is_terminating() {
+            return Err(Status::definition_terminating(resource));
+        }
         let mut warnings = manage::validate_fields(resource, &mut object, options, recording)?;
         warnings.extend(defaults::warning(resource).map(str::to_owned));
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::meta;
 use super::update::Recording;
-use super::{DeleteOptions, Target, WriteOptions};
+use super::{DeleteOptions, Target, WriteOptions, Writer};
 use crate::api::Api;
 use crate::codec;
 use crate::crd::{self, Definition, DefinitionError};
@@ -38,10 +38,11 @@ pub(super) fn prepare(resource: &Resource, crd: &mut Value, old: Option<&Value>)
     }
 }
 
-impl Api {
+impl Writer<'_> {
     /// Gives a definition its names and serves it, if it gets them.
     pub(super) fn establish(&self, name: &str) {
         let Some(target) = self.definition_target(name) else { return };
+        let _defining = self.defining.lock();
         let now = self.clock.timestamp();
         let others: Vec<Value> =
             self.definitions().into_iter().filter(|crd| meta::name(crd) != name).collect();
@@ -55,23 +56,7 @@ impl Api {
         if let Err(status) = written {
             tracing::debug!(%name, message = %status.message, "definition went away before it was established");
         }
-        self.serve_definitions();
-    }
-
-    /// Serves exactly the definitions that are stored and established.
-    pub(crate) fn serve_definitions(&self) {
-        let established = |crd: &Value| {
-            let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
-            conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
-        };
-        let definitions: Vec<Arc<Definition>> = self
-            .definitions()
-            .iter()
-            .filter(|crd| established(crd))
-            .filter_map(|crd| Definition::parse(crd, None).ok())
-            .map(Arc::new)
-            .collect();
-        self.register(&definitions);
+        self.register_established();
     }
 
     /// Deletes all objects of a definition that is being deleted, then lets it go.
@@ -111,6 +96,30 @@ impl Api {
     fn release_definition(&self, target: &Target) {
         self.without_finalizer(target, CLEANUP);
         self.serve_definitions();
+    }
+}
+
+impl Api {
+    /// Serves exactly the definitions that are stored and established.
+    pub(crate) fn serve_definitions(&self) {
+        let _defining = self.defining.lock();
+        self.register_established();
+    }
+
+    /// The same, for callers that hold the lock.
+    fn register_established(&self) {
+        let established = |crd: &Value| {
+            let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+        };
+        let definitions: Vec<Arc<Definition>> = self
+            .definitions()
+            .iter()
+            .filter(|crd| established(crd))
+            .filter_map(|crd| Definition::parse(crd, None).ok())
+            .map(Arc::new)
+            .collect();
+        self.register(&definitions);
     }
 
     fn definitions(&self) -> Vec<Value> {

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, definitions};
-use crate::api::Api;
+use super::{Outcome, Shown, Target, Writer, definitions};
 use crate::codec;
 use crate::crd::FieldError;
 use crate::http::Status;
@@ -49,7 +48,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
     "services",
 ];
 
-impl Api {
+impl Writer<'_> {
     /// Deletes an object, or begins to.
     pub(crate) fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Status> {
         check_options(options)?;

@@ -17,6 +17,7 @@ mod namespaces;
 mod patch;
 mod scale;
 mod update;
+mod writer;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub(crate) use gc::Effect;
 pub(crate) use graves::Graves;
 pub(crate) use manage::FieldValidation;
 pub(crate) use patch::Patch;
+pub(crate) use writer::Writer;
 
 /// What a request is about.
 #[derive(Clone, Debug)]

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, WriteOptions, create, defaults, definitions, manage, misfit, names};
-use crate::api::Api;
+use super::{
+    Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names,
+};
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
@@ -85,7 +86,7 @@ pub(crate) enum Recording {
 /// What a request makes of the present object, if there is one.
 pub(crate) type Change<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + 'a;
 
-impl Api {
+impl Writer<'_> {
     /// Replaces an object by what a client sent.
     pub(crate) fn replace(
         &self,

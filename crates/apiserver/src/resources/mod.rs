@@ -121,6 +121,11 @@ impl Resource {
         }
     }
 
+    /// Whether the definition is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
+        matches!(&self.flavour, Flavour::Custom { definition, .. } if definition.terminating)
+    }
+
     pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }

@@ -208,6 +208,6 @@ fn create_namespaces(api: &Api) {
         };
         let object = json!({"metadata": {"name": name}});
         // The names are valid, and nothing else is there yet.
-        let _created = api.create(&target, object, &options);
+        let _created = api.write(|writer| writer.create(&target, object, &options));
     }
 }
