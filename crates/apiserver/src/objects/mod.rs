@@ -15,6 +15,7 @@ pub(crate) mod meta;
 pub(crate) mod names;
 mod namespaces;
 mod patch;
+mod reset;
 mod scale;
 mod update;
 mod writer;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::meta::{self, set};
 use super::{
-    Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names,
+    Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names, reset,
 };
 use crate::codec;
 use crate::http::Status;
@@ -72,7 +72,7 @@ pub(super) fn has_generation(resource: &Resource) -> bool {
     resource.is_custom() || listed(WITH_GENERATION, resource)
 }
 
-fn listed(table: &[(&str, &str)], resource: &Resource) -> bool {
+pub(super) fn listed(table: &[(&str, &str)], resource: &Resource) -> bool {
     table.iter().any(|(group, plural)| resource.is(group, plural))
 }
 
@@ -200,30 +200,9 @@ impl Writer<'_> {
     /// Keeps what a client cannot change, and counts the generation.
     fn prepare_update(&self, target: &Target, current: &Value, object: &mut Value) {
         let resource = &target.resource;
-        let kept = |object: &mut Value| {
-            let managed = meta::meta(object).get("managedFields").cloned();
-            *object = current.clone();
-            set(object, "managedFields", managed);
-        };
-        match target.subresource.as_str() {
-            "status" | "approval" => {
-                let status = object.get("status").cloned();
-                kept(object);
-                put_member(object, "status", status);
-            }
-            "finalize" => {
-                let finalizers = object["spec"]["finalizers"].clone();
-                kept(object);
-                object["spec"]["finalizers"] = finalizers;
-            }
-            _ => {
-                if resource.has_status() {
-                    put_member(object, "status", current.get("status").cloned());
-                }
-                if resource.is("", "namespaces") {
-                    object["spec"] = current["spec"].clone();
-                }
-            }
+        reset::restore(target, object, current);
+        if resource.is("", "namespaces") && target.subresource.is_empty() {
+            object["spec"] = current["spec"].clone();
         }
         for field in ["name", "namespace"] {
             set(object, field, meta::meta(current).get(field).cloned());
