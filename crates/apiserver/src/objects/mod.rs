@@ -10,6 +10,7 @@ mod definitions;
 mod delete;
 mod gc;
 mod graves;
+mod initial;
 mod manage;
 pub(crate) mod meta;
 pub(crate) mod names;

@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,10 +16,6 @@ use super::tls::{Identity, TlsError};
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
 use crate::http::WatchListMode;
-use crate::objects::{Target, WriteOptions};
-
-/// Namespaces that are there from the beginning.
-const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// Builds a [`Server`].
 #[derive(Debug)]
@@ -167,7 +162,7 @@ impl Builder {
         let chance = self.seed.map_or_else(Chance::system, Chance::seeded);
         let clock = self.clock.unwrap_or_else(Clock::system);
         let api = Arc::new(Api::new(self.options, clock, chance));
-        create_namespaces(&api);
+        api.create_initial_objects();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let mut server =
             Server { api, address: None, identity: None, tasks, stop, connections: Connections::default() };
@@ -192,22 +187,5 @@ impl Builder {
         };
         server.tasks.spawn(listen.run(listener, bound));
         Ok(server)
-    }
-}
-
-fn create_namespaces(api: &Api) {
-    let registry = api.registry();
-    let Some(resource) = registry.find("", "v1", "namespaces") else { return };
-    let options = WriteOptions { manager: "kube-apiserver".to_owned(), ..WriteOptions::default() };
-    for name in NAMESPACES {
-        let target = Target {
-            resource: resource.clone(),
-            namespace: String::new(),
-            name: (*name).to_owned(),
-            subresource: String::new(),
-        };
-        let object = json!({"metadata": {"name": name}});
-        // The names are valid, and nothing else is there yet.
-        let _created = api.write(|writer| writer.create(&target, object, &options));
     }
 }
