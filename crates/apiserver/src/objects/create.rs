@@ -39,9 +39,6 @@ impl Writer<'_> {
             return Ok(actions::review(resource, object));
         }
         let mut object = object;
-        if !meta::text(&object, "resourceVersion").is_empty() {
-            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
-        }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
         if resource.is_terminating() {
@@ -93,6 +90,10 @@ impl Writer<'_> {
         if options.dry_run {
             let taken = self.storage.get(resource.collection, &key).is_some();
             return Ok(if taken { Err(name) } else { Ok(Outcome::created(Shown::Draft(draft))) });
+        }
+        // Only the storage of a kube-apiserver minds, behind all checks, and only a number other than 0.
+        if meta::text(&object, "resourceVersion").parse::<u64>().is_ok_and(|revision| revision > 0) {
+            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         let committed =
             self.storage.commit(resource.collection, &key, Expect::Absent, Write::Put, |revision| {
