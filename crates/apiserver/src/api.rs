@@ -9,7 +9,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::Graves;
+use crate::objects::{Graves, Tokens};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -44,6 +44,7 @@ pub(crate) struct Api {
     pub(crate) options: Options,
     pub(crate) faults: Faults,
     pub(crate) graves: Graves,
+    pub(crate) tokens: Tokens,
     /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
     pub(crate) defining: Mutex<()>,
 }
@@ -70,8 +71,8 @@ impl Api {
         let storage = Storage::new(options.window);
         let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
         let faults = Faults::new(chance.seed());
-        let (graves, defining) = (Graves::default(), Mutex::default());
-        Self { storage, registry, clock, chance, options, faults, graves, defining }
+        let (graves, tokens, defining) = (Graves::default(), Tokens::default(), Mutex::default());
+        Self { storage, registry, clock, chance, options, faults, graves, tokens, defining }
     }
 
     /// The resources as they are now.

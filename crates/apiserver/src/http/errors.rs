@@ -181,9 +181,14 @@ impl Status {
 
     /// Options that don't go together, such as `ListOptions`.
     pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_request("meta.k8s.io", kind, errors)
+    }
+
+    /// A request's body that breaks rules and is not an object of a resource.
+    pub(crate) fn invalid_request(group: &str, kind: &str, errors: &[FieldError]) -> Self {
         let mut status = Self::failure(422, "Invalid", "");
-        status.message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", aggregate(errors));
-        let (group, kind) = ("meta.k8s.io".to_owned(), kind.to_owned());
+        status.message = format!("{kind}.{group} \"\" is invalid: {}", aggregate(errors));
+        let (group, kind) = (group.to_owned(), kind.to_owned());
         let details = Details { group, kind, causes: causes(errors), ..Details::default() };
         status.details = Some(Box::new(details));
         status

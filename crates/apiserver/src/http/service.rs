@@ -148,7 +148,7 @@ async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
 
 fn authorized(api: &Api, head: &Head) -> bool {
     let Some(token) = &api.options.token else { return true };
-    head.header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer ")) == Some(token.as_str())
+    head.bearer().is_some_and(|bearer| bearer == token || api.service_account(bearer).is_some())
 }
 
 /// Serves the resource API.
@@ -189,7 +189,7 @@ async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> R
     let answer = match (&head.method, target.name.is_empty()) {
         (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
         (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
-        _ => api.write(|writer| write(writer, head, &target, bytes, representation)),
+        _ => api.write_as(head.bearer(), |writer| write(writer, head, &target, bytes, representation)),
     };
     answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
 }
@@ -307,6 +307,11 @@ fn require(target: &Target, verb: &str) -> Result<(), Status> {
 impl Head {
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The bearer token.
+    pub(super) fn bearer(&self) -> Option<&str> {
+        self.header(AUTHORIZATION)?.strip_prefix("Bearer ")
     }
 
     /// What faults match by.

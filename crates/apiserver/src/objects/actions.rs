@@ -1,12 +1,10 @@
-//! Subresources that are done rather than stored, and reviews, which are answered and forgotten.
+//! Subresources that are done rather than stored.
 
 use serde_json::{Value, json};
 
-use super::meta;
 use super::update::Recording;
 use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions, Writer};
 use crate::http::Status;
-use crate::resources::Resource;
 
 impl Writer<'_> {
     /// POST to a subresource.
@@ -19,7 +17,7 @@ impl Writer<'_> {
         match (target.resource.plural.as_str(), target.subresource.as_str()) {
             ("pods", "binding") => self.bind(target, body, options),
             ("pods", "eviction") => self.evict(target, body),
-            ("serviceaccounts", "token") => self.token(target, body),
+            ("serviceaccounts", "token") => self.request_token(target, body),
             _ => Err(Status::method_not_allowed()),
         }
     }
@@ -57,42 +55,6 @@ impl Writer<'_> {
         self.delete(&target.named(&target.name), &options.unwrap_or_default())?;
         Ok(Outcome::created(Shown::Status(Status::success(201))))
     }
-
-    /// A token that says nothing: the server knows no identities but its own bearer token.
-    fn token(&self, target: &Target, request: &Value) -> Result<Outcome, Status> {
-        self.get(target)?;
-        let mut request = request.clone();
-        let seconds = request["spec"]["expirationSeconds"].as_u64().unwrap_or(3600);
-        let expires = self.clock.timestamp_in(std::time::Duration::from_secs(seconds));
-        let token = self.options.token.clone().unwrap_or_else(|| self.chance.uid());
-        request["apiVersion"] = "authentication.k8s.io/v1".into();
-        request["kind"] = "TokenRequest".into();
-        request["status"] = json!({"token": token, "expirationTimestamp": expires});
-        Ok(Outcome::created(Shown::Other(request)))
-    }
-}
-
-/// Whether objects of the resource are answered and never stored.
-pub(super) fn is_review(resource: &Resource) -> bool {
-    matches!(resource.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
-}
-
-/// Answers a review: everybody may do everything.
-pub(super) fn review(resource: &Resource, mut object: Value) -> Outcome {
-    object["apiVersion"] = resource.api_version.clone().into();
-    object["kind"] = resource.kind.clone().into();
-    object["status"] = match resource.plural.as_str() {
-        "selfsubjectreviews" => json!({"userInfo": {"username": "admin", "groups": ["system:masters"]}}),
-        "tokenreviews" => json!({"authenticated": true, "user": {"username": "admin"}}),
-        "selfsubjectrulesreviews" => json!({
-            "incomplete": false,
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        }),
-        _ => json!({"allowed": true}),
-    };
-    meta::meta_mut(&mut object);
-    Outcome::created(Shown::Other(object))
 }
 
 fn pod_status(pod: &Target) -> Target {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::meta::{self, set};
 use super::update::Recording;
 use super::{
-    Outcome, Shown, Target, WriteOptions, Writer, actions, defaults, definitions, manage, misfit, names,
+    Outcome, Shown, Target, WriteOptions, Writer, defaults, definitions, manage, misfit, names, reviews,
 };
 use crate::codec;
 use crate::http::Status;
@@ -35,8 +35,8 @@ impl Writer<'_> {
         recording: Recording,
     ) -> Result<Outcome, Status> {
         let resource = &target.resource;
-        if actions::is_review(resource) {
-            return Ok(actions::review(resource, object));
+        if reviews::is_review(resource) {
+            return self.review(resource, object);
         }
         let mut object = object;
         place(target, &mut object)?;

@@ -17,7 +17,9 @@ pub(crate) mod names;
 mod namespaces;
 mod patch;
 mod reset;
+mod reviews;
 mod scale;
+mod tokens;
 mod update;
 mod writer;
 
@@ -36,6 +38,7 @@ pub(crate) use gc::Effect;
 pub(crate) use graves::Graves;
 pub(crate) use manage::FieldValidation;
 pub(crate) use patch::Patch;
+pub(crate) use tokens::Tokens;
 pub(crate) use writer::Writer;
 
 /// What a request is about.

@@ -15,13 +15,21 @@ use crate::api::Api;
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     api: &'a Api,
+    /// The bearer token that the request came with.
+    bearer: Option<&'a str>,
     effects: RefCell<VecDeque<Effect>>,
 }
 
 impl Api {
-    /// Makes a request's writes; returns once everything that follows from them is done.
+    /// Makes writes on the server's own account; returns once everything that follows from them is done.
     pub(crate) fn write<T>(&self, request: impl FnOnce(&Writer<'_>) -> T) -> T {
-        let writer = Writer { api: self, effects: RefCell::default() };
+        self.write_as(None, request)
+    }
+
+    /// Makes the writes of a request that came with this bearer token; returns once everything that follows from them
+    /// is done.
+    pub(crate) fn write_as<T>(&self, bearer: Option<&str>, request: impl FnOnce(&Writer<'_>) -> T) -> T {
+        let writer = Writer { api: self, bearer, effects: RefCell::default() };
         let answer = request(&writer);
         writer.settle();
         answer
@@ -29,6 +37,10 @@ impl Api {
 }
 
 impl Writer<'_> {
+    pub(super) fn bearer(&self) -> Option<&str> {
+        self.bearer
+    }
+
     /// Queues follow-up work.
     pub(super) fn then(&self, effect: Effect) {
         self.effects.borrow_mut().push_back(effect);
