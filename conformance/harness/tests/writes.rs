@@ -26,6 +26,7 @@ on_both! {
     a_new_object_may_name_a_resource_version_only_in_a_dry_run: WatchLists::Default,
     a_token_review_names_the_service_account_of_a_requested_token: WatchLists::Default,
     token_requests_are_checked: WatchLists::Default,
+    answers_about_a_deprecated_version_carry_a_warning: WatchLists::Default,
 }
 
 async fn send(client: &Client, method: &str, path: &str, kind: &str, body: &Value) -> (u16, Value) {
@@ -382,4 +383,39 @@ async fn token_requests_are_checked(_server: AnyServer, client: Client) {
     let extra = &review["status"]["user"]["extra"];
     assert_eq!(extra["authentication.kubernetes.io/pod-name"], json!(["own"]), "{review}");
     assert_eq!(extra["authentication.kubernetes.io/pod-uid"], json!([own["metadata"]["uid"]]), "{review}");
+}
+
+async fn answers_about_a_deprecated_version_carry_a_warning(_server: AnyServer, client: Client) {
+    let mut definition = definition();
+    let mut deprecated = definition["spec"]["versions"][0].take();
+    deprecated["storage"] = false.into();
+    deprecated["deprecated"] = true.into();
+    let version = |name: &str, storage: bool, warning: Value| {
+        let mut version = deprecated.clone();
+        version["name"] = name.into();
+        version["storage"] = storage.into();
+        version["deprecated"] = (!warning.is_null()).into();
+        if warning.is_string() {
+            version["deprecationWarning"] = warning;
+        }
+        version
+    };
+    definition["spec"]["versions"] = json!([
+        version("v1beta1", false, json!(true)),
+        version("v1beta2", false, json!("use something else")),
+        version("v1alpha1", false, Value::Null),
+        version("v1", true, Value::Null),
+    ]);
+    define(&client, &definition).await;
+    for (version, warning) in [
+        ("v1beta1", "299 - \"example.com/v1beta1 Thing is deprecated; use example.com/v1 Thing\""),
+        ("v1beta2", "299 - \"use something else\""),
+        ("v1alpha1", ""),
+        ("v1", ""),
+    ] {
+        let answer = get(&client, &format!("/apis/example.com/{version}/namespaces/default/things")).await;
+        assert_eq!((answer.status, answer.header("warning")), (StatusCode::OK, warning), "{version}");
+        let answer = get(&client, &format!("/apis/example.com/{version}/namespaces/default/things/x")).await;
+        assert_eq!((answer.status, answer.header("warning")), (StatusCode::NOT_FOUND, warning), "{version}");
+    }
 }

@@ -191,7 +191,11 @@ async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> R
         (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
         _ => api.write_as(head.bearer(), |writer| write(writer, head, &target, bytes, representation)),
     };
-    answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
+    let mut response = answer.unwrap_or_else(|status| respond::status(&status, representation.encoding));
+    if let Some(warning) = resource.deprecation_warning() {
+        respond::warn(&mut response, &warning);
+    }
+    response
 }
 
 async fn read_collection(
