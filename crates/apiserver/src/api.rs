@@ -9,7 +9,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::{Graves, Tokens};
+use crate::objects::{Configurations, Graves, Tokens, Unsupported};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -32,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) token: Option<String>,
     /// Serve faults over HTTP, too.
     pub(crate) admin: bool,
+    pub(crate) unsupported: Unsupported,
 }
 
 /// See the module's text.
@@ -45,6 +46,7 @@ pub(crate) struct Api {
     pub(crate) faults: Faults,
     pub(crate) graves: Graves,
     pub(crate) tokens: Tokens,
+    pub(crate) configurations: Configurations,
     /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
     pub(crate) defining: Mutex<()>,
 }
@@ -62,6 +64,7 @@ impl Default for Options {
             pod_termination: true,
             token: None,
             admin: false,
+            unsupported: Unsupported::Warn,
         }
     }
 }
@@ -69,10 +72,12 @@ impl Default for Options {
 impl Api {
     pub(crate) fn new(options: Options, clock: Clock, chance: Chance) -> Self {
         let storage = Storage::new(options.window);
-        let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
+        let registry = Registry::builtin(&storage);
+        let configurations = Configurations::new(&registry);
+        let registry = RwLock::new(Arc::new(registry));
         let faults = Faults::new(chance.seed());
         let (graves, tokens, defining) = (Graves::default(), Tokens::default(), Mutex::default());
-        Self { storage, registry, clock, chance, options, faults, graves, tokens, defining }
+        Self { storage, registry, clock, chance, options, faults, graves, tokens, configurations, defining }
     }
 
     /// The resources as they are now.

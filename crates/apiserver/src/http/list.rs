@@ -1,5 +1,6 @@
 //! GET on a collection: lists in all their modes, and watches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,19 +137,22 @@ pub(super) fn delete(
         Selection::parse(resource, &head.query.text("labelSelector"), &head.query.text("fieldSelector"))?;
     let (objects, revision) = writer.storage.all(resource.collection, &target.prefix());
     let objects: Vec<_> = objects.into_iter().filter(|object| selection.matches(object)).collect();
+    let mut warnings = BTreeSet::new();
     for object in &objects {
         let (namespace, name) = resource.split_key(&object.key);
         let target = Target { namespace: namespace.to_owned(), ..target.named(name) };
         match writer.delete(&target, options) {
-            Ok(_) => {}
-            // Somebody else was faster.
+            Ok(outcome) => warnings.extend(outcome.warnings),
+            // Another request was faster.
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
     }
     let meta = ListMeta { revision, ..ListMeta::default() };
     let body = ListBody::new(resource.clone(), representation, meta, objects);
-    Ok(respond::answer(200, representation.encoding.media_type(), ApiBody::list(body)))
+    let mut response = respond::answer(200, representation.encoding.media_type(), ApiBody::list(body));
+    warnings.iter().for_each(|warning| respond::warn(&mut response, warning));
+    Ok(response)
 }
 
 /// Waits until the collection has reached the revision; gives up after a while.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::unsupported::{Operation, Subject};
 use super::update::Recording;
 use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions, Writer};
 use crate::http::Status;
@@ -14,12 +15,16 @@ impl Writer<'_> {
         body: &Value,
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
-        match (target.resource.plural.as_str(), target.subresource.as_str()) {
-            ("pods", "binding") => self.bind(target, body, options),
-            ("pods", "eviction") => self.evict(target, body),
-            ("serviceaccounts", "token") => self.request_token(target, body),
-            _ => Err(Status::method_not_allowed()),
-        }
+        let subject = Subject { operation: Operation::Create, target, object: body };
+        let warnings = self.check_supported(&subject)?;
+        let outcome =
+            self.on_own_account(|| match (target.resource.plural.as_str(), target.subresource.as_str()) {
+                ("pods", "binding") => self.bind(target, body, options),
+                ("pods", "eviction") => self.evict(target, body),
+                ("serviceaccounts", "token") => self.request_token(target, body),
+                _ => Err(Status::method_not_allowed()),
+            })?;
+        Ok(Outcome { warnings, ..outcome })
     }
 
     /// Assigns a pod to a node, as a scheduler asks for.

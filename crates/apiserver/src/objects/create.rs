@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
+use super::unsupported::{Operation, Subject};
 use super::update::Recording;
 use super::{
     Outcome, Shown, Target, WriteOptions, Writer, defaults, definitions, manage, misfit, names, reviews,
@@ -36,7 +37,7 @@ impl Writer<'_> {
     ) -> Result<Outcome, Status> {
         let resource = &target.resource;
         if reviews::is_review(resource) {
-            return self.review(resource, object);
+            return self.review(target, object);
         }
         let mut object = object;
         place(target, &mut object)?;
@@ -66,8 +67,13 @@ impl Writer<'_> {
                 self.record(target, None, &mut object, options);
             }
             defaults::admit(resource, &mut object, &self.chance);
+            let subject = Subject { operation: Operation::Create, target, object: &object };
+            let unsupported = self.check_supported(&subject)?;
             match self.insert(target, object, options)? {
-                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
+                Ok(outcome) => {
+                    warnings.extend(unsupported);
+                    return Ok(Outcome { warnings, ..outcome });
+                }
                 Err(name) if generated => tracing::debug!(%name, "generated name is taken"),
                 Err(name) => return Err(Status::already_exists(resource, &name)),
             }

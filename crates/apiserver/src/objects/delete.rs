@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
+use super::unsupported::{Operation, Subject};
 use super::{Outcome, Shown, Target, Writer, definitions};
 use crate::codec;
 use crate::crd::FieldError;
@@ -56,8 +57,10 @@ impl Writer<'_> {
             let stored = self.get(target)?;
             let current = self.value(target, &stored);
             check(target, &stored, options)?;
+            let subject = Subject { operation: Operation::Delete, target, object: &current };
+            let warnings = self.check_supported(&subject)?;
             match self.delete_once(target, &stored, &current, options) {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => {
                     tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again");
                 }

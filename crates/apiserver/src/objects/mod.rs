@@ -20,6 +20,7 @@ mod reset;
 mod reviews;
 mod scale;
 mod tokens;
+mod unsupported;
 mod update;
 mod writer;
 
@@ -39,6 +40,8 @@ pub(crate) use graves::Graves;
 pub(crate) use manage::FieldValidation;
 pub(crate) use patch::Patch;
 pub(crate) use tokens::Tokens;
+pub(crate) use unsupported::Configurations;
+pub use unsupported::Unsupported;
 pub(crate) use writer::Writer;
 
 /// What a request is about.

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::tokens::{self, User};
-use super::{Outcome, Shown, Writer, meta};
+use super::unsupported::{Operation, Subject};
+use super::{Outcome, Shown, Target, Writer, meta};
 use crate::http::Status;
 use crate::resources::Resource;
 
@@ -14,7 +15,10 @@ pub(super) fn is_review(resource: &Resource) -> bool {
 
 impl Writer<'_> {
     /// Answers a review. Who a token belongs to is known; permissions are not evaluated, so every access is allowed.
-    pub(super) fn review(&self, resource: &Resource, mut object: Value) -> Result<Outcome, Status> {
+    pub(super) fn review(&self, target: &Target, mut object: Value) -> Result<Outcome, Status> {
+        let resource = &target.resource;
+        let warnings =
+            self.check_supported(&Subject { operation: Operation::Create, target, object: &object })?;
         object["apiVersion"] = resource.api_version.clone().into();
         object["kind"] = resource.kind.clone().into();
         object["status"] = match resource.plural.as_str() {
@@ -28,7 +32,7 @@ impl Writer<'_> {
             _ => json!({"allowed": true}),
         };
         meta::meta_mut(&mut object);
-        Ok(Outcome::created(Shown::Other(object)))
+        Ok(Outcome { warnings, ..Outcome::created(Shown::Other(object)) })
     }
 
     /// Who makes the request. Without a service account's token that is the administrator.

@@ -96,6 +96,10 @@ impl User {
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// As `UserInfo` has it.
     pub(super) fn to_value(&self) -> Value {
         let mut value = json!({"username": self.name, "groups": self.groups});

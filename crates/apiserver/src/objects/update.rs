@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
+use super::unsupported::{Operation, Subject};
 use super::{
     Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names, reset,
 };
@@ -151,6 +152,8 @@ impl Writer<'_> {
                 self.record(target, Some(&current), &mut object, options);
             }
             names::check(resource, &object)?;
+            let subject = Subject { operation: Operation::Update, target, object: &object };
+            warnings.extend(self.check_supported(&subject)?);
             match self.store_update(target, &stored, &current, object, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => tracing::debug!(%key, "somebody else wrote in between: trying again"),

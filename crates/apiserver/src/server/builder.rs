@@ -16,6 +16,7 @@ use super::tls::{Identity, TlsError};
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
 use crate::http::WatchListMode;
+use crate::objects::Unsupported;
 
 /// Builds a [`Server`].
 #[derive(Debug)]
@@ -142,6 +143,14 @@ impl Builder {
     /// Whether terminating pods go when their grace period is over; the default is yes. In a cluster a kubelet does it.
     pub fn pod_termination(mut self, on: bool) -> Self {
         self.options.pod_termination = on;
+        self
+    }
+
+    /// What is done about writes that configure a feature which the server does not have (admission webhooks, CEL rules,
+    /// RBAC and others, see docs/embedded-server.md), or that such a feature would have judged. The default is a
+    /// `Warning` header; [`Unsupported::Refuse`] makes a test fail that relies on such a feature.
+    pub fn unsupported(mut self, unsupported: Unsupported) -> Self {
+        self.options.unsupported = unsupported;
         self
     }
 
