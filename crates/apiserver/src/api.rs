@@ -9,7 +9,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::{Configurations, Graves, Tokens, Unsupported};
+use crate::objects::{Configurations, Definitions, Graves, Tokens, Unsupported};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -30,6 +30,8 @@ pub(crate) struct Options {
     /// Remove terminating pods when their grace period is over, as a kubelet does.
     pub(crate) pod_termination: bool,
     pub(crate) token: Option<String>,
+    /// Hosts that a server without a token answers to in addition to its own.
+    pub(crate) allowed_hosts: Vec<String>,
     /// Serve faults over HTTP, too.
     pub(crate) admin: bool,
     pub(crate) unsupported: Unsupported,
@@ -47,6 +49,7 @@ pub(crate) struct Api {
     pub(crate) graves: Graves,
     pub(crate) tokens: Tokens,
     pub(crate) configurations: Configurations,
+    pub(crate) definitions: Definitions,
     /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
     pub(crate) defining: Mutex<()>,
 }
@@ -63,6 +66,7 @@ impl Default for Options {
             garbage_collection: true,
             pod_termination: true,
             token: None,
+            allowed_hosts: Vec::new(),
             admin: false,
             unsupported: Unsupported::Warn,
         }
@@ -76,8 +80,19 @@ impl Api {
         let configurations = Configurations::new(&registry);
         let registry = RwLock::new(Arc::new(registry));
         let faults = Faults::new(chance.seed());
-        let (graves, tokens, defining) = (Graves::default(), Tokens::default(), Mutex::default());
-        Self { storage, registry, clock, chance, options, faults, graves, tokens, configurations, defining }
+        Self {
+            storage,
+            registry,
+            clock,
+            chance,
+            options,
+            faults,
+            graves: Graves::default(),
+            tokens: Tokens::default(),
+            configurations,
+            definitions: Definitions::default(),
+            defining: Mutex::default(),
+        }
     }
 
     /// The resources as they are now.

@@ -8,6 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use tokio::time::Instant;
+
+/// The last second that RFC 3339 can write: 9999-12-31T23:59:59Z. Later moments are shown as this one.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The longest time that anything waits: thirty years. Longer waits are cut to it, so that deadlines can be computed.
+const WAIT_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The wall clock that timestamps are read from.
 #[derive(Clone)]
@@ -31,7 +38,7 @@ impl Clock {
     ///
     /// Outside of a tokio runtime whose time is enabled.
     pub fn starting_at(start: SystemTime) -> Self {
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         Self::new(move || start + began.elapsed())
     }
 
@@ -50,9 +57,10 @@ impl Clock {
         self.timestamp_in(Duration::ZERO)
     }
 
-    /// The timestamp of a moment to come.
+    /// The timestamp of a moment to come, or the last one that can be written.
     pub(crate) fn timestamp_in(&self, later: Duration) -> String {
-        rfc3339((self.0)() + later)
+        let now = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        rfc3339(now.saturating_add(later).as_secs().min(LAST_SECOND))
     }
 }
 
@@ -107,8 +115,12 @@ impl Chance {
     }
 }
 
-fn rfc3339(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+/// The moment that lies `wait` after `now`, or as far ahead as the server looks.
+pub(crate) fn deadline(now: Instant, wait: Duration) -> Instant {
+    now + wait.min(WAIT_MAX)
+}
+
+fn rfc3339(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
@@ -142,6 +154,14 @@ mod tests {
             let clock = Clock::new(move || UNIX_EPOCH + Duration::from_secs(seconds));
             assert_eq!(clock.timestamp(), expected);
         }
+    }
+
+    #[test]
+    fn timestamps_end_with_the_year_9999() {
+        let clock = Clock::new(move || UNIX_EPOCH + Duration::from_secs(LAST_SECOND - 1));
+        assert_eq!(clock.timestamp_in(Duration::from_secs(1)), "9999-12-31T23:59:59Z");
+        assert_eq!(clock.timestamp_in(Duration::from_secs(2)), "9999-12-31T23:59:59Z");
+        assert_eq!(clock.timestamp_in(Duration::MAX), "9999-12-31T23:59:59Z");
     }
 
     #[test]

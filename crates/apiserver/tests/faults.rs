@@ -198,7 +198,7 @@ async fn the_port_refuses_and_accepts_again() {
     let mut byte = [0];
     let read = tokio::io::AsyncReadExt::read(&mut open, &mut byte).await;
     assert!(matches!(read, Ok(0) | Err(_)), "the open connection was closed");
-    server.accept_connections().await;
+    server.accept_connections().await.unwrap();
     connect().await.unwrap();
     server.shutdown().await;
 }

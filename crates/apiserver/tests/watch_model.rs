@@ -187,13 +187,15 @@ impl Watcher {
     fn read(&mut self) {
         let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
         while let std::task::Poll::Ready(Some(bytes)) = self.stream.poll_next_unpin(context) {
-            let event: Value = serde_json::from_slice(&bytes).unwrap();
-            let kind = event["type"].as_str().unwrap();
-            let seen = match kind {
-                "ERROR" => format!("ERROR {}", event["object"]["code"]),
-                _ => format!("{kind} {}", show_json(&event["object"])),
-            };
-            self.seen.push(seen);
+            for event in serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>() {
+                let event = event.unwrap();
+                let kind = event["type"].as_str().unwrap();
+                let seen = match kind {
+                    "ERROR" => format!("ERROR {}", event["object"]["code"]),
+                    _ => format!("{kind} {}", show_json(&event["object"])),
+                };
+                self.seen.push(seen);
+            }
         }
     }
 

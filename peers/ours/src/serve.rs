@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
                 server.refuse_connections().await;
                 crowd.change(0)?;
                 server.restart(&Restart::HistoryLost);
-                server.accept_connections().await;
+                server.accept_connections().await?;
             }
             other => return Err(format!("no command {other:?}").into()),
         }

@@ -136,7 +136,7 @@ impl Faults {
 impl Fired {
     fn add(&mut self, action: &Action) {
         match action {
-            Action::Delay(delay) => self.delay += *delay,
+            Action::Delay(delay) => self.delay = self.delay.saturating_add(*delay),
             Action::Status { code, reason, message, retry_after_seconds } => {
                 let status = Status::named(*code, reason, message, *retry_after_seconds);
                 self.instead = Some(Instead::Status(status));

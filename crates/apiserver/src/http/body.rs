@@ -60,11 +60,13 @@ impl ApiBody {
 }
 
 impl Inner {
-    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    /// The next piece. Faults count events, so that with `framed` each event of a watch is a piece of its own.
+    fn poll_bytes(&mut self, framed: bool, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         match self {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::List(list) => Poll::Ready(list.next_chunk()),
-            Self::Watch(watch) => watch.poll_frame(context),
+            Self::Watch(watch) if framed => watch.poll_frame(context),
+            Self::Watch(watch) => watch.poll_chunk(context),
             Self::Silence => Poll::Pending,
         }
     }
@@ -83,8 +85,9 @@ impl Body for ApiBody {
                 Some(faults) => faults.0.before(),
                 None => Step::Read,
             };
+            let framed = self.faults.is_some();
             let step = match step {
-                Step::Read => match std::task::ready!(self.inner.poll_bytes(context)) {
+                Step::Read => match std::task::ready!(self.inner.poll_bytes(framed, context)) {
                     None => return Poll::Ready(None),
                     Some(bytes) => match &mut self.faults {
                         Some(faults) => faults.0.after(&bytes),

@@ -89,6 +89,20 @@ impl Status {
         Self::failure(401, "Unauthorized", "Unauthorized")
     }
 
+    /// A host that the server does not answer to.
+    pub(crate) fn foreign_host(host: &str) -> Self {
+        let message = format!(
+            "cannot serve host {host:?}: a server without a token serves loopback hosts only; allow the host, or set a token"
+        );
+        Self::failure(403, "Forbidden", message)
+    }
+
+    /// A web page of another site.
+    pub(crate) fn foreign_origin(origin: &str) -> Self {
+        let message = format!("cannot serve a web page from {origin}: it has another origin; allow its host");
+        Self::failure(403, "Forbidden", message)
+    }
+
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         Self::failure(403, "Forbidden", format!("{} {name:?} is forbidden: {why}", resource.qualified()))
             .about(resource, name)
@@ -186,17 +200,15 @@ impl Status {
 
     /// Options that don't go together, such as `ListOptions`.
     pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_request("meta.k8s.io", kind, errors)
+        Self::invalid_kind("meta.k8s.io", kind, "", errors)
     }
 
-    /// A request's body that breaks rules and is not an object of a resource.
-    pub(crate) fn invalid_request(group: &str, kind: &str, errors: &[FieldError]) -> Self {
-        let mut status = Self::failure(422, "Invalid", "");
-        status.message = format!("{kind}.{group} \"\" is invalid: {}", aggregate(errors));
-        let (group, kind) = (group.to_owned(), kind.to_owned());
-        let details = Details { group, kind, causes: causes(errors), ..Details::default() };
-        status.details = Some(Box::new(details));
-        status
+    /// Something that is sent but never stored and breaks rules.
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let message = format!("{kind}.{group} {name:?} is invalid: {}", aggregate(errors));
+        let (name, group, kind) = (name.to_owned(), group.to_owned(), kind.to_owned());
+        let details = Details { name, group, kind, causes: causes(errors), ..Details::default() };
+        Self { details: Some(Box::new(details)), ..Self::failure(422, "Invalid", message) }
     }
 
     /// An object that breaks rules. Kind, not resource, stands in the details.

@@ -56,6 +56,9 @@ pub(super) async fn list(
         }
         let decoded = ContinueToken::decode(&options.continue_token)
             .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
+        if let Some(revision) = decoded.revision {
+            fresh(api, target, revision).await?;
+        }
         exact = decoded.revision;
         token = Some(decoded);
     }

@@ -1,6 +1,7 @@
 //! HTTP: from requests to what they ask for, and from what was done to answers.
 
 mod accept;
+mod access;
 mod admin;
 mod body;
 mod errors;
@@ -14,6 +15,7 @@ mod service;
 mod status;
 
 pub(crate) use accept::{Projection, Representation};
+pub(crate) use access::Arrival;
 pub use body::ApiBody;
 pub use query::WatchListMode;
 pub use service::ApiService;

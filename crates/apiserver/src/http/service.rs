@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use kube_wire::Encoding;
 
 use super::accept::{NotAcceptable, Offer, Representation};
+use super::access::{self, Arrival};
 use super::body::ApiBody;
 use super::path::ApiPath;
 use super::query::{ListOptions, Query, parse_revision};
@@ -33,6 +34,7 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 #[derive(Clone, Debug)]
 pub struct ApiService {
     api: Arc<Api>,
+    arrival: Arrival,
 }
 
 /// A request without its body.
@@ -48,8 +50,8 @@ pub(super) struct Head {
 // === impl ApiService ===
 
 impl ApiService {
-    pub(crate) fn new(api: Arc<Api>) -> Self {
-        Self { api }
+    pub(crate) fn new(api: Arc<Api>, arrival: Arrival) -> Self {
+        Self { api, arrival }
     }
 }
 
@@ -67,12 +69,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let api = self.api.clone();
-        Box::pin(async move { serve(&api, request).await })
+        let Self { api, arrival } = self.clone();
+        Box::pin(async move { serve(&api, arrival, request).await })
     }
 }
 
-async fn serve<B>(api: &Arc<Api>, request: Request<B>) -> io::Result<Response<ApiBody>>
+async fn serve<B>(api: &Arc<Api>, arrival: Arrival, request: Request<B>) -> io::Result<Response<ApiBody>>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -85,7 +87,13 @@ where
         headers: parts.headers,
         faults: Fired::default(),
     };
-    if api.options.admin && head.path == admin::PATH && authorized(api, &head) {
+    if let Err(status) = access::check(api, arrival, &head, parts.uri.authority()) {
+        return Ok(respond::status(&status, Encoding::Json));
+    }
+    if access::is_untyped_page(&head) && !body.is_end_stream() {
+        return Ok(respond::status(&Status::unsupported_media_type(ACCEPTED), Encoding::Json));
+    }
+    if api.options.admin && head.path == admin::PATH {
         return Ok(admin::serve(api, &head, body).await);
     }
     let path = ApiPath::parse(&head.path);
@@ -95,9 +103,6 @@ where
     }
     if let Some(instead) = head.faults.instead.take() {
         return fault(&head, instead).await;
-    }
-    if !authorized(api, &head) {
-        return Ok(respond::status(&Status::unauthorized(), Encoding::Json));
     }
     // Read whatever becomes of the request: a connection with an unread body could not be used again.
     let bytes = match read::body(body, api.options.body_bytes_max).await {
@@ -122,7 +127,7 @@ async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
         Instead::Status(status) => respond::status(&status, encoding),
         Instead::Expired if head.query.flag("watch") => {
             let asked = head.query.text("resourceVersion").parse().unwrap_or(0);
-            let event = codec::status_event(&Status::expired_watch(asked, asked + 1), encoding);
+            let event = codec::status_event(&Status::expired_watch(asked, asked.saturating_add(1)), encoding);
             respond::answer(200, list::watch_content_type(encoding), ApiBody::whole(event))
         }
         Instead::Expired => respond::status(&Status::expired_list(), encoding),
@@ -144,11 +149,6 @@ async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
         }
         Instead::Nothing => std::future::pending().await,
     })
-}
-
-fn authorized(api: &Api, head: &Head) -> bool {
-    let Some(token) = &api.options.token else { return true };
-    head.bearer().is_some_and(|bearer| bearer == token || api.service_account(bearer).is_some())
 }
 
 /// Serves the resource API.
@@ -315,7 +315,7 @@ impl Head {
 
     /// The bearer token.
     pub(super) fn bearer(&self) -> Option<&str> {
-        self.header(AUTHORIZATION)?.strip_prefix("Bearer ")
+        access::bearer_token(&self.headers)
     }
 
     /// What faults match by.

@@ -1,7 +1,9 @@
 //! Custom resource definitions: from a stored object to a served resource, and back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::meta;
@@ -12,6 +14,7 @@ use crate::codec;
 use crate::crd::{self, Definition, DefinitionError};
 use crate::http::Status;
 use crate::resources::Resource;
+use crate::storage::Stored;
 
 /// Holds a definition back until its objects are gone.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -38,19 +41,61 @@ pub(super) fn prepare(resource: &Resource, crd: &mut Value, old: Option<&Value>)
     }
 }
 
+/// The stored definitions, each read and compiled when it was written and not again.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions(Mutex<BTreeMap<Arc<str>, Arc<Compiled>>>);
+
+#[derive(Debug)]
+struct Compiled {
+    stored: Arc<Stored>,
+    /// As much of it as decides which names are taken.
+    names: Value,
+    /// `None` while it is not served.
+    definition: Option<Arc<Definition>>,
+}
+
+impl Definitions {
+    /// The compiled form of exactly these definitions.
+    fn compiled(&self, resource: &Resource, stored: Vec<Arc<Stored>>) -> Vec<Arc<Compiled>> {
+        let mut known = self.0.lock();
+        let compiled = stored.into_iter().map(|stored| {
+            let found = known.get(&stored.key).filter(|known| Arc::ptr_eq(&known.stored, &stored));
+            found.cloned().unwrap_or_else(|| Arc::new(Compiled::new(resource, stored)))
+        });
+        let compiled: Vec<_> = compiled.collect();
+        *known = compiled.iter().map(|one| (one.stored.key.clone(), one.clone())).collect();
+        compiled
+    }
+}
+
+impl Compiled {
+    fn new(resource: &Resource, stored: Arc<Stored>) -> Self {
+        let crd = codec::decode(resource, &stored.bytes);
+        let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+        let established = conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True");
+        let definition = established.then(|| Definition::parse(&crd, None).ok()).flatten();
+        let names = json!({
+            "metadata": {"name": meta::name(&crd)},
+            "spec": {"group": crd["spec"]["group"]},
+            "status": {"acceptedNames": crd["status"]["acceptedNames"]},
+        });
+        Self { stored, names, definition: definition.map(Arc::new) }
+    }
+}
+
 impl Writer<'_> {
     /// Gives a definition its names and serves it, if it gets them.
     pub(super) fn establish(&self, name: &str) {
         let Some(target) = self.definition_target(name) else { return };
         let _defining = self.defining.lock();
         let now = self.clock.timestamp();
-        let others: Vec<Value> =
-            self.definitions().into_iter().filter(|crd| meta::name(crd) != name).collect();
+        let definitions = self.compiled_definitions();
         let status = Target { subresource: "status".to_owned(), ..target };
         let options = WriteOptions { manager: MANAGER.to_owned(), ..WriteOptions::default() };
         let written = self.change(&status, &options, Recording::Due, &|current| {
             let mut crd = current.cloned().ok_or_else(|| Status::not_found(&status.resource, name))?;
-            crd::accept_names(&mut crd, &others, &now);
+            // A definition never takes a name from itself.
+            crd::accept_names(&mut crd, definitions.iter().map(|other| &other.names), &now);
             Ok(crd)
         });
         if let Err(status) = written {
@@ -108,24 +153,16 @@ impl Api {
 
     /// The same, for callers that hold the lock.
     fn register_established(&self) {
-        let established = |crd: &Value| {
-            let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
-            conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
-        };
-        let definitions: Vec<Arc<Definition>> = self
-            .definitions()
-            .iter()
-            .filter(|crd| established(crd))
-            .filter_map(|crd| Definition::parse(crd, None).ok())
-            .map(Arc::new)
-            .collect();
-        self.register(&definitions);
+        let definitions = self.compiled_definitions();
+        let served: Vec<Arc<Definition>> =
+            definitions.iter().filter_map(|compiled| compiled.definition.clone()).collect();
+        self.register(&served);
     }
 
-    fn definitions(&self) -> Vec<Value> {
+    fn compiled_definitions(&self) -> Vec<Arc<Compiled>> {
         let Some(target) = self.definition_target("") else { return Vec::new() };
         let (objects, _) = self.storage.all(target.resource.collection, "");
-        objects.iter().map(|object| codec::decode(&target.resource, &object.bytes)).collect()
+        self.definitions.compiled(&target.resource, objects)
     }
 
     fn definition_target(&self, name: &str) -> Option<Target> {

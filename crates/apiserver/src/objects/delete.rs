@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::meta::{self, set};
 use super::unsupported::{Operation, Subject};
-use super::{Outcome, Shown, Target, Writer, definitions};
+use super::{Outcome, Shown, Target, Writer, definitions, misfit};
 use crate::codec;
 use crate::crd::FieldError;
 use crate::http::Status;
@@ -59,7 +59,7 @@ impl Writer<'_> {
             check(target, &stored, options)?;
             let subject = Subject { operation: Operation::Delete, target, object: &current };
             let warnings = self.check_supported(&subject)?;
-            match self.delete_once(target, &stored, &current, options) {
+            match self.delete_once(target, &stored, &current, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => {
                     tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again");
@@ -74,7 +74,7 @@ impl Writer<'_> {
         stored: &Arc<Stored>,
         current: &Value,
         options: &DeleteOptions,
-    ) -> Result<Outcome, Mismatch> {
+    ) -> Result<Result<Outcome, Mismatch>, Status> {
         let resource = &target.resource;
         let dry_run = !options.dry_run.is_empty();
         let mut finalizers = finalizers_after(current, options);
@@ -84,24 +84,25 @@ impl Writer<'_> {
         let grace = grace(resource, current, options);
         let is_namespace = resource.is("", "namespaces");
         if finalizers.is_empty() && grace == Some(0) && !is_namespace && !resource.is("", "pods") {
-            if dry_run {
-                return Ok(Outcome::ok(answer(resource, stored)));
-            }
             let shown = answer(resource, stored);
-            self.remove(target, stored, current.clone())?;
-            return Ok(Outcome::ok(shown));
+            if dry_run {
+                return Ok(Ok(Outcome::ok(shown)));
+            }
+            let removed = self.remove(target, stored, current.clone())?;
+            return Ok(removed.map(|()| Outcome::ok(shown)));
         }
         let object = self.marked(resource, current, &finalizers, grace);
-        let stored = if dry_run || object == *current {
-            stored.clone()
+        let marked = if dry_run || object == *current {
+            Ok(stored.clone())
         } else {
             self.put(target, stored, object.clone())?
         };
+        let Ok(stored) = marked else { return Ok(Err(Mismatch)) };
         if resource.is("", "pods") && finalizers.is_empty() && grace == Some(0) && !dry_run {
             let gone = self.remove_showing(target, &stored, object)?;
-            return Ok(Outcome::ok(Shown::Stored(gone)));
+            return Ok(gone.map(|gone| Outcome::ok(Shown::Stored(gone))));
         }
-        Ok(Outcome::ok(Shown::Stored(stored)))
+        Ok(Ok(Outcome::ok(Shown::Stored(stored))))
     }
 
     /// The object with its deletion begun.
@@ -135,31 +136,39 @@ impl Writer<'_> {
         set(&mut object, "deletionTimestamp", Some(self.clock.timestamp_in(later).into()));
         set(&mut object, "deletionGracePeriodSeconds", Some(grace.into()));
         if !meta::is_deleting(current) && meta::generation(current) > 0 {
-            set(&mut object, "generation", Some((meta::generation(current) + 1).into()));
+            set(&mut object, "generation", Some(meta::next_generation(current).into()));
         }
         object
     }
 
-    /// Stores a value that is known to fit, for the revision it was made from.
-    fn put(&self, target: &Target, stored: &Stored, mut object: Value) -> Result<Arc<Stored>, Mismatch> {
-        let expect = Expect::Revision(stored.revision);
+    /// Stores a value for the revision it was made from.
+    fn put(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        mut object: Value,
+    ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
         let resource = &target.resource;
-        let stored =
-            self.storage.commit(resource.collection, &stored.key, expect, Write::Put, |revision| {
-                meta::set_revision(&mut object, revision);
-                encoded(resource, &object)
-            })?;
+        let stored = match self.write(resource, stored, Write::Put, &mut object)? {
+            Ok(stored) => stored,
+            Err(Mismatch) => return Ok(Err(Mismatch)),
+        };
         self.after_put(target, &stored, &object, false);
         let grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
         if grace > 0 && resource.is("", "pods") && self.options.pod_termination {
             self.graves.add(target.clone(), stored.attributes.uid(), Duration::from_secs(grace));
         }
-        Ok(stored)
+        Ok(Ok(stored))
     }
 
     /// Takes an object away, for the revision it was read at. `object` is the state it goes with.
-    pub(super) fn remove(&self, target: &Target, stored: &Stored, object: Value) -> Result<(), Mismatch> {
-        self.remove_showing(target, stored, object).map(|_| ())
+    pub(super) fn remove(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        object: Value,
+    ) -> Result<Result<(), Mismatch>, Status> {
+        self.remove_showing(target, stored, object).map(|removed| removed.map(|_| ()))
     }
 
     fn remove_showing(
@@ -167,23 +176,28 @@ impl Writer<'_> {
         target: &Target,
         stored: &Stored,
         mut object: Value,
-    ) -> Result<Arc<Stored>, Mismatch> {
-        let expect = Expect::Revision(stored.revision);
+    ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
         let resource = &target.resource;
-        let last =
-            self.storage.commit(resource.collection, &stored.key, expect, Write::Delete, |revision| {
-                meta::set_revision(&mut object, revision);
-                encoded(resource, &object)
-            })?;
-        self.after_remove(resource, &last);
-        Ok(last)
+        let removed = self.write(resource, stored, Write::Delete, &mut object)?;
+        Ok(removed.inspect(|last| self.after_remove(resource, last)))
     }
-}
 
-fn encoded(resource: &Resource, object: &Value) -> crate::storage::Draft {
-    // The value was decoded from what is stored, and only metadata and status were changed since.
-    codec::encode(resource, object)
-        .unwrap_or_else(|_| crate::storage::Draft { bytes: Box::default(), attributes: Default::default() })
+    /// Commits a value for the revision it was made from. A value that cannot be encoded leaves the object as it is.
+    fn write(
+        &self,
+        resource: &Resource,
+        stored: &Stored,
+        write: Write,
+        object: &mut Value,
+    ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
+        // Encoded once before the commit, which must not fail.
+        let draft = codec::encode(resource, object).map_err(|error| misfit(resource, &error))?;
+        let expect = Expect::Revision(stored.revision);
+        Ok(self.storage.commit(resource.collection, &stored.key, expect, write, |revision| {
+            meta::set_revision(object, revision);
+            codec::encode(resource, object).unwrap_or(draft)
+        }))
+    }
 }
 
 fn answer(resource: &Resource, stored: &Arc<Stored>) -> Shown {

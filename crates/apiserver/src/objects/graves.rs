@@ -1,15 +1,18 @@
 //! Pods whose grace period runs: a stand-in for the kubelet, which would confirm when their containers have stopped.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::{DeleteOptions, Target};
 use crate::api::Api;
+use crate::clock;
 
 /// Terminating pods by the moment they go.
 #[derive(Debug, Default)]
@@ -21,15 +24,22 @@ pub(crate) struct Graves {
 impl Graves {
     /// A pod with this uid goes after `grace`.
     pub(super) fn add(&self, pod: Target, uid: &str, grace: Duration) {
-        let key = (Instant::now() + grace, pod.key());
+        let key = (clock::deadline(Instant::now(), grace), pod.key());
         self.due.lock().insert(key, (pod, uid.to_owned()));
         self.changed.notify_one();
     }
 }
 
 impl Api {
-    /// Removes pods as they become due, for as long as it is polled.
+    /// Removes pods as they become due, for as long as it is polled. A panic costs the pod at hand, not the others.
     pub(crate) async fn bury(self: Arc<Self>) {
+        // Everything shared is behind locks that a panic releases, and each pod is taken before it is removed.
+        while AssertUnwindSafe(self.bury_due()).catch_unwind().await.is_err() {
+            tracing::error!("removing a terminated pod panicked; the pod stays, others are still removed");
+        }
+    }
+
+    async fn bury_due(&self) {
         loop {
             let next = self.graves.due.lock().first_key_value().map(|((at, _), _)| *at);
             match next {

@@ -60,6 +60,11 @@ pub(crate) fn generation(object: &Value) -> i64 {
     meta(object)["generation"].as_i64().unwrap_or(0)
 }
 
+/// The generation after the object's own. One that cannot be counted any further stays.
+pub(crate) fn next_generation(object: &Value) -> i64 {
+    generation(object).saturating_add(1)
+}
+
 /// Sets a member of the metadata, or removes it.
 pub(crate) fn set(object: &mut Value, name: &str, value: Option<Value>) {
     let meta = meta_mut(object);

@@ -34,6 +34,7 @@ use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::{Draft, Stored};
 
+pub(crate) use definitions::Definitions;
 pub(crate) use delete::DeleteOptions;
 pub(crate) use gc::Effect;
 pub(crate) use graves::Graves;

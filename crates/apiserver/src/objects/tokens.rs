@@ -180,8 +180,7 @@ impl Writer<'_> {
     pub(super) fn request_token(&self, target: &Target, request: &Value) -> Result<Outcome, Status> {
         let account = self.get(&target.named(&target.name))?;
         let spec = &request["spec"];
-        let seconds = spec["expirationSeconds"].as_i64().unwrap_or(VALID_SECONDS);
-        check_seconds(seconds)?;
+        let seconds = valid_seconds(&spec["expirationSeconds"])?;
         let audiences = audiences(spec);
         let mut claims = json!({
             "serviceaccount": {"name": target.name, "uid": account.attributes.uid()},
@@ -191,10 +190,10 @@ impl Writer<'_> {
         let now = self.clock.unix_seconds();
         let claims = json!({
             "iss": ISSUER, "sub": format!("system:serviceaccount:{}:{}", target.namespace, target.name),
-            "aud": audiences, "iat": now, "nbf": now, "exp": now.saturating_add(seconds.unsigned_abs()),
+            "aud": audiences, "iat": now, "nbf": now, "exp": now.saturating_add(seconds),
             "jti": self.chance.uid(), "kubernetes.io": claims,
         });
-        let expires = self.clock.timestamp_in(Duration::from_secs(seconds.unsigned_abs()));
+        let expires = self.clock.timestamp_in(Duration::from_secs(seconds));
         let mut answer = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "metadata": {
@@ -261,14 +260,17 @@ impl Writer<'_> {
     }
 }
 
-fn check_seconds(seconds: i64) -> Result<(), Status> {
-    let detail = if seconds < VALID_SECONDS_MIN {
-        "may not specify a duration less than 10 minutes"
-    } else if seconds > VALID_SECONDS_MAX {
-        "may not specify a duration larger than 2^32 seconds"
-    } else {
-        return Ok(());
+/// How long a requested token is to be valid.
+fn valid_seconds(asked: &Value) -> Result<u64, Status> {
+    let seconds = if asked.is_null() { Some(VALID_SECONDS) } else { asked.as_i64() };
+    let detail = match seconds {
+        Some(seconds) if (VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&seconds) => {
+            return Ok(seconds.unsigned_abs());
+        }
+        Some(seconds) if seconds < VALID_SECONDS_MIN => "may not specify a duration less than 10 minutes",
+        Some(_) => "may not specify a duration larger than 2^32 seconds",
+        None => "must be a whole number of seconds",
     };
-    let error = FieldError::invalid("spec.expirationSeconds", seconds, detail);
-    Err(Status::invalid_request("authentication.k8s.io", "TokenRequest", &[error]))
+    let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
+    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", "", &[error]))
 }

@@ -183,7 +183,7 @@ impl Writer<'_> {
             return Ok(Ok(Outcome::ok(Shown::Draft(draft))));
         }
         if gone {
-            let deleted = self.remove(target, stored, object);
+            let deleted = self.remove(target, stored, object)?;
             return Ok(deleted.map(|()| Outcome::ok(Shown::Draft(draft))));
         }
         let expect = Expect::Revision(stored.revision);
@@ -218,7 +218,7 @@ impl Writer<'_> {
         defaults::keep(resource, object, current);
         defaults::fill(resource, object, defaults::Moment::Update);
         if has_generation(resource) && counts(resource, current, object) {
-            set(object, "generation", Some((meta::generation(current) + 1).into()));
+            set(object, "generation", Some(meta::next_generation(current).into()));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -15,7 +16,7 @@ use super::listen;
 use super::tls::{Identity, TlsError};
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
-use crate::http::WatchListMode;
+use crate::http::{ApiService, Arrival, WatchListMode};
 use crate::objects::Unsupported;
 
 /// Builds a [`Server`].
@@ -23,6 +24,7 @@ use crate::objects::Unsupported;
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     socket: Option<SocketAddr>,
+    connections_max: usize,
     tls: bool,
     seed: Option<u64>,
     clock: Option<Clock>,
@@ -50,6 +52,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             socket: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)),
+            connections_max: listen::CONNECTIONS_MAX,
             tls: false,
             seed: None,
             clock: None,
@@ -85,7 +88,22 @@ impl Builder {
         self
     }
 
-    /// Requests must carry this bearer token.
+    /// Without a token, requests to this host are answered, too, in addition to loopback hosts; and with or without one,
+    /// requests of web pages from it.
+    ///
+    /// A page whose host name resolves to this machine could otherwise read everything (DNS rebinding).
+    pub fn allowed_host(mut self, host: impl Into<String>) -> Self {
+        self.options.allowed_hosts.push(host.into());
+        self
+    }
+
+    /// Connections that may be open at the same time; the default is 16,384. Further ones wait in the system's queue.
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.connections_max = connections.min(Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// Requests must carry this bearer token; only health checks and the version are answered without it.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.options.token = Some(token.into());
         self
@@ -118,6 +136,20 @@ impl Builder {
     /// Events an open watch may fall behind before it is closed; the default is 16,384.
     pub fn watch_buffer(mut self, events: usize) -> Self {
         self.options.window.watch_buffer_events_max = events;
+        self
+    }
+
+    /// Bytes of superseded and deleted objects that the history of each resource holds; the default is 256 MiB. The oldest
+    /// events are dropped first.
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.options.window.history_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes of superseded and deleted objects that are held for open watches that fall behind, per resource; the default
+    /// is 256 MiB. A watch whose next event had to be dropped is closed.
+    pub fn watch_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.options.window.watch_buffer_bytes_max = bytes;
         self
     }
 
@@ -182,19 +214,23 @@ impl Builder {
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         let bound = listener.local_addr().map_err(bind)?;
         if !bound.ip().is_loopback() && server.api.options.token.is_none() {
-            tracing::warn!(address = %bound, "anybody who reaches this address can read and write: there is no token");
+            tracing::warn!(address = %bound, "every machine that reaches this address can read and write: set a token");
         }
+        let arrival = if bound.ip().is_loopback() { Arrival::Loopback } else { Arrival::Network };
+        let (connections, requests) = Connections::with_port();
+        server.connections = connections;
         server.address = Some(bound);
         server.identity = self.tls.then(|| Identity::new(bound.ip())).transpose()?;
         let config = server.identity.as_ref().map(|identity| identity.config.clone());
         let listen = listen::Listen {
-            service: server.service(),
+            service: ApiService::new(server.api.clone(), arrival),
             tls: config.map(Into::into),
             tasks: server.tasks.clone(),
             stop: server.stop.clone(),
             connections: server.connections.clone(),
+            slots: Arc::new(Semaphore::new(self.connections_max)),
         };
-        server.tasks.spawn(listen.run(listener, bound));
+        server.tasks.spawn(listen.run(listener, bound, requests));
         Ok(server)
     }
 }

@@ -1,6 +1,6 @@
 //! What a test does to a running server: faults, compaction, restarts, and feeding it from elsewhere.
 
-use super::Server;
+use super::{Server, StartError};
 use crate::faults::Faults;
 use crate::storage::{Snapshot, Window};
 
@@ -68,15 +68,23 @@ impl Server {
     /// # Cancel safety
     /// The port closes all the same if the future is dropped.
     pub async fn refuse_connections(&self) {
-        self.connections.set_open(false).await;
+        // Closing a port cannot fail.
+        let _closed = self.connections.set_open(false).await;
         self.connections.close_all();
     }
 
     /// Accepts connections again, at the same address. Returns once the port is open.
     ///
+    /// # Errors
+    /// If another program has taken the port meanwhile. It stays closed, and opening it can be tried again.
+    ///
     /// # Cancel safety
     /// The port opens all the same if the future is dropped.
-    pub async fn accept_connections(&self) {
-        self.connections.set_open(true).await;
+    pub async fn accept_connections(&self) -> Result<(), StartError> {
+        let opened = self.connections.set_open(true).await;
+        opened.or_else(|source| match self.address {
+            Some(address) => Err(StartError::Bind { address, source }),
+            None => Ok(()),
+        })
     }
 }

@@ -14,6 +14,9 @@ use crate::objects::meta;
 use crate::resources::Resource;
 use crate::storage::{OutOfOrder, Write};
 
+/// The largest revision that can be fed, as in etcd. The server goes on counting from what it is fed.
+const REVISION_MAX: u64 = i64::MAX as u64;
+
 /// Puts objects of one resource into the server as they are.
 #[derive(Clone, Debug)]
 pub struct Feed {
@@ -36,6 +39,14 @@ pub enum FeedError {
         given: u64,
         /// The resource's last revision.
         last: u64,
+    },
+    /// The revision is larger than any that an API server gives.
+    #[error("{key}: revision {given} exceeds the largest one, {REVISION_MAX}")]
+    TooLarge {
+        /// The object's key; empty for a bookmark.
+        key: String,
+        /// The revision given.
+        given: u64,
     },
     /// The resourceVersion is missing or no number.
     #[error("{key}: the resourceVersion {text:?} is no number: feed objects as the server gave them")]
@@ -83,8 +94,9 @@ impl Feed {
     /// Moves the resource's revision on without a change.
     ///
     /// # Errors
-    /// If the revision is not newer than the last one.
+    /// If the revision is not newer than the last one, or larger than a signed 64-bit number.
     pub fn bookmark(&self, revision: u64) -> Result<(), FeedError> {
+        check_size("", revision)?;
         let moved = self.api.storage.feed_bookmark(self.resource.collection, revision);
         moved.map_err(|error| out_of_order(String::new(), error))
     }
@@ -95,11 +107,16 @@ impl Feed {
         let Ok(revision) = text.parse() else {
             return Err(FeedError::NoRevision { key, text: text.to_owned() });
         };
+        check_size(&key, revision)?;
         let draft = codec::encode(&self.resource, object)
             .map_err(|error| FeedError::Misfit { key: key.clone(), reason: error.to_string() })?;
         let fed = self.api.storage.feed(self.resource.collection, &key, write, revision, draft);
         fed.map_err(|error| out_of_order(key, error))
     }
+}
+
+fn check_size(key: &str, given: u64) -> Result<(), FeedError> {
+    if given > REVISION_MAX { Err(FeedError::TooLarge { key: key.to_owned(), given }) } else { Ok(()) }
 }
 
 fn out_of_order(key: String, OutOfOrder { given, last }: OutOfOrder) -> FeedError {

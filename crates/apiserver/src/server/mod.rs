@@ -7,6 +7,7 @@ mod coalesce;
 mod connections;
 mod control;
 mod feed;
+mod first_request;
 mod kubeconfig;
 mod listen;
 mod tls;
@@ -25,7 +26,7 @@ pub use control::{Backup, Restart};
 pub use feed::{Feed, FeedError};
 
 use crate::api::Api;
-use crate::http::ApiService;
+use crate::http::{ApiService, Arrival};
 use tls::Identity;
 
 /// An API server in this process. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
@@ -71,7 +72,7 @@ impl Server {
 
     /// The server as a tower service: requests without any socket.
     pub fn service(&self) -> ApiService {
-        ApiService::new(self.api.clone())
+        ApiService::new(self.api.clone(), Arrival::InProcess)
     }
 
     /// A kubeconfig that reaches the server; `None` without a socket.

@@ -47,6 +47,11 @@ impl Attributes {
         self.records().filter(|(tag, ..)| *tag == OWNER).map(|(.., value)| value)
     }
 
+    /// Bytes that they take.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn find(&self, tag: char, name: &str) -> Option<&str> {
         self.records().find(|(t, n, _)| *t == tag && *n == name).map(|(.., value)| value)
     }

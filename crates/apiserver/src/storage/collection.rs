@@ -17,8 +17,10 @@ pub(super) struct Collection {
     pub(super) history: VecDeque<Arc<Event>>,
     /// Sequence number of the history's first event.
     pub(super) first_sequence: u64,
-    /// Bytes of objects in events after `compacted`.
+    /// Bytes that the events after `compacted` keep alive.
     history_bytes: usize,
+    /// Bytes that all events in `history` keep alive.
+    held_bytes: usize,
     /// Nothing up to this revision can be asked for any more.
     pub(super) compacted: u64,
     /// The collection's revision, once it is fed from outside.
@@ -27,9 +29,6 @@ pub(super) struct Collection {
     pub(super) signal: Arc<Signal>,
     pub(super) counts: Counts,
 }
-
-/// The newest events whose encoded frames are kept: most watches are not further behind.
-const FRAMES_MAX: usize = 1024;
 
 /// Keys by the uid of an owner they name.
 #[derive(Debug, Default)]
@@ -69,30 +68,27 @@ impl Collection {
             collection: id,
             next: self.first_sequence + at as u64,
             after,
-            listener: self.signal.listen(),
+            listener: self.signal.listen(self.first_sequence + at as u64),
             behind_max: behind.max(window.watch_buffer_events_max as u64),
         }
     }
 
     pub(super) fn record(&mut self, event: Event, window: &Window) {
-        self.history_bytes += weight(&event);
+        self.history_bytes += event.weight();
+        self.held_bytes += event.weight();
         self.history.push_back(Arc::new(event));
-        if let Some(event) = self.history.len().checked_sub(FRAMES_MAX).and_then(|at| self.history.get(at)) {
-            event.drop_frames();
-        }
         self.trim(window);
     }
 
-    /// Moves the logical mark to `revision`, never back, then lets go of what nobody can need.
+    /// Moves the logical mark to `revision`, never back, then frees the events that are no longer needed.
     pub(super) fn compact(&mut self, revision: u64, window: &Window) {
-        if revision <= self.compacted {
-            return;
+        if revision > self.compacted {
+            let from = self.live_from();
+            let to = self.history.partition_point(|event| event.revision <= revision);
+            self.history_bytes -= self.history.range(from..to).map(|event| event.weight()).sum::<usize>();
+            self.compacted = revision;
         }
-        let from = self.live_from();
-        let to = self.history.partition_point(|event| event.revision <= revision);
-        self.history_bytes -= self.history.range(from..to).map(|event| weight(event)).sum::<usize>();
-        self.compacted = revision;
-        self.drop_unneeded(window);
+        self.free_unneeded(window);
     }
 
     /// Enforces the window.
@@ -102,18 +98,19 @@ impl Collection {
             || self.history_bytes > window.history_bytes_max
         {
             let Some(event) = self.history.get(at) else { break };
-            self.history_bytes -= weight(event);
+            self.history_bytes -= event.weight();
             self.compacted = event.revision;
             at += 1;
         }
-        self.drop_unneeded(window);
+        self.free_unneeded(window);
     }
 
     /// Loses all history: cursors lag, and only `revision` and later can be asked for.
     pub(super) fn forget(&mut self, revision: u64) {
         self.first_sequence = self.next_sequence() + 1;
-        self.history.clear();
+        self.history = VecDeque::new();
         self.history_bytes = 0;
+        self.held_bytes = 0;
         self.compacted = revision;
         self.counts.clear();
         self.own_revision = self.own_revision.map(|_| revision);
@@ -124,12 +121,23 @@ impl Collection {
         self.history.partition_point(|event| event.revision <= self.compacted)
     }
 
-    fn drop_unneeded(&mut self, window: &Window) {
-        while self.history.len() > window.watch_buffer_events_max
-            && self.history.front().is_some_and(|event| event.revision <= self.compacted)
-        {
+    /// Frees the events up to the mark: all that every open watch has read, and the oldest ones that exceed the buffer
+    /// of watches, read or not.
+    fn free_unneeded(&mut self, window: &Window) {
+        let mut first_unread = None;
+        while let Some(oldest) = self.history.front().filter(|event| event.revision <= self.compacted) {
+            let exceeds = self.history.len() > window.watch_buffer_events_max
+                || self.held_bytes > window.watch_buffer_bytes_max;
+            let first_unread = *first_unread.get_or_insert_with(|| self.signal.first_unread());
+            if !exceeds && first_unread <= self.first_sequence {
+                break;
+            }
+            self.held_bytes -= oldest.weight();
             self.history.pop_front();
             self.first_sequence += 1;
+        }
+        if self.history.is_empty() {
+            self.history = VecDeque::new();
         }
     }
 }
@@ -158,8 +166,4 @@ impl Owners {
         let keys = self.0.get(uid).into_iter().flatten();
         keys.map(|(collection, key)| Owned { collection: *collection, key: key.clone() }).collect()
     }
-}
-
-fn weight(event: &Event) -> usize {
-    event.object.bytes.len()
 }

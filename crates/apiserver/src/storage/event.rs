@@ -1,7 +1,4 @@
-//! One change of one object, shared by everybody who watches.
-//!
-//! A change is encoded once for each way it is asked for, and the encoded frame is kept beside it: five thousand watches
-//! share five thousand references to one buffer.
+//! One change of one object, shared by all watches. [`Frames`](super::Frames) decides which events keep their frames.
 
 use std::sync::Arc;
 
@@ -51,8 +48,8 @@ impl Event {
         Self { revision, change, object, previous, frames: Mutex::new(Vec::new()) }
     }
 
-    /// The frame for `key`, made by `encode` if nobody asked for it before.
-    pub(crate) fn frame(&self, key: FrameKey, encode: impl FnOnce() -> Bytes) -> Bytes {
+    /// The frame for `key`, made by `encode` unless it is there.
+    pub(super) fn frame(&self, key: FrameKey, encode: impl FnOnce() -> Bytes) -> Bytes {
         let mut frames = self.frames.lock();
         if let Some((_, frame)) = frames.iter().find(|(known, _)| *known == key) {
             return frame.clone();
@@ -62,7 +59,14 @@ impl Event {
         frame
     }
 
-    /// Lets go of the encoded frames: whoever still wants one makes it again.
+    /// Bytes that the event keeps alive. Each superseded version of an object is counted once, with the event that
+    /// superseded it: the version that is current belongs to the collection.
+    pub(super) fn weight(&self) -> usize {
+        let deleted = (self.change == Change::Deleted).then(|| self.object.weight());
+        deleted.unwrap_or(0) + self.previous.as_ref().map_or(0, |previous| previous.weight())
+    }
+
+    /// Drops the encoded frames; they can be encoded again.
     pub(super) fn drop_frames(&self) {
         *self.frames.lock() = Vec::new();
     }

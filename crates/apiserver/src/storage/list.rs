@@ -50,7 +50,8 @@ pub(super) fn page(collection: &Collection, newest: u64, query: &ListQuery<'_>) 
     let more_after = listed.next().and(objects.last()).map(|last| last.key.clone());
     let remaining = more_after.as_ref().filter(|_| query.filter.is_none()).map(|last| {
         let known = collection.counts.take(revision, query.prefix, query.start);
-        let remaining = known.map_or_else(|| 1 + listed.count(), |from_here| from_here - objects.len());
+        let remaining =
+            known.map_or_else(|| 1 + listed.count(), |from_here| from_here.saturating_sub(objects.len()));
         collection.counts.put(revision, query.prefix, format!("{last}\0"), remaining);
         remaining
     });
@@ -97,14 +98,14 @@ impl Counts {
 }
 
 /// What the keys that changed after `revision` held at that revision.
-fn undo(collection: &Collection, revision: u64) -> BTreeMap<&str, Option<&Arc<Stored>>> {
+pub(super) fn undo(collection: &Collection, revision: u64) -> BTreeMap<&str, Option<&Arc<Stored>>> {
     let from = collection.history.partition_point(|event| event.revision <= revision);
     let later = collection.history.range(from..).rev();
     later.map(|event| (&*event.object.key, event.previous.as_ref())).collect()
 }
 
 /// The collection seen through the overlay, ascending by key.
-fn merged<'a>(
+pub(super) fn merged<'a>(
     collection: &'a Collection,
     overlay: &'a BTreeMap<&'a str, Option<&'a Arc<Stored>>>,
     prefix: &'a str,

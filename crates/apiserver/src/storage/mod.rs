@@ -5,14 +5,16 @@
 //! asks no clock, so that a sequence of calls always gives the same state, the same events and the same errors.
 //!
 //! Two marks bound the past of a collection. `compacted` is logical: what happened up to it can no longer be asked for
-//! (lists at an exact revision, new watches). The buffer is physical: the events that are still held, because open
-//! watches read them by cursor. Compaction moves the first mark and never takes an event away from an open watch;
-//! a watch that falls behind the buffer is told so by [`Lagged`].
+//! (lists at an exact revision, new watches). The buffer is physical: the events that are still held, because they lie
+//! after the first mark or because an open watch has yet to read them. Compaction moves the first mark and frees the
+//! events that every open watch has read; the others stay until they are read or exceed the buffer's limits. A watch that
+//! falls behind the buffer gets [`Lagged`].
 
 mod attributes;
 mod collection;
 mod cursor;
 mod event;
+mod frames;
 mod list;
 mod signal;
 mod snapshot;
@@ -28,6 +30,7 @@ pub(crate) use collection::Owned;
 use collection::{Collection, Owners};
 pub(crate) use cursor::{Cursor, Progress};
 pub(crate) use event::{Change, Event, FrameKey};
+pub(crate) use frames::Frames;
 pub(crate) use list::{ListQuery, Page};
 use signal::Signal;
 pub(crate) use snapshot::Snapshot;
@@ -99,10 +102,12 @@ pub(crate) struct OutOfOrder {
 pub(crate) struct Window {
     /// Events that lists and new watches can go back.
     pub(crate) history_events_max: usize,
-    /// Bytes of objects in those events.
+    /// Bytes of superseded and deleted objects in those events.
     pub(crate) history_bytes_max: usize,
     /// Events an open watch may fall behind.
     pub(crate) watch_buffer_events_max: usize,
+    /// Bytes of superseded and deleted objects that are held for open watches.
+    pub(crate) watch_buffer_bytes_max: usize,
 }
 
 /// See the module's text.
@@ -111,6 +116,8 @@ pub(crate) struct Storage {
     inner: RwLock<Inner>,
     /// Given with every write, to whatever collection.
     progress: Arc<Signal>,
+    /// Encoded events of all collections.
+    pub(crate) frames: Frames,
 }
 
 #[derive(Debug)]
@@ -121,9 +128,26 @@ struct Inner {
     owners: Owners,
 }
 
+/// Bytes of objects after which one read ends: a reader holds what it has read until it is sent.
+const READ_BYTES: usize = 64 << 10;
+
 impl Default for Window {
     fn default() -> Self {
-        Self { history_events_max: 16_384, history_bytes_max: 256 << 20, watch_buffer_events_max: 16_384 }
+        Self {
+            history_events_max: 16_384,
+            history_bytes_max: 256 << 20,
+            watch_buffer_events_max: 16_384,
+            watch_buffer_bytes_max: 256 << 20,
+        }
+    }
+}
+
+// === impl Stored ===
+
+impl Stored {
+    /// Bytes that it takes, but for what all objects take alike.
+    fn weight(&self) -> usize {
+        self.bytes.len() + self.attributes.len()
     }
 }
 
@@ -132,7 +156,7 @@ impl Default for Window {
 impl Storage {
     pub(crate) fn new(window: Window) -> Self {
         let inner = Inner { revision: 1, window, collections: Vec::new(), owners: Owners::default() };
-        Self { inner: RwLock::new(inner), progress: Arc::default() }
+        Self { inner: RwLock::new(inner), progress: Arc::default(), frames: Frames::default() }
     }
 
     /// Adds an empty collection. Its past begins now.
@@ -155,7 +179,7 @@ impl Storage {
 
     /// Listens for the revision to move.
     pub(crate) fn progress(&self) -> Progress {
-        Progress(self.progress.listen())
+        Progress(self.progress.listen(0))
     }
 
     /// Ready once the collection has reached the revision.
@@ -167,7 +191,7 @@ impl Storage {
         context: &mut Context<'_>,
     ) -> Poll<()> {
         loop {
-            progress.0.acknowledge();
+            progress.0.acknowledge(0);
             if self.revision(id) >= revision {
                 return Poll::Ready(());
             }
@@ -272,24 +296,40 @@ impl Storage {
         Ok(collection.cursor(id, after, &inner.window))
     }
 
-    /// The present objects under `prefix`, a cursor for what follows, and the revision between the two.
-    pub(crate) fn watch_with_state(&self, id: CollectionId, prefix: &str) -> (Vec<Arc<Stored>>, Cursor, u64) {
+    /// A cursor behind the current revision. What the collection holds at that revision can be read by
+    /// [`state`](Self::state) until the cursor is moved.
+    pub(crate) fn watch_from_now(&self, id: CollectionId) -> (Cursor, u64) {
         let inner = self.inner.read();
-        let collection = inner.collection(id);
         let revision = inner.current(id);
-        let objects = collection.range(prefix, "").map(|(_, object)| object.clone()).collect();
-        (objects, collection.cursor(id, revision, &inner.window), revision)
+        (inner.collection(id).cursor(id, revision, &inner.window), revision)
     }
 
-    /// Moves up to `max` events behind the cursor into `events` and says up to which revision the reader has now seen
-    /// everything.
+    /// Up to `max` objects under `prefix`, from the key `start` on, as they were at the revision the cursor began with.
+    pub(crate) fn state(
+        &self,
+        cursor: &Cursor,
+        prefix: &str,
+        start: &str,
+        max: usize,
+    ) -> Result<Vec<Arc<Stored>>, Lagged> {
+        let inner = self.inner.read();
+        let collection = inner.collection(cursor.collection);
+        if cursor.next < collection.first_sequence {
+            return Err(Lagged);
+        }
+        let overlay = list::undo(collection, cursor.after);
+        Ok(list::merged(collection, &overlay, prefix, start).take(max).cloned().collect())
+    }
+
+    /// Moves up to `max` events behind the cursor into `events`, fewer if they are large, and returns the revision up to
+    /// which the reader has now seen everything.
     pub(crate) fn read(
         &self,
         cursor: &mut Cursor,
         max: usize,
         events: &mut Vec<Arc<Event>>,
     ) -> Result<u64, Lagged> {
-        cursor.listener.acknowledge();
+        cursor.listener.acknowledge(cursor.next);
         let inner = self.inner.read();
         let collection = inner.collection(cursor.collection);
         let behind = collection.next_sequence() - cursor.next;
@@ -298,16 +338,20 @@ impl Storage {
         }
         let from = (cursor.next - collection.first_sequence) as usize;
         let before = events.len();
-        let mut seen = 0;
+        let (mut seen, mut bytes) = (0, 0);
         for event in collection.history.range(from..).take(max) {
             seen += 1;
             if event.revision > cursor.after {
                 events.push(event.clone());
+                bytes += event.object.bytes.len();
+            }
+            if bytes >= READ_BYTES {
+                break;
             }
         }
         cursor.next += seen;
         cursor.behind_max = (inner.window.watch_buffer_events_max as u64).max(behind - seen);
-        if seen < max as u64 {
+        if seen == behind {
             return Ok(inner.current(cursor.collection));
         }
         Ok(events[before..].last().map_or(cursor.after, |event| event.revision))

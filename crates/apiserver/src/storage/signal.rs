@@ -1,4 +1,4 @@
-//! Wakes the readers of a collection when something was written.
+//! Wakes the readers of a collection when something was written, and keeps track of what they have yet to read.
 //!
 //! A reader that has nothing to read leaves its waker in a slot of its own; a writer takes all wakers and wakes them
 //! after it has let go of the storage's lock. Readers that are busy cost the writer nothing.
@@ -18,7 +18,14 @@ pub(super) struct Signal {
 #[derive(Debug, Default)]
 struct State {
     version: u64,
-    wakers: Slab<Option<Waker>>,
+    readers: Slab<Reader>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    waker: Option<Waker>,
+    /// Sequence number of the first event that the reader may still ask for.
+    unread: u64,
 }
 
 /// A reader's place at a [`Signal`].
@@ -35,24 +42,33 @@ impl Signal {
         let wakers: Vec<Waker> = {
             let mut state = self.state.lock();
             state.version += 1;
-            state.wakers.iter_mut().filter_map(|(_, waker)| waker.take()).collect()
+            state.readers.iter_mut().filter_map(|(_, reader)| reader.waker.take()).collect()
         };
         for waker in wakers {
             waker.wake();
         }
     }
 
-    pub(super) fn listen(self: &Arc<Self>) -> Listener {
+    /// Sequence number of the first event that some reader may still ask for; the largest number without readers.
+    pub(super) fn first_unread(&self) -> u64 {
+        let state = self.state.lock();
+        state.readers.iter().map(|(_, reader)| reader.unread).min().unwrap_or(u64::MAX)
+    }
+
+    /// Registers a reader whose next event is `unread`.
+    pub(super) fn listen(self: &Arc<Self>, unread: u64) -> Listener {
         let mut state = self.state.lock();
-        let slot = state.wakers.insert(None);
+        let slot = state.readers.insert(Reader { waker: None, unread });
         Listener { signal: self.clone(), slot, seen: state.version }
     }
 }
 
 impl Listener {
-    /// Takes note that everything up to now is known: call it before reading.
-    pub(super) fn acknowledge(&mut self) {
-        self.seen = self.signal.state.lock().version;
+    /// Everything before `unread` is read, and everything up to now will be: call it before reading.
+    pub(super) fn acknowledge(&mut self, unread: u64) {
+        let mut state = self.signal.state.lock();
+        self.seen = state.version;
+        state.readers[self.slot].unread = unread;
     }
 
     /// Ready once the signal was given after the last [`acknowledge`](Self::acknowledge).
@@ -61,7 +77,7 @@ impl Listener {
         if state.version != self.seen {
             return Poll::Ready(());
         }
-        match &mut state.wakers[self.slot] {
+        match &mut state.readers[self.slot].waker {
             Some(waker) => waker.clone_from(context.waker()),
             empty => *empty = Some(context.waker().clone()),
         }
@@ -71,6 +87,11 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.signal.state.lock().wakers.remove(self.slot);
+        let mut state = self.signal.state.lock();
+        state.readers.remove(self.slot);
+        if state.readers.is_empty() {
+            // A slab never shrinks by itself.
+            state.readers = Slab::new();
+        }
     }
 }

@@ -5,6 +5,7 @@ fn storage(history: usize, buffer: usize) -> (Storage, CollectionId) {
         history_events_max: history,
         history_bytes_max: usize::MAX,
         watch_buffer_events_max: buffer,
+        watch_buffer_bytes_max: usize::MAX,
     };
     let storage = Storage::new(window);
     let id = storage.open();

@@ -1,11 +1,11 @@
 //! Watches: the stream of events that answers `?watch=1`.
 //!
-//! A watch is a cursor into its collection's history and a little state; it keeps no queue of events, so that a
-//! thousand of them cost a thousand cursors. What it sends is encoded once for everybody (see
-//! [`Event::frame`](crate::storage::Event::frame)). It is polled by whoever writes the body: when nobody takes the bytes,
-//! the cursor stays where it is, and once it has fallen behind the buffer the stream ends, without a word, as a
-//! kube-apiserver ends it.
+//! A watch is a cursor into its collection's history and a little state; it keeps no queue of events and no copy of the
+//! initial state, so that a thousand of them cost a thousand cursors. Events are encoded once for all watches (see
+//! [`Frames`](crate::storage::Frames)). The body's writer polls it: while the bytes are not taken, the cursor stays where
+//! it is, and once it has fallen behind the buffer the stream ends, without a word, as a kube-apiserver ends it.
 
+mod initial;
 mod select;
 
 use std::collections::VecDeque;
@@ -18,17 +18,29 @@ use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
+use crate::clock;
 use crate::codec;
 use crate::http::{Representation, Status};
 use crate::resources::Resource;
 use crate::selector::Selection;
-use crate::storage::{Cursor, Progress, Stored};
+use crate::storage::{Cursor, Lagged, Progress};
+use initial::Initial;
 
 /// Bookmarks are sent this long before the deadline, whatever the interval is.
 const BEFORE_DEADLINE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(1)];
 
 /// Events read from the history at a time.
 const BATCH: usize = 64;
+
+/// Frames up to this size are sent together, if several are ready. HTTP/2 keeps some 300 bytes for each piece that waits
+/// to be sent, and memory for as many as ever waited.
+const SMALL_FRAME_BYTES: usize = 1024;
+
+/// Bytes of small frames that are sent together.
+const CHUNK_BYTES: usize = 4096;
+
+/// Frames that a watch keeps space for while it is idle.
+const READY_IDLE: usize = 4;
 
 /// What a watch was asked for.
 #[derive(Debug)]
@@ -86,7 +98,7 @@ enum Phase {
     },
     /// Sends the state of one moment, then goes on from there.
     Initial {
-        objects: std::vec::IntoIter<Arc<Stored>>,
+        rest: Initial,
         revision: u64,
         cursor: Cursor,
     },
@@ -103,7 +115,7 @@ impl Watch {
     /// Begins to watch. A start that lies before what is still known gives an `ERROR` in the stream.
     pub(crate) fn new(api: Arc<Api>, request: WatchRequest) -> Self {
         let now = Instant::now();
-        let deadline = now + request.timeout;
+        let deadline = clock::deadline(now, request.timeout);
         let (storage, id) = (&api.storage, request.resource.collection);
         let mut ready = VecDeque::new();
         let (phase, started_at) = match request.start {
@@ -116,12 +128,12 @@ impl Watch {
                 }
             },
             Start::State { not_older_than: revision } if revision > storage.revision(id) => {
-                let until = now + api.options.fresh_wait;
+                let until = clock::deadline(now, api.options.fresh_wait);
                 (Phase::Fresh { revision, until, progress: storage.progress() }, revision)
             }
             Start::State { .. } => {
-                let (objects, cursor, revision) = storage.watch_with_state(id, &request.prefix);
-                (Phase::Initial { objects: objects.into_iter(), revision, cursor }, revision)
+                let (cursor, revision) = storage.watch_from_now(id);
+                (Phase::Initial { rest: Initial::default(), revision, cursor }, revision)
             }
         };
         let timer = Box::pin(sleep_until(deadline));
@@ -138,6 +150,26 @@ impl Watch {
         };
         watch.schedule(now);
         watch
+    }
+
+    /// The next bytes to send: one frame, or several small ones; `None` at the end of the stream.
+    pub(crate) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(first) = ready!(self.poll_frame(context)) else { return Poll::Ready(None) };
+        let more = !self.ready.is_empty() || matches!(self.phase, Phase::Initial { .. });
+        if !more || first.len() > SMALL_FRAME_BYTES {
+            return Poll::Ready(Some(first));
+        }
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        chunk.extend_from_slice(&first);
+        // Whatever ends the loop, the end of the stream or a wait, is found again by the next poll.
+        while let Poll::Ready(Some(frame)) = self.poll_frame(context) {
+            if frame.len() > SMALL_FRAME_BYTES || chunk.len() + frame.len() > CHUNK_BYTES {
+                self.ready.push_front(frame);
+                break;
+            }
+            chunk.extend_from_slice(&frame);
+        }
+        Poll::Ready(Some(chunk.into()))
     }
 
     /// The next frame; `None` at the end of the stream.
@@ -164,30 +196,30 @@ impl Watch {
             Phase::Ended => {}
             Phase::Fresh { revision, progress, .. } => {
                 ready!(storage.poll_reached(id, *revision, progress, context));
-                let (objects, cursor, revision) = storage.watch_with_state(id, &self.request.prefix);
+                let (cursor, revision) = storage.watch_from_now(id);
                 self.started_at = revision;
-                self.phase = Phase::Initial { objects: objects.into_iter(), revision, cursor };
+                self.phase = Phase::Initial { rest: Initial::default(), revision, cursor };
                 self.schedule(Instant::now());
             }
-            Phase::Initial { objects, .. } => {
-                let request = &self.request;
-                let frames = objects.by_ref().filter(|object| request.selection.matches(object)).take(BATCH);
-                self.ready.extend(frames.map(|object| select::initial(request, &object)));
-                if objects.len() == 0 {
-                    self.go_live();
-                }
-            }
+            Phase::Initial { rest, cursor, .. } => match rest.next(storage, cursor, &self.request) {
+                Err(Lagged) => self.phase = Phase::Ended,
+                // Encoded one by one: a client that does not read costs one frame.
+                Ok(Some(object)) => self.ready.push_back(select::initial(&self.request, &object)),
+                Ok(None) => self.go_live(),
+            },
             Phase::Live { cursor, revision } => {
                 let mut events = Vec::new();
                 match storage.read(cursor, BATCH, &mut events) {
                     Err(_lagged) => self.phase = Phase::Ended,
                     Ok(seen) => {
                         *revision = seen.max(*revision);
-                        let frames = events.iter().filter_map(|event| select::live(&self.request, event));
+                        let (request, frames) = (&self.request, &storage.frames);
+                        let frames = events.iter().filter_map(|event| select::live(request, event, frames));
                         self.ready.extend(frames);
                         if events.is_empty() && self.bookmark_due {
                             self.bookmark();
                         } else if events.is_empty() {
+                            self.ready.shrink_to(READY_IDLE);
                             return cursor.poll_changed(context);
                         }
                     }
@@ -245,7 +277,7 @@ impl Watch {
             next = next.min(until);
         } else if self.request.bookmarks && !self.request.skip_bookmarks {
             let before = BEFORE_DEADLINE.iter().filter_map(|time| self.deadline.checked_sub(*time));
-            let periodic = now + self.api.options.bookmark_interval;
+            let periodic = clock::deadline(now, self.api.options.bookmark_interval);
             self.bookmark_at = before.chain([periodic]).filter(|at| *at > now).min();
             next = self.bookmark_at.map_or(next, |at| next.min(at));
         }

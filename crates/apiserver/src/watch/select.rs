@@ -9,7 +9,7 @@ use super::WatchRequest;
 use crate::codec;
 use crate::objects::meta;
 use crate::resources::Resource;
-use crate::storage::{Change, Event, FrameKey, Stored};
+use crate::storage::{Change, Event, FrameKey, Frames, Stored};
 
 /// The event with which a watcher is told of an object that was there before.
 pub(super) fn initial(request: &WatchRequest, object: &Stored) -> Bytes {
@@ -17,11 +17,11 @@ pub(super) fn initial(request: &WatchRequest, object: &Stored) -> Bytes {
 }
 
 /// The event with which a watcher is told of a change, if it is told.
-pub(super) fn live(request: &WatchRequest, event: &Arc<Event>) -> Option<Bytes> {
+pub(super) fn live(request: &WatchRequest, event: &Arc<Event>, frames: &Frames) -> Option<Bytes> {
     let seen = seen(request, event)?;
     let WatchRequest { resource, representation, .. } = request;
     let key = FrameKey { version: resource.view, representation: representation.number(), seen };
-    Some(event.frame(key, || {
+    Some(frames.get(event, key, || {
         let kind = match seen {
             Change::Added => "ADDED",
             Change::Modified => "MODIFIED",

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// Port to listen on; 0 takes any free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Address to listen on. Only this machine can reach the default.
+    /// Address to listen on. Only this machine can reach the default; another one needs a token.
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
     /// Write a kubeconfig for the server to this file.
@@ -24,9 +24,15 @@ pub(crate) struct Arguments {
     /// Speak TLS, with a certificate made for this run.
     #[arg(long)]
     tls: bool,
-    /// Let only those in who show this bearer token.
-    #[arg(long)]
+    /// Answer only requests with this bearer token.
+    #[arg(long, conflicts_with = "token_file")]
     token: Option<String>,
+    /// A file with the token: other users of this machine can read command lines.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Without a token, answer requests to this host name, too, and pages from it; may be repeated.
+    #[arg(long = "allowed-host", value_name = "HOST")]
+    allowed_hosts: Vec<String>,
     /// Refuse watch-lists, as servers do that have the feature switched off.
     #[arg(long)]
     no_watch_list: bool,
@@ -38,11 +44,15 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
+    let token = arguments.token()?;
     let mut builder = Server::builder().port(arguments.port).address(arguments.address);
+    for host in &arguments.allowed_hosts {
+        builder = builder.allowed_host(host);
+    }
     if arguments.tls {
         builder = builder.tls();
     }
-    if let Some(token) = &arguments.token {
+    if let Some(token) = token {
         builder = builder.token(token);
     }
     if arguments.no_watch_list {
@@ -59,15 +69,38 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.write_kubeconfig {
         line += &format!("; kubectl --kubeconfig {} get namespaces", file.display());
     }
-    if !arguments.address.is_loopback() && arguments.token.is_none() {
-        line += "; WARNING: reachable from other machines, and anybody may do anything: give a --token";
-    }
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
     screen.line(&line)?;
     screen.flush()?;
     signals.next().await;
     server.shutdown().await;
     Ok(())
+}
+
+impl Arguments {
+    /// The token, from wherever it is given. An address that others can reach needs one.
+    fn token(&self) -> Result<Option<String>, Failure> {
+        let token = match &self.token_file {
+            Some(file) => {
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    Failure::Usage(format!("cannot read the token from {}: {error}", file.display()))
+                })?;
+                Some(text.trim().to_owned())
+            }
+            None => self.token.clone(),
+        };
+        if token.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::Usage("invalid token: it is empty".to_owned()));
+        }
+        if token.is_none() && !self.address.is_loopback() {
+            return Err(Failure::Usage(format!(
+                "cannot listen on {} without a token: other machines can reach it; give a --token-file, or listen on \
+                 127.0.0.1",
+                self.address
+            )));
+        }
+        Ok(token)
+    }
 }
 
 /// What to do about a server that does not start.

@@ -23,6 +23,34 @@ async fn the_server_by_itself_says_when_it_answers_and_can_be_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_others_can_reach_needs_a_token() {
+    let world = World::new().await;
+    let refused = world.run(&["apiserver", "--address", "0.0.0.0"]).await;
+    assert!(refused.code == 2 && refused.stderr.contains("without a token"), "{refused:?}");
+    let secret = world.directory.path().join("token");
+    let none = world.run(&["apiserver", "--token-file", secret.to_str().unwrap()]).await;
+    assert!(none.code == 2 && none.stderr.contains("cannot read the token from"), "{none:?}");
+    std::fs::write(&secret, "\n").unwrap();
+    let empty = world.run(&["apiserver", "--token-file", secret.to_str().unwrap()]).await;
+    assert!(empty.code == 2 && empty.stderr.contains("empty"), "{empty:?}");
+    std::fs::write(&secret, "from-a-file\n").unwrap();
+    let file = world.directory.path().join("other");
+    let mut server = start(world.command(&[
+        "apiserver",
+        "--address",
+        "0.0.0.0",
+        "--token-file",
+        secret.to_str().unwrap(),
+        "--write-kubeconfig",
+        file.to_str().unwrap(),
+    ]));
+    let line = server.line_with(&["serving on http"]).await;
+    assert!(!line.contains("from-a-file"), "{line}");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"from-a-file\""));
+    assert_eq!(server.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn completions_version_and_help_are_there() {
     let world = World::new().await;
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {

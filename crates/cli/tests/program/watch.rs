@@ -104,7 +104,7 @@ async fn what_changed_while_nobody_watched_is_relisted() {
     world.set_phase("default", "api-1", "Failed").await;
     world.delete("/api/v1/namespaces/default/pods/api-2").await;
     world.server.restart(&Restart::HistoryLost);
-    world.server.accept_connections().await;
+    world.server.accept_connections().await.unwrap();
     assert_eq!(rows(&watch.line_with(&["DELETED"]).await), ["DELETED api-2 vanished while nobody watched"]);
     assert_eq!(
         rows(&watch.line_with(&["RELISTED"]).await),

@@ -1,0 +1,153 @@
+//! Who may talk to the server: holders of the token, and web pages that reach it through a visitor's browser.
+//!
+//! A page on the internet can send requests to a server on the visitor's machine. It cannot read the answers, unless its
+//! own name resolves to that machine (DNS rebinding): then the browser sends the page's name as the `Host`. Nor can it
+//! choose the headers freely: `Origin` and `Sec-Fetch-Site` tell where it came from. So a server without a token answers
+//! only names of its own, and no server answers foreign pages. In-process requests pass through no browser.
+
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, Method};
+
+use super::service::Head;
+use super::status::Status;
+use crate::api::{Api, Options};
+
+/// How a request reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Through the tower service.
+    InProcess,
+    /// Through a socket that only this machine can reach.
+    Loopback,
+    /// Through a socket that other machines can reach.
+    Network,
+}
+
+/// Paths that are answered without a token, as a kube-apiserver answers them to anonymous users.
+const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// Paths that probes ask for, by whatever name they know the server.
+const PROBES: &[&str] = &["/healthz", "/livez", "/readyz"];
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// Refuses requests that the server must not answer. `authority` is that of the request's target, if it names one.
+pub(super) fn check(
+    api: &Api,
+    arrival: Arrival,
+    head: &Head,
+    authority: Option<&Authority>,
+) -> Result<(), Status> {
+    let options = &api.options;
+    if arrival != Arrival::InProcess && !is_probe(&head.path) {
+        let host = authority.map(Authority::as_str).or_else(|| head.header(HOST));
+        if options.token.is_none() {
+            check_host(options, arrival, host)?;
+        }
+        check_page(options, &head.headers, host)?;
+    }
+    check_token(api, head)
+}
+
+/// Whether a web page sent the request, and without the `Content-Type` that it would have needed permission for. Other
+/// clients may leave it out: `kubectl create --raw` does, and a kube-apiserver then expects JSON.
+pub(super) fn is_untyped_page(head: &Head) -> bool {
+    let page = [ORIGIN, FETCH_SITE, FETCH_MODE].iter().any(|name| head.headers.contains_key(name));
+    page && !matches!(head.method, Method::GET | Method::HEAD) && !head.headers.contains_key(CONTENT_TYPE)
+}
+
+/// The bearer token that a request carries.
+pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    std::str::from_utf8(bearer(headers.get(AUTHORIZATION)?.as_bytes())?).ok()
+}
+
+/// Admits the server's own token and those of service accounts.
+fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
+    let Some(token) = &api.options.token else { return Ok(()) };
+    let is_known =
+        |given: &str| is_same(given.as_bytes(), token.as_bytes()) || api.service_account(given).is_some();
+    let admitted = match head.headers.get(AUTHORIZATION) {
+        None => PUBLIC.contains(&head.path.as_str()),
+        Some(_) => bearer_token(&head.headers).is_some_and(is_known),
+    };
+    if admitted { Ok(()) } else { Err(Status::unauthorized()) }
+}
+
+/// The token of a `Bearer` authorization.
+fn bearer(authorization: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"bearer ";
+    let (scheme, token) = authorization.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+}
+
+/// Compares in a time that depends on the lengths only.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let differences = a.iter().zip(b).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b)));
+    a.len() == b.len() && differences == 0
+}
+
+/// Without a `Host` at all there is no browser.
+fn check_host(options: &Options, arrival: Arrival, authority: Option<&str>) -> Result<(), Status> {
+    let Some(authority) = authority else { return Ok(()) };
+    let known = host(authority).is_some_and(|host| {
+        let address = address(host);
+        // No page can make a browser send an address for a name.
+        let reachable = arrival == Arrival::Network && address.is_some();
+        reachable || is_loopback(host, address) || is_allowed(options, host)
+    });
+    if known { Ok(()) } else { Err(Status::foreign_host(authority)) }
+}
+
+fn check_page(options: &Options, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Status> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let origin = text(ORIGIN);
+    let page = origin.and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    if page.and_then(host).is_some_and(|host| is_allowed(options, host)) {
+        return Ok(());
+    }
+    let same = match (page, authority) {
+        (Some(page), Some(authority)) => page.eq_ignore_ascii_case(authority),
+        _ => origin.is_none(),
+    };
+    let crossed = matches!(text(FETCH_SITE), Some("cross-site" | "same-site"));
+    if same && !crossed { Ok(()) } else { Err(Status::foreign_origin(origin.unwrap_or("another site"))) }
+}
+
+/// The host of `host`, `host:port` or `[address]:port`; `None` for anything else.
+fn host(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (authority, ""),
+    };
+    let plain = !host.is_empty() && !host.contains(['@', '/', ' ']);
+    (plain && port.bytes().all(|byte| byte.is_ascii_digit())).then_some(host)
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(host) => host.parse().ok().map(IpAddr::V6),
+        None => host.parse().ok().map(IpAddr::V4),
+    }
+}
+
+fn is_loopback(host: &str, address: Option<IpAddr>) -> bool {
+    if let Some(address) = address {
+        return address.to_canonical().is_loopback();
+    }
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+fn is_allowed(options: &Options, host: &str) -> bool {
+    options.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+}
+
+fn is_probe(path: &str) -> bool {
+    PROBES
+        .iter()
+        .any(|probe| path.strip_prefix(probe).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
