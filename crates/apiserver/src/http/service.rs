@@ -24,6 +24,7 @@ use crate::codec;
 use crate::crd::FieldError;
 use crate::faults::{Fired, Instead, RequestInfo, Verb};
 use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions, Writer};
+use crate::server::Connections;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,6 +36,8 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 pub struct ApiService {
     api: Arc<Api>,
     arrival: Arrival,
+    /// What breaks requests, if they do not come through a connection that can be closed.
+    connections: Option<Connections>,
 }
 
 /// A request without its body.
@@ -51,7 +54,12 @@ pub(super) struct Head {
 
 impl ApiService {
     pub(crate) fn new(api: Arc<Api>, arrival: Arrival) -> Self {
-        Self { api, arrival }
+        Self { api, arrival, connections: None }
+    }
+
+    /// A service whose requests can be broken and refused as connections can.
+    pub(crate) fn breakable(api: Arc<Api>, connections: Connections) -> Self {
+        Self { api, arrival: Arrival::InProcess, connections: Some(connections) }
     }
 }
 
@@ -69,9 +77,24 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { api, arrival } = self.clone();
-        Box::pin(async move { serve(&api, arrival, request).await })
+        let Self { api, arrival, connections } = self.clone();
+        Box::pin(async move {
+            match connections {
+                None => serve(&api, arrival, request).await,
+                Some(connections) => breakable(&connections, serve(&api, arrival, request)).await,
+            }
+        })
     }
+}
+
+/// Serves a request until connections are closed; then it breaks, and so does the answer's body.
+async fn breakable(
+    connections: &Connections,
+    served: impl Future<Output = io::Result<Response<ApiBody>>>,
+) -> io::Result<Response<ApiBody>> {
+    let broken = connections.admit()?;
+    let response = broken.run_until_cancelled(served).await.unwrap_or_else(|| Err(ApiBody::broken()))?;
+    Ok(response.map(|body| body.until(broken)))
 }
 
 async fn serve<B>(api: &Arc<Api>, arrival: Arrival, request: Request<B>) -> io::Result<Response<ApiBody>>
