@@ -1,6 +1,5 @@
 //! The server's state, shared by everything that answers requests.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::{Definitions, Effect, Graves};
+use crate::objects::{Configurations, Definitions, Graves, Tokens, Unsupported};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -35,6 +34,7 @@ pub(crate) struct Options {
     pub(crate) allowed_hosts: Vec<String>,
     /// Serve faults over HTTP, too.
     pub(crate) admin: bool,
+    pub(crate) unsupported: Unsupported,
 }
 
 /// See the module's text.
@@ -46,10 +46,12 @@ pub(crate) struct Api {
     pub(crate) chance: Chance,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
-    /// What writes left to do.
-    pub(crate) effects: Mutex<VecDeque<Effect>>,
     pub(crate) graves: Graves,
+    pub(crate) tokens: Tokens,
+    pub(crate) configurations: Configurations,
     pub(crate) definitions: Definitions,
+    /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
+    pub(crate) defining: Mutex<()>,
 }
 
 impl Default for Options {
@@ -66,6 +68,7 @@ impl Default for Options {
             token: None,
             allowed_hosts: Vec::new(),
             admin: false,
+            unsupported: Unsupported::Warn,
         }
     }
 }
@@ -73,10 +76,23 @@ impl Default for Options {
 impl Api {
     pub(crate) fn new(options: Options, clock: Clock, chance: Chance) -> Self {
         let storage = Storage::new(options.window);
-        let registry = RwLock::new(Arc::new(Registry::builtin(&storage)));
+        let registry = Registry::builtin(&storage);
+        let configurations = Configurations::new(&registry);
+        let registry = RwLock::new(Arc::new(registry));
         let faults = Faults::new(chance.seed());
-        let (effects, graves, definitions) = (Mutex::default(), Graves::default(), Definitions::default());
-        Self { storage, registry, clock, chance, options, faults, effects, graves, definitions }
+        Self {
+            storage,
+            registry,
+            clock,
+            chance,
+            options,
+            faults,
+            graves: Graves::default(),
+            tokens: Tokens::default(),
+            configurations,
+            definitions: Definitions::default(),
+            defining: Mutex::default(),
+        }
     }
 
     /// The resources as they are now.

@@ -47,6 +47,11 @@ impl Clock {
         Self(Arc::new(now))
     }
 
+    /// Now, in seconds since 1970.
+    pub(crate) fn unix_seconds(&self) -> u64 {
+        (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    }
+
     /// Now, as objects show it: RFC 3339 with whole seconds.
     pub(crate) fn timestamp(&self) -> String {
         self.timestamp_in(Duration::ZERO)
@@ -92,6 +97,11 @@ impl Chance {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.0.lock();
         (0..5).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
+    }
+
+    /// A key for signatures.
+    pub(crate) fn key(&self) -> [u8; 32] {
+        self.0.lock().random()
     }
 
     /// A seed for something else that needs chance.

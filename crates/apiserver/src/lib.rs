@@ -69,6 +69,7 @@ mod watch;
 pub use clock::Clock;
 pub use faults::{Action, Fault, FaultId, Faults, Match, RequestInfo, Schedule, Verb};
 pub use http::{ApiBody, ApiService, WatchListMode};
+pub use objects::Unsupported;
 #[cfg(feature = "client")]
 pub use server::ClientError;
 pub use server::{Backup, Builder, Feed, FeedError, Restart, Server, StartError};

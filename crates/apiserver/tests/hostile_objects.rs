@@ -93,14 +93,14 @@ proptest! {
         }}}})).unwrap();
         for types in [pods, TypeView::custom(&schema)] {
             let write = Write {
-                manager: "m", api_version: "v1", subresource: "", has_status: true, now: "2026-01-01T00:00:00Z", types,
+                manager: "m", api_version: "v1", subresource: "", reset: &[&["status"]], now: "2026-01-01T00:00:00Z", types,
             };
             let (old, mut new) = (pod(&spec, &metadata), pod(&other, &more));
             let _ = apply(Some(&old), &new, &write, true);
             let _ = apply(Some(&old), &new, &write, false);
             let _ = apply(None, &spec, &write, false);
             record_update(Some(&old), &mut new, &write);
-            record_update(None, &mut new, &Write { subresource: "status", ..write });
+            record_update(None, &mut new, &Write { subresource: "status", reset: &[&["spec"]], ..write });
             let mut anything = spec.clone();
             record_update(Some(&other), &mut anything, &write);
             normalize(&mut anything, types);

@@ -86,11 +86,17 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
         None => TypeView::builtin(api_version, kind).unwrap(),
     };
     let now = newest(&step.after);
+    let reset: &[&[&str]] = match step.subresource.as_str() {
+        "" if scenario.has_status => &[&["status"]],
+        "status" if schema.is_none() => &[&["spec"]],
+        "status" => &[&["metadata"], &["spec"]],
+        _ => &[],
+    };
     let write = Write {
         manager: &step.manager,
         api_version,
         subresource: &step.subresource,
-        has_status: scenario.has_status,
+        reset,
         now: &now,
         types,
     };

@@ -49,8 +49,9 @@ pub struct Write<'a> {
     pub api_version: &'a str,
     /// The subresource written to, e.g. `status`; empty for the object itself.
     pub subresource: &'a str,
-    /// The kind has a `status` subresource, so that a write to the object itself cannot set `status`.
-    pub has_status: bool,
+    /// Paths of fields that the write cannot set and so does not own: `[["status"]]` for a write to an object whose kind
+    /// has a `status` subresource.
+    pub reset: &'a [&'a [&'a str]],
     /// The time, as RFC 3339 in UTC with whole seconds: `2026-11-15T08:39:17Z`.
     pub now: &'a str,
     /// How the object's type merges.
@@ -72,7 +73,7 @@ pub struct Write<'a> {
 /// # use embedded_apiserver::apply::{TypeView, Write, apply};
 /// # use serde_json::json;
 /// let write = Write {
-///     manager: "one", api_version: "v1", subresource: "", has_status: false, now: "2026-11-15T08:39:17Z",
+///     manager: "one", api_version: "v1", subresource: "", reset: &[], now: "2026-11-15T08:39:17Z",
 ///     types: TypeView::builtin("v1", "ConfigMap").unwrap(),
 /// };
 /// let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "1"}});
@@ -152,12 +153,7 @@ pub fn record_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
 
 impl<'a> Write<'a> {
     fn ledger(&self) -> Ledger<'a> {
-        let reset = match self.subresource {
-            "" if self.has_status => FieldSet::of([&["status"]]),
-            "status" if self.types.message_behind().is_some() => FieldSet::of([&["spec"]]),
-            "status" => FieldSet::of([&["metadata"], &["spec"]]),
-            _ => FieldSet::default(),
-        };
+        let reset = FieldSet::of(self.reset);
         Ledger { types: self.types, api_version: self.api_version, now: self.now, reset }
     }
 

@@ -19,7 +19,7 @@ use super::{
 
 /// Fields that are nobody's: the server's own, and those that name the object.
 fn never_owned() -> FieldSet {
-    FieldSet::of([
+    FieldSet::of(&[
         &["apiVersion"],
         &["kind"],
         &["metadata"],

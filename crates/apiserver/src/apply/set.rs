@@ -27,7 +27,7 @@ struct Node {
 
 impl FieldSet {
     /// A set of these paths.
-    pub fn of<const N: usize>(paths: [&[&str]; N]) -> Self {
+    pub fn of(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
             set.insert(&path.iter().map(|&name| PathElement::field(name)).collect::<Vec<_>>());

@@ -23,6 +23,10 @@ pub struct Definition {
     pub namespaced: bool,
     /// The versions, in the definition's order.
     pub versions: Vec<Version>,
+    /// The definition is being deleted: objects can no longer be created.
+    pub terminating: bool,
+    /// Versions are converted into each other by a webhook.
+    pub converted_by_webhook: bool,
 }
 
 /// The names of a resource.
@@ -58,6 +62,8 @@ pub struct Version {
     pub deprecation_warning: Option<String>,
     /// The schema.
     pub schema: Structural,
+    /// The schema has rules in CEL, which are not evaluated.
+    pub has_rules: bool,
     /// There is a `status` subresource.
     pub status: bool,
     /// There is a `scale` subresource.
@@ -152,6 +158,8 @@ impl Definition {
                 .zip(versions)
                 .map(|(raw, version)| Version::new(raw, version))
                 .collect(),
+            terminating: crd["metadata"]["deletionTimestamp"].is_string(),
+            converted_by_webhook: crd["spec"]["conversion"]["strategy"] == "Webhook",
         })
     }
 
@@ -180,6 +188,7 @@ impl Version {
             deprecated: raw.deprecated,
             deprecation_warning: raw.deprecation_warning,
             schema: schema.compile(),
+            has_rules: has_validation_rules(&version["schema"]),
             status: subresources.status.is_some(),
             scale: subresources.scale,
             selectable_fields: raw
@@ -306,4 +315,17 @@ fn not_of_type(path: &str, value: &Value, wanted: &str) -> String {
         None => crate::apply::go::plain(value),
     };
     format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
+}
+
+/// Whether a schema has rules in CEL anywhere in it.
+pub(crate) fn has_validation_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            let rules =
+                name == "x-kubernetes-validations" && value.as_array().is_some_and(|rules| !rules.is_empty());
+            rules || has_validation_rules(value)
+        }),
+        Value::Array(elements) => elements.iter().any(has_validation_rules),
+        _ => false,
+    }
 }

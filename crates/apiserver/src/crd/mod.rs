@@ -22,6 +22,7 @@ mod tests;
 mod values;
 
 pub use defaults::{drop_nulls, set_defaults};
+pub(crate) use definition::has_validation_rules;
 pub use definition::{Definition, DefinitionError, Names, Scale, Version};
 pub use invalid::{FieldError, Reason, aggregate};
 pub use prune::prune;

@@ -21,11 +21,17 @@ pub struct Fault {
 }
 
 /// What goes wrong. *Events* are the frames of a watch: objects and bookmarks alike.
+///
+/// Whether a write happened although its client got no answer depends on the action. It did not happen with
+/// [`Status`](Self::Status), [`Overloaded`](Self::Overloaded), [`Html`](Self::Html), [`Expired`](Self::Expired),
+/// [`Disconnect`](Self::Disconnect) and [`Hang`](Self::Hang), which take the place of the request's execution. It did happen
+/// with [`CutAfterBytes`](Self::CutAfterBytes), which loses only the answer, and with [`Delay`](Self::Delay), if the client
+/// waits that long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Action {
-    /// The answer comes this much later.
+    /// The request is executed, and its answer comes, this much later.
     Delay(Duration),
     /// A `Status` instead of the answer.
     #[serde(rename_all = "camelCase")]
@@ -53,11 +59,12 @@ pub enum Action {
     },
     /// 410 `Expired`: as the answer to a list, in the stream of a watch.
     Expired,
-    /// The connection breaks before an answer.
+    /// The connection breaks before the request is executed: a write does not happen. Over HTTP/2 only the request's stream is
+    /// reset. For a write that happens and whose answer is lost, use [`CutAfterBytes(0)`](Self::CutAfterBytes).
     Disconnect,
-    /// No answer, and no end.
+    /// No answer, and no end. The request is not executed.
     Hang,
-    /// The answer breaks off after so many bytes.
+    /// The answer's body breaks off after so many bytes. The request is executed: a write happens.
     CutAfterBytes(u64),
     /// The connection breaks after so many events.
     CutAfterEvents(u64),

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, Method};
 
 use super::service::Head;
 use super::status::Status;
-use crate::api::Options;
+use crate::api::{Api, Options};
 
 /// How a request reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,12 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Refuses requests that the server must not answer. `authority` is that of the request's target, if it names one.
 pub(super) fn check(
-    options: &Options,
+    api: &Api,
     arrival: Arrival,
     head: &Head,
     authority: Option<&Authority>,
 ) -> Result<(), Status> {
+    let options = &api.options;
     if arrival != Arrival::InProcess && !is_probe(&head.path) {
         let host = authority.map(Authority::as_str).or_else(|| head.header(HOST));
         if options.token.is_none() {
@@ -49,7 +50,7 @@ pub(super) fn check(
         }
         check_page(options, &head.headers, host)?;
     }
-    check_token(options, head)
+    check_token(api, head)
 }
 
 /// Whether a web page sent the request, and without the `Content-Type` that it would have needed permission for. Other
@@ -59,11 +60,19 @@ pub(super) fn is_untyped_page(head: &Head) -> bool {
     page && !matches!(head.method, Method::GET | Method::HEAD) && !head.headers.contains_key(CONTENT_TYPE)
 }
 
-fn check_token(options: &Options, head: &Head) -> Result<(), Status> {
-    let Some(token) = &options.token else { return Ok(()) };
+/// The bearer token that a request carries.
+pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    std::str::from_utf8(bearer(headers.get(AUTHORIZATION)?.as_bytes())?).ok()
+}
+
+/// Admits the server's own token and those of service accounts.
+fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
+    let Some(token) = &api.options.token else { return Ok(()) };
+    let is_known =
+        |given: &str| is_same(given.as_bytes(), token.as_bytes()) || api.service_account(given).is_some();
     let admitted = match head.headers.get(AUTHORIZATION) {
         None => PUBLIC.contains(&head.path.as_str()),
-        Some(given) => bearer(given.as_bytes()).is_some_and(|given| is_same(given, token.as_bytes())),
+        Some(_) => bearer_token(&head.headers).is_some_and(is_known),
     };
     if admitted { Ok(()) } else { Err(Status::unauthorized()) }
 }

@@ -1,5 +1,6 @@
 //! Bodies of answers: all at once, a list a chunk at a time, or a watch.
 
+use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use kube_wire::Encoding;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::codec::{self, ListBody};
 use crate::faults::{Script, Step};
@@ -18,6 +20,8 @@ pub struct ApiBody {
     inner: Inner,
     /// What goes wrong with it, and the encoding to say so in.
     faults: Option<Box<(Script, Encoding)>>,
+    /// Breaks the stream when it is ready; `None` if the connection does that, or if there is no stream.
+    broken: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 enum Inner {
@@ -30,7 +34,20 @@ enum Inner {
 
 impl ApiBody {
     fn new(inner: Inner) -> Self {
-        Self { inner, faults: None }
+        Self { inner, faults: None, broken: None }
+    }
+
+    /// The same body, which breaks when the token is cancelled.
+    pub(crate) fn until(mut self, broken: CancellationToken) -> Self {
+        if !matches!(self.inner, Inner::Whole(_)) {
+            self.broken = Some(Box::pin(broken.cancelled_owned()));
+        }
+        self
+    }
+
+    /// The error that broken requests and streams end with.
+    pub(crate) fn broken() -> io::Error {
+        io::Error::new(io::ErrorKind::ConnectionReset, "the connection was closed")
     }
 
     /// The same body with things going wrong.
@@ -80,6 +97,10 @@ impl Body for ApiBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.broken.as_mut().is_some_and(|broken| broken.as_mut().poll(context).is_ready()) {
+            *self = Self::new(Inner::Whole(None));
+            return Poll::Ready(Some(Err(Self::broken())));
+        }
         loop {
             let step = match &mut self.faults {
                 Some(faults) => faults.0.before(),

@@ -127,6 +127,17 @@ impl Status {
         Self { details: Some(Box::default()), ..Self::failure(405, "MethodNotAllowed", message) }
     }
 
+    /// A custom resource's definition is being deleted.
+    pub(crate) fn definition_terminating(resource: &Resource) -> Self {
+        let message = "create not allowed while custom resource definition is terminating";
+        Self::failure(405, "MethodNotAllowed", message).about(resource, "")
+    }
+
+    /// A feature that the server does not have, and was told not to pass over.
+    pub(crate) fn not_implemented(resource: &Resource, why: &str) -> Self {
+        Self::failure(501, "NotImplemented", why).about(resource, "")
+    }
+
     /// The group is known, and nothing like this is in it.
     pub(crate) fn unknown_resource() -> Self {
         let message = "the server could not find the requested resource";

@@ -1,5 +1,6 @@
 //! GET on a collection: lists in all their modes, and watches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::status::Status;
 use crate::api::Api;
 use crate::codec::{ListBody, ListMeta};
 use crate::faults::Fired;
-use crate::objects::{DeleteOptions, Target};
+use crate::objects::{DeleteOptions, Target, Writer};
 use crate::selector::Selection;
 use crate::storage::{ContinueToken, ListQuery};
 use crate::watch::{Start, Watch, WatchRequest};
@@ -128,7 +129,7 @@ pub(super) fn watch_content_type(encoding: Encoding) -> &'static str {
 
 /// Deletes all objects that the request selects, and answers with the list of them as they were.
 pub(super) fn delete(
-    api: &Arc<Api>,
+    writer: &Writer<'_>,
     target: &Target,
     head: &Head,
     options: &DeleteOptions,
@@ -137,21 +138,24 @@ pub(super) fn delete(
     let resource = &target.resource;
     let selection =
         Selection::parse(resource, &head.query.text("labelSelector"), &head.query.text("fieldSelector"))?;
-    let (objects, revision) = api.storage.all(resource.collection, &target.prefix());
+    let (objects, revision) = writer.storage.all(resource.collection, &target.prefix());
     let objects: Vec<_> = objects.into_iter().filter(|object| selection.matches(object)).collect();
+    let mut warnings = BTreeSet::new();
     for object in &objects {
         let (namespace, name) = resource.split_key(&object.key);
         let target = Target { namespace: namespace.to_owned(), ..target.named(name) };
-        match api.delete(&target, options) {
-            Ok(_) => {}
-            // Somebody else was faster.
+        match writer.delete(&target, options) {
+            Ok(outcome) => warnings.extend(outcome.warnings),
+            // Another request was faster.
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
     }
     let meta = ListMeta { revision, ..ListMeta::default() };
     let body = ListBody::new(resource.clone(), representation, meta, objects);
-    Ok(respond::answer(200, representation.encoding.media_type(), ApiBody::list(body)))
+    let mut response = respond::answer(200, representation.encoding.media_type(), ApiBody::list(body));
+    warnings.iter().for_each(|warning| respond::warn(&mut response, warning));
+    Ok(response)
 }
 
 /// Waits until the collection has reached the revision; gives up after a while.

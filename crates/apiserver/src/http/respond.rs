@@ -79,12 +79,17 @@ pub(crate) fn outcome(
         Shown::Status(shown) => status(&shown, representation.encoding),
     };
     for warning in warnings {
-        let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
-        if let Ok(text) = HeaderValue::from_str(&text) {
-            response.headers_mut().append(WARNING, text);
-        }
+        warn(&mut response, &warning);
     }
     response
+}
+
+/// Adds a warning to an answer.
+pub(crate) fn warn(response: &mut Response<ApiBody>, warning: &str) {
+    let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+    if let Ok(text) = HeaderValue::from_str(&text) {
+        response.headers_mut().append(WARNING, text);
+    }
 }
 
 pub(crate) fn object(

@@ -23,7 +23,8 @@ use crate::api::Api;
 use crate::codec;
 use crate::crd::FieldError;
 use crate::faults::{Fired, Instead, RequestInfo, Verb};
-use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions};
+use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions, Writer};
+use crate::server::Connections;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,6 +36,8 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 pub struct ApiService {
     api: Arc<Api>,
     arrival: Arrival,
+    /// What breaks requests, if they do not come through a connection that can be closed.
+    connections: Option<Connections>,
 }
 
 /// A request without its body.
@@ -51,7 +54,12 @@ pub(super) struct Head {
 
 impl ApiService {
     pub(crate) fn new(api: Arc<Api>, arrival: Arrival) -> Self {
-        Self { api, arrival }
+        Self { api, arrival, connections: None }
+    }
+
+    /// A service whose requests can be broken and refused as connections can.
+    pub(crate) fn breakable(api: Arc<Api>, connections: Connections) -> Self {
+        Self { api, arrival: Arrival::InProcess, connections: Some(connections) }
     }
 }
 
@@ -69,9 +77,24 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { api, arrival } = self.clone();
-        Box::pin(async move { serve(&api, arrival, request).await })
+        let Self { api, arrival, connections } = self.clone();
+        Box::pin(async move {
+            match connections {
+                None => serve(&api, arrival, request).await,
+                Some(connections) => breakable(&connections, serve(&api, arrival, request)).await,
+            }
+        })
     }
+}
+
+/// Serves a request until connections are closed; then it breaks, and so does the answer's body.
+async fn breakable(
+    connections: &Connections,
+    served: impl Future<Output = io::Result<Response<ApiBody>>>,
+) -> io::Result<Response<ApiBody>> {
+    let broken = connections.admit()?;
+    let response = broken.run_until_cancelled(served).await.unwrap_or_else(|| Err(ApiBody::broken()))?;
+    Ok(response.map(|body| body.until(broken)))
 }
 
 async fn serve<B>(api: &Arc<Api>, arrival: Arrival, request: Request<B>) -> io::Result<Response<ApiBody>>
@@ -87,7 +110,7 @@ where
         headers: parts.headers,
         faults: Fired::default(),
     };
-    if let Err(status) = access::check(&api.options, arrival, &head, parts.uri.authority()) {
+    if let Err(status) = access::check(api, arrival, &head, parts.uri.authority()) {
         return Ok(respond::status(&status, Encoding::Json));
     }
     if access::is_untyped_page(&head) && !body.is_end_stream() {
@@ -189,13 +212,13 @@ async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> R
     let answer = match (&head.method, target.name.is_empty()) {
         (&Method::GET, true) => read_collection(api, head, &target, path.watch, representation).await,
         (&Method::GET, false) => read_object(api, head, &target, path.watch, representation).await,
-        _ => {
-            let answer = write(api, head, &target, bytes, representation);
-            api.settle();
-            answer
-        }
+        _ => api.write_as(head.bearer(), |writer| write(writer, head, &target, bytes, representation)),
     };
-    answer.unwrap_or_else(|status| respond::status(&status, representation.encoding))
+    let mut response = answer.unwrap_or_else(|status| respond::status(&status, representation.encoding));
+    if let Some(warning) = resource.deprecation_warning() {
+        respond::warn(&mut response, &warning);
+    }
+    response
 }
 
 async fn read_collection(
@@ -242,7 +265,7 @@ async fn read_object(
 
 /// Serves what changes something.
 fn write(
-    api: &Arc<Api>,
+    writer: &Writer<'_>,
     head: &Head,
     target: &Target,
     bytes: &[u8],
@@ -263,35 +286,35 @@ fn write(
     let outcome = match (verb, target.subresource.as_str()) {
         ("create", "") => {
             let options = head.write_options("CreateOptions")?;
-            api.create(target, read::object(resource, content_type, bytes)?, &options)?
+            writer.create(target, read::object(resource, content_type, bytes)?, &options)?
         }
         ("create", action) => {
             let options = head.write_options("CreateOptions")?;
             let object = read::any_object(action, content_type, bytes)?;
-            api.act(target, &object, &options)?
+            writer.act(target, &object, &options)?
         }
         ("update", "scale") => {
             let options = head.write_options("UpdateOptions")?;
             let scale = read::any_object("Scale", content_type, bytes)?;
-            api.set_scale(target, &options, &|_| Ok(scale.clone()))?
+            writer.set_scale(target, &options, &|_| Ok(scale.clone()))?
         }
         ("update", _) => {
             let options = head.write_options("UpdateOptions")?;
-            api.replace(target, &read::object(resource, content_type, bytes)?, &options)?
+            writer.replace(target, &read::object(resource, content_type, bytes)?, &options)?
         }
         ("patch", part) => {
             let options = head.write_options("PatchOptions")?;
             let patch = read::patch(resource, head, content_type, bytes)?;
             if part == "scale" {
-                api.patch_scale(target, &patch, &options)?
+                writer.patch_scale(target, &patch, &options)?
             } else {
-                api.patch(target, &patch, &options)?
+                writer.patch(target, &patch, &options)?
             }
         }
-        ("delete", _) => api.delete(target, &head.delete_options(content_type, bytes)?)?,
+        ("delete", _) => writer.delete(target, &head.delete_options(content_type, bytes)?)?,
         _ => {
             let options = head.delete_options(content_type, bytes)?;
-            return list::delete(api, target, head, &options, representation);
+            return list::delete(writer, target, head, &options, representation);
         }
     };
     Ok(respond::outcome(resource, outcome, representation))
@@ -311,6 +334,11 @@ fn require(target: &Target, verb: &str) -> Result<(), Status> {
 impl Head {
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The bearer token.
+    pub(super) fn bearer(&self) -> Option<&str> {
+        access::bearer_token(&self.headers)
     }
 
     /// What faults match by.

@@ -1,16 +1,13 @@
-//! Subresources that are done rather than stored, and reviews, which are answered and forgotten.
+//! Subresources that are done rather than stored.
 
 use serde_json::{Value, json};
 
-use super::meta;
+use super::unsupported::{Operation, Subject};
 use super::update::Recording;
-use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions};
-use crate::api::Api;
-use crate::crd::FieldError;
+use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions, Writer};
 use crate::http::Status;
-use crate::resources::Resource;
 
-impl Api {
+impl Writer<'_> {
     /// POST to a subresource.
     pub(crate) fn act(
         &self,
@@ -18,12 +15,16 @@ impl Api {
         body: &Value,
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
-        match (target.resource.plural.as_str(), target.subresource.as_str()) {
-            ("pods", "binding") => self.bind(target, body, options),
-            ("pods", "eviction") => self.evict(target, body),
-            ("serviceaccounts", "token") => self.token(target, body),
-            _ => Err(Status::method_not_allowed()),
-        }
+        let subject = Subject { operation: Operation::Create, target, object: body };
+        let warnings = self.check_supported(&subject)?;
+        let outcome =
+            self.on_own_account(|| match (target.resource.plural.as_str(), target.subresource.as_str()) {
+                ("pods", "binding") => self.bind(target, body, options),
+                ("pods", "eviction") => self.evict(target, body),
+                ("serviceaccounts", "token") => self.request_token(target, body),
+                _ => Err(Status::method_not_allowed()),
+            })?;
+        Ok(Outcome { warnings, ..outcome })
     }
 
     /// Assigns a pod to a node, as a scheduler asks for.
@@ -59,59 +60,6 @@ impl Api {
         self.delete(&target.named(&target.name), &options.unwrap_or_default())?;
         Ok(Outcome::created(Shown::Status(Status::success(201))))
     }
-
-    /// A token that says nothing: the server knows no identities but its own bearer token.
-    fn token(&self, target: &Target, request: &Value) -> Result<Outcome, Status> {
-        self.get(target)?;
-        let mut request = request.clone();
-        let seconds = expiration_seconds(&target.name, &request)?;
-        let expires = self.clock.timestamp_in(std::time::Duration::from_secs(seconds));
-        let token = self.options.token.clone().unwrap_or_else(|| self.chance.uid());
-        request["apiVersion"] = "authentication.k8s.io/v1".into();
-        request["kind"] = "TokenRequest".into();
-        request["status"] = json!({"token": token, "expirationTimestamp": expires});
-        Ok(Outcome::created(Shown::Other(request)))
-    }
-}
-
-/// How long a requested token is to be valid.
-fn expiration_seconds(account: &str, request: &Value) -> Result<u64, Status> {
-    const DEFAULT: i64 = 3600;
-    const MIN: i64 = 10 * 60;
-    const MAX: i64 = 1 << 32;
-    let asked = &request["spec"]["expirationSeconds"];
-    let seconds = if asked.is_null() { Some(DEFAULT) } else { asked.as_i64() };
-    let detail = match seconds {
-        Some(seconds) if (MIN..=MAX).contains(&seconds) => return Ok(seconds.unsigned_abs()),
-        Some(seconds) if seconds < MIN => "may not specify a duration less than 10 minutes",
-        Some(_) => "may not specify a duration larger than 2^32 seconds",
-        None => "must be a whole number of seconds",
-    };
-    let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
-    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", account, &[error]))
-}
-
-/// Whether objects of the resource are answered and never stored.
-pub(super) fn is_review(resource: &Resource) -> bool {
-    matches!(resource.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
-}
-
-/// Answers a review: everybody may do everything.
-pub(super) fn review(resource: &Resource, mut object: Value) -> Outcome {
-    object["apiVersion"] = resource.api_version.clone().into();
-    object["kind"] = resource.kind.clone().into();
-    object["status"] = match resource.plural.as_str() {
-        "selfsubjectreviews" => json!({"userInfo": {"username": "admin", "groups": ["system:masters"]}}),
-        "tokenreviews" => json!({"authenticated": true, "user": {"username": "admin"}}),
-        "selfsubjectrulesreviews" => json!({
-            "incomplete": false,
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        }),
-        _ => json!({"allowed": true}),
-    };
-    meta::meta_mut(&mut object);
-    Outcome::created(Shown::Other(object))
 }
 
 fn pod_status(pod: &Target) -> Target {

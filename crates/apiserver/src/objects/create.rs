@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
+use super::unsupported::{Operation, Subject};
 use super::update::Recording;
-use super::{Outcome, Shown, Target, WriteOptions, actions, defaults, definitions, manage, misfit, names};
-use crate::api::Api;
+use super::{
+    Outcome, Shown, Target, WriteOptions, Writer, defaults, definitions, manage, misfit, names, reviews,
+};
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
@@ -14,7 +16,7 @@ use crate::storage::{Expect, Mismatch, Write};
 /// How often a name is generated before the conflict is reported.
 const GENERATE_TRIES: usize = 8;
 
-impl Api {
+impl Writer<'_> {
     /// Creates an object from what a client sent.
     pub(crate) fn create(
         &self,
@@ -34,15 +36,15 @@ impl Api {
         recording: Recording,
     ) -> Result<Outcome, Status> {
         let resource = &target.resource;
-        if actions::is_review(resource) {
-            return Ok(actions::review(resource, object));
+        if reviews::is_review(resource) {
+            return self.review(target, object);
         }
         let mut object = object;
-        if !meta::text(&object, "resourceVersion").is_empty() {
-            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
-        }
         place(target, &mut object)?;
         self.check_namespace(target, meta::name(&object))?;
+        if resource.is_terminating() {
+            return Err(Status::definition_terminating(resource));
+        }
         let mut warnings = manage::validate_fields(resource, &mut object, options, recording)?;
         warnings.extend(defaults::warning(resource).map(str::to_owned));
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
@@ -65,8 +67,13 @@ impl Api {
                 self.record(target, None, &mut object, options);
             }
             defaults::admit(resource, &mut object, &self.chance);
+            let subject = Subject { operation: Operation::Create, target, object: &object };
+            let unsupported = self.check_supported(&subject)?;
             match self.insert(target, object, options)? {
-                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
+                Ok(outcome) => {
+                    warnings.extend(unsupported);
+                    return Ok(Outcome { warnings, ..outcome });
+                }
                 Err(name) if generated => tracing::debug!(%name, "generated name is taken"),
                 Err(name) => return Err(Status::already_exists(resource, &name)),
             }
@@ -89,6 +96,10 @@ impl Api {
         if options.dry_run {
             let taken = self.storage.get(resource.collection, &key).is_some();
             return Ok(if taken { Err(name) } else { Ok(Outcome::created(Shown::Draft(draft))) });
+        }
+        // Only the storage of a kube-apiserver minds, behind all checks, and only a number other than 0.
+        if meta::text(&object, "resourceVersion").parse::<u64>().is_ok_and(|revision| revision > 0) {
+            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         let committed =
             self.storage.commit(resource.collection, &key, Expect::Absent, Write::Put, |revision| {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::meta;
 use super::update::Recording;
-use super::{DeleteOptions, Target, WriteOptions};
+use super::{DeleteOptions, Target, WriteOptions, Writer};
 use crate::api::Api;
 use crate::codec;
 use crate::crd::{self, Definition, DefinitionError};
@@ -83,10 +83,11 @@ impl Compiled {
     }
 }
 
-impl Api {
+impl Writer<'_> {
     /// Gives a definition its names and serves it, if it gets them.
     pub(super) fn establish(&self, name: &str) {
         let Some(target) = self.definition_target(name) else { return };
+        let _defining = self.defining.lock();
         let now = self.clock.timestamp();
         let definitions = self.compiled_definitions();
         let status = Target { subresource: "status".to_owned(), ..target };
@@ -100,15 +101,7 @@ impl Api {
         if let Err(status) = written {
             tracing::debug!(%name, message = %status.message, "definition went away before it was established");
         }
-        self.serve_definitions();
-    }
-
-    /// Serves exactly the definitions that are stored and established.
-    pub(crate) fn serve_definitions(&self) {
-        let definitions = self.compiled_definitions();
-        let served: Vec<Arc<Definition>> =
-            definitions.iter().filter_map(|compiled| compiled.definition.clone()).collect();
-        self.register(&served);
+        self.register_established();
     }
 
     /// Deletes all objects of a definition that is being deleted, then lets it go.
@@ -148,6 +141,22 @@ impl Api {
     fn release_definition(&self, target: &Target) {
         self.without_finalizer(target, CLEANUP);
         self.serve_definitions();
+    }
+}
+
+impl Api {
+    /// Serves exactly the definitions that are stored and established.
+    pub(crate) fn serve_definitions(&self) {
+        let _defining = self.defining.lock();
+        self.register_established();
+    }
+
+    /// The same, for callers that hold the lock.
+    fn register_established(&self) {
+        let definitions = self.compiled_definitions();
+        let served: Vec<Arc<Definition>> =
+            definitions.iter().filter_map(|compiled| compiled.definition.clone()).collect();
+        self.register(&served);
     }
 
     fn compiled_definitions(&self) -> Vec<Arc<Compiled>> {

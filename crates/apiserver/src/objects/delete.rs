@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, definitions, misfit};
-use crate::api::Api;
+use super::unsupported::{Operation, Subject};
+use super::{Outcome, Shown, Target, Writer, definitions, misfit};
 use crate::codec;
 use crate::crd::FieldError;
 use crate::http::Status;
@@ -49,7 +49,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
     "services",
 ];
 
-impl Api {
+impl Writer<'_> {
     /// Deletes an object, or begins to.
     pub(crate) fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Status> {
         check_options(options)?;
@@ -57,8 +57,10 @@ impl Api {
             let stored = self.get(target)?;
             let current = self.value(target, &stored);
             check(target, &stored, options)?;
+            let subject = Subject { operation: Operation::Delete, target, object: &current };
+            let warnings = self.check_supported(&subject)?;
             match self.delete_once(target, &stored, &current, options)? {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => {
                     tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again");
                 }

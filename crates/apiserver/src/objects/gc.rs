@@ -12,8 +12,7 @@ use super::definitions::{self, is_definition};
 use super::delete::{FOREGROUND, ORPHAN};
 use super::meta::{self, meta};
 use super::update::Recording;
-use super::{DeleteOptions, Target, WriteOptions};
-use crate::api::Api;
+use super::{DeleteOptions, Target, WriteOptions, Writer};
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
@@ -26,22 +25,27 @@ pub(crate) enum Effect {
     Removed { resource: Arc<Resource>, last: Arc<Stored> },
     /// An object's deletion has begun.
     Deleting(Target),
-    /// An object with owners was written.
+    /// An object with owners was created.
     Owned(Target),
+    /// An object was created in a place that is being emptied.
+    Stray(Target),
     /// A definition was written.
     Definition { name: String },
 }
 
-impl Api {
+impl Writer<'_> {
     /// Does what earlier writes left to do, and what follows from that.
-    pub(crate) fn settle(&self) {
-        loop {
-            let Some(effect) = self.effects.lock().pop_front() else { return };
+    pub(super) fn settle(&self) {
+        while let Some(effect) = self.next_effect() {
             match effect {
                 Effect::Definition { name } => self.establish(&name),
                 Effect::Removed { resource, last } => self.removed(&resource, &last),
                 Effect::Deleting(target) => self.deleting(&target),
                 Effect::Owned(target) => self.check_owners(&target),
+                Effect::Stray(target) => {
+                    // An object that is gone already needs no deleting.
+                    let _gone = self.delete(&target, &DeleteOptions::default());
+                }
             }
         }
     }
@@ -51,20 +55,41 @@ impl Api {
         let resource = &target.resource;
         let (namespace, name) = resource.split_key(&stored.key);
         let target = || Target { namespace: namespace.to_owned(), ..target.named(name) };
-        let mut effects = self.effects.lock();
         if is_definition(resource) {
-            effects.push_back(Effect::Definition { name: name.to_owned() });
+            self.then(Effect::Definition { name: name.to_owned() });
         }
         if meta::is_deleting(object) {
-            effects.push_back(Effect::Deleting(target()));
+            self.then(Effect::Deleting(target()));
         } else if is_new && stored.attributes.owners().next().is_some() {
-            effects.push_back(Effect::Owned(target()));
+            self.then(Effect::Owned(target()));
         }
+        if is_new && self.is_being_emptied(resource, namespace) {
+            self.then(Effect::Stray(target()));
+        }
+    }
+
+    /// Whether the place of an object created just now is being deleted: its namespace, or its definition. A create that
+    /// passed the checks before the deletion began may be stored after the place was emptied. Either the emptying finds
+    /// the object or this look, which comes after the object is stored, finds the deletion.
+    fn is_being_emptied(&self, resource: &Resource, namespace: &str) -> bool {
+        let namespace_goes = || {
+            let registry = self.registry();
+            let namespaces = registry.find("", "v1", "namespaces");
+            let found = namespaces.and_then(|found| self.storage.get(found.collection, namespace));
+            found.is_none_or(|found| found.attributes.field("status.phase") == "Terminating")
+        };
+        let definition_goes = || {
+            let registry = self.registry();
+            let served = registry.find(&resource.group, &resource.version, &resource.plural);
+            served.is_none_or(|served| served.is_terminating())
+        };
+        (resource.namespaced() && self.options.garbage_collection && namespace_goes())
+            || (resource.is_custom() && definition_goes())
     }
 
     /// Notes that an object is gone.
     pub(super) fn after_remove(&self, resource: &Arc<Resource>, last: &Arc<Stored>) {
-        self.effects.lock().push_back(Effect::Removed { resource: resource.clone(), last: last.clone() });
+        self.then(Effect::Removed { resource: resource.clone(), last: last.clone() });
     }
 
     fn removed(&self, resource: &Arc<Resource>, last: &Arc<Stored>) {

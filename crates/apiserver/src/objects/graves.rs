@@ -56,8 +56,7 @@ impl Api {
                             DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
                         options.preconditions.uid = Some(uid);
                         // A pod that went before, or came again under its name, is none of ours.
-                        let _gone = self.delete(&pod, &options);
-                        self.settle();
+                        let _gone = self.write(|writer| writer.delete(&pod, &options));
                     }
                 }
             }

@@ -102,7 +102,7 @@ impl Api {
             manager: if options.manager.is_empty() { "unknown" } else { &options.manager },
             api_version: &target.resource.api_version,
             subresource: &target.subresource,
-            has_status: target.resource.has_status(),
+            reset: super::reset::fields(target),
             now: &now,
             types: types(&target.resource),
         })

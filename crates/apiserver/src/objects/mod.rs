@@ -10,13 +10,19 @@ mod definitions;
 mod delete;
 mod gc;
 mod graves;
+mod initial;
 mod manage;
 pub(crate) mod meta;
 pub(crate) mod names;
 mod namespaces;
 mod patch;
+mod reset;
+mod reviews;
 mod scale;
+mod tokens;
+mod unsupported;
 mod update;
+mod writer;
 
 use std::sync::Arc;
 
@@ -34,6 +40,10 @@ pub(crate) use gc::Effect;
 pub(crate) use graves::Graves;
 pub(crate) use manage::FieldValidation;
 pub(crate) use patch::Patch;
+pub(crate) use tokens::Tokens;
+pub(crate) use unsupported::Configurations;
+pub use unsupported::Unsupported;
+pub(crate) use writer::Writer;
 
 /// What a request is about.
 #[derive(Clone, Debug)]

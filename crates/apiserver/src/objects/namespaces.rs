@@ -2,10 +2,9 @@
 
 use serde_json::json;
 
-use super::{DeleteOptions, Target};
-use crate::api::Api;
+use super::{DeleteOptions, Target, Writer};
 
-impl Api {
+impl Writer<'_> {
     /// Deletes all that is in a terminating namespace. Pods take their grace period and finalizers their time; the last
     /// object to go takes the namespace with it.
     pub(super) fn empty_namespace(&self, namespace: &str) {

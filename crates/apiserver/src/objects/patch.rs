@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::meta;
 use super::update::Recording;
-use super::{Outcome, Target, WriteOptions};
-use crate::api::Api;
+use super::{Outcome, Target, WriteOptions, Writer};
 use crate::apply::{self, ApplyError, TypeView};
 use crate::http::Status;
 use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
@@ -19,7 +18,7 @@ pub(crate) enum Patch {
     Apply { configuration: Value, force: bool },
 }
 
-impl Api {
+impl Writer<'_> {
     /// Patches an object; an apply may also create it.
     pub(crate) fn patch(
         &self,

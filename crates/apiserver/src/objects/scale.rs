@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::meta::{self, meta};
 use super::patch::{Patch, patched};
 use super::update::Recording;
-use super::{Outcome, Shown, Target, WriteOptions};
+use super::{Outcome, Shown, Target, WriteOptions, Writer};
 use crate::api::Api;
 use crate::codec;
 use crate::crd::FieldError;
@@ -26,7 +26,9 @@ impl Api {
         let stored = self.get(target)?;
         Ok(shown(&target.resource, &self.value(target, &stored)))
     }
+}
 
+impl Writer<'_> {
     /// Replaces or patches the object's `Scale`.
     pub(crate) fn set_scale(
         &self,

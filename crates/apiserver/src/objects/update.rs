@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
-use super::{Outcome, Shown, Target, WriteOptions, create, defaults, definitions, manage, misfit, names};
-use crate::api::Api;
+use super::unsupported::{Operation, Subject};
+use super::{
+    Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names, reset,
+};
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
@@ -71,7 +73,7 @@ pub(super) fn has_generation(resource: &Resource) -> bool {
     resource.is_custom() || listed(WITH_GENERATION, resource)
 }
 
-fn listed(table: &[(&str, &str)], resource: &Resource) -> bool {
+pub(super) fn listed(table: &[(&str, &str)], resource: &Resource) -> bool {
     table.iter().any(|(group, plural)| resource.is(group, plural))
 }
 
@@ -85,7 +87,7 @@ pub(crate) enum Recording {
 /// What a request makes of the present object, if there is one.
 pub(crate) type Change<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + 'a;
 
-impl Api {
+impl Writer<'_> {
     /// Replaces an object by what a client sent.
     pub(crate) fn replace(
         &self,
@@ -150,6 +152,8 @@ impl Api {
                 self.record(target, Some(&current), &mut object, options);
             }
             names::check(resource, &object)?;
+            let subject = Subject { operation: Operation::Update, target, object: &object };
+            warnings.extend(self.check_supported(&subject)?);
             match self.store_update(target, &stored, &current, object, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => tracing::debug!(%key, "somebody else wrote in between: trying again"),
@@ -199,30 +203,9 @@ impl Api {
     /// Keeps what a client cannot change, and counts the generation.
     fn prepare_update(&self, target: &Target, current: &Value, object: &mut Value) {
         let resource = &target.resource;
-        let kept = |object: &mut Value| {
-            let managed = meta::meta(object).get("managedFields").cloned();
-            *object = current.clone();
-            set(object, "managedFields", managed);
-        };
-        match target.subresource.as_str() {
-            "status" | "approval" => {
-                let status = object.get("status").cloned();
-                kept(object);
-                put_member(object, "status", status);
-            }
-            "finalize" => {
-                let finalizers = object["spec"]["finalizers"].clone();
-                kept(object);
-                object["spec"]["finalizers"] = finalizers;
-            }
-            _ => {
-                if resource.has_status() {
-                    put_member(object, "status", current.get("status").cloned());
-                }
-                if resource.is("", "namespaces") {
-                    object["spec"] = current["spec"].clone();
-                }
-            }
+        reset::restore(target, object, current);
+        if resource.is("", "namespaces") && target.subresource.is_empty() {
+            object["spec"] = current["spec"].clone();
         }
         for field in ["name", "namespace"] {
             set(object, field, meta::meta(current).get(field).cloned());

@@ -179,7 +179,7 @@ fn of_version<'a>(registry: &'a Registry, group: &str, version: &str) -> impl It
 }
 
 /// Kubernetes' order of versions: `v2` before `v1` before `v1beta2` before `v1alpha1` before `other`.
-fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
+pub(super) fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     let other = (0, 0, 0, std::cmp::Reverse(version));
     let Some(rest) = version.strip_prefix('v') else { return other };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -121,6 +121,25 @@ impl Resource {
         }
     }
 
+    /// The warning that answers about a deprecated version carry.
+    pub(crate) fn deprecation_warning(&self) -> Option<String> {
+        let Flavour::Custom { definition, at } = &self.flavour else { return None };
+        let version = definition.versions.get(*at).filter(|version| version.deprecated)?;
+        if let Some(warning) = &version.deprecation_warning {
+            return Some(warning.clone());
+        }
+        let served = definition.versions.iter().filter(|other| other.served && !other.deprecated);
+        let newest = served.map(|other| other.name.as_str()).max_by_key(|name| discovery::priority(name));
+        let newer = newest.filter(|newest| discovery::priority(newest) > discovery::priority(&version.name));
+        let instead = newer.map(|newer| format!("; use {}/{newer} {}", self.group, self.kind));
+        Some(format!("{} {} is deprecated{}", self.api_version, self.kind, instead.unwrap_or_default()))
+    }
+
+    /// Whether the definition is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
+        matches!(&self.flavour, Flavour::Custom { definition, .. } if definition.terminating)
+    }
+
     pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::resources::Resource;
+use crate::resources::{Flavour, Resource};
 use crate::storage::Attributes;
 
 /// Terms that must all hold.
@@ -16,7 +16,7 @@ struct Term {
     equal: bool,
 }
 
-/// Selectable fields beside `metadata.name` and `metadata.namespace`, by group and plural name.
+/// Selectable fields in addition to `metadata.name` and `metadata.namespace`, by group and plural name.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
     (
         "",
@@ -81,28 +81,13 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// Whether the resource lets one select by these fields.
-    pub(crate) fn check(&self, resource: &Resource) -> Result<(), String> {
-        let selectable = selectable(resource);
-        let custom =
-            resource.custom().map(|version| version.selectable_fields.as_slice()).unwrap_or_default();
-        for term in &self.0 {
-            let path = translate(resource, &term.path);
-            let known = path == NAME
-                || path == NAMESPACE
-                || selectable.is_some_and(|paths| paths.contains(&path))
-                || custom.iter().any(|field| field == path);
-            if known {
-                continue;
-            }
-            let own_wording = selectable.is_some() || resource.is_custom();
-            return Err(if own_wording {
-                format!("field label not supported: {}", term.path)
-            } else {
-                format!("\"{}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"", term.path)
-            });
+    /// The same selector over the fields as they are stored, if the resource supports selecting by all of them.
+    pub(crate) fn resolve(mut self, resource: &Resource) -> Result<Self, String> {
+        for term in &mut self.0 {
+            let path = stored_path(resource, &term.path);
+            term.path = path.ok_or_else(|| unsupported(resource, &term.path))?;
         }
-        Ok(())
+        Ok(self)
     }
 
     pub(crate) fn matches(&self, namespace: &str, name: &str, attributes: &Attributes) -> bool {
@@ -156,15 +141,37 @@ fn selectable(resource: &Resource) -> Option<&'static [&'static str]> {
     Some(row.2)
 }
 
-/// `events.k8s.io` names the core event's fields differently.
-fn translate<'a>(resource: &Resource, path: &'a str) -> &'a str {
-    if resource.group != "events.k8s.io" {
-        return path;
+/// The stored field that a selector of the resource means by a path; `None` if it cannot be selected by.
+fn stored_path(resource: &Resource, path: &str) -> Option<String> {
+    if path == NAME || path == NAMESPACE {
+        return Some(path.to_owned());
     }
+    if matches!(resource.flavour, Flavour::Events) {
+        return core_event_path(path);
+    }
+    let builtin = selectable(resource).unwrap_or_default().contains(&path);
+    let custom = resource.custom().is_some_and(|version| version.selectable_fields.iter().any(|f| f == path));
+    (builtin || custom).then(|| path.to_owned())
+}
+
+/// `events.k8s.io` names fields of the core event differently, and does not know all of them.
+fn core_event_path(path: &str) -> Option<String> {
     match path {
-        "reportingController" => "reportingComponent",
-        other => other,
+        "reason" | "type" => Some(path.to_owned()),
+        "reportingController" => Some("reportingComponent".to_owned()),
+        _ => {
+            let core = format!("involvedObject.{}", path.strip_prefix("regarding.")?);
+            let known = SELECTABLE.iter().any(|(.., paths)| paths.contains(&core.as_str()));
+            known.then_some(core)
+        }
     }
+}
+
+fn unsupported(resource: &Resource, path: &str) -> String {
+    if selectable(resource).is_some() || resource.is_custom() {
+        return format!("field label not supported: {path}");
+    }
+    format!("\"{path}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"")
 }
 
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

@@ -21,8 +21,8 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, Status> {
         let labels = LabelSelector::parse(labels).map_err(Status::bad_request)?;
-        let fields = FieldSelector::parse(fields).map_err(Status::bad_request)?;
-        fields.check(resource).map_err(Status::bad_request)?;
+        let fields = FieldSelector::parse(fields).and_then(|fields| fields.resolve(resource));
+        let fields = fields.map_err(Status::bad_request)?;
         Ok(Self { labels, fields, namespaced: resource.namespaced() })
     }
 

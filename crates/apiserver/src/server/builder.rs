@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -18,10 +17,7 @@ use super::tls::{Identity, TlsError};
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
 use crate::http::{ApiService, Arrival, WatchListMode};
-use crate::objects::{Target, WriteOptions};
-
-/// Namespaces that are there from the beginning.
-const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
+use crate::objects::Unsupported;
 
 /// Builds a [`Server`].
 #[derive(Debug)]
@@ -182,6 +178,14 @@ impl Builder {
         self
     }
 
+    /// What is done about writes that configure a feature which the server does not have (admission webhooks, CEL rules,
+    /// RBAC and others, see docs/embedded-server.md), or that such a feature would have judged. The default is a
+    /// `Warning` header; [`Unsupported::Refuse`] makes a test fail that relies on such a feature.
+    pub fn unsupported(mut self, unsupported: Unsupported) -> Self {
+        self.options.unsupported = unsupported;
+        self
+    }
+
     /// Whether faults can be armed over HTTP, at `/faults`; the default is no.
     pub fn admin_endpoint(mut self, on: bool) -> Self {
         self.options.admin = on;
@@ -199,7 +203,7 @@ impl Builder {
         let chance = self.seed.map_or_else(Chance::system, Chance::seeded);
         let clock = self.clock.unwrap_or_else(Clock::system);
         let api = Arc::new(Api::new(self.options, clock, chance));
-        create_namespaces(&api);
+        api.create_initial_objects();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let mut server =
             Server { api, address: None, identity: None, tasks, stop, connections: Connections::default() };
@@ -228,22 +232,5 @@ impl Builder {
         };
         server.tasks.spawn(listen.run(listener, bound, requests));
         Ok(server)
-    }
-}
-
-fn create_namespaces(api: &Api) {
-    let registry = api.registry();
-    let Some(resource) = registry.find("", "v1", "namespaces") else { return };
-    let options = WriteOptions { manager: "kube-apiserver".to_owned(), ..WriteOptions::default() };
-    for name in NAMESPACES {
-        let target = Target {
-            resource: resource.clone(),
-            namespace: String::new(),
-            name: (*name).to_owned(),
-            subresource: String::new(),
-        };
-        let object = json!({"metadata": {"name": name}});
-        // The names are valid, and nothing else is there yet.
-        let _created = api.create(&target, object, &options);
     }
 }

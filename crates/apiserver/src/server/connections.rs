@@ -2,18 +2,21 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Shared by the server and its listener.
+/// Shared by the server and its listener; by the server and its service, if there is no socket.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     /// Ends all connections that were made since the last time.
     current: Arc<Mutex<CancellationToken>>,
     /// `None` without a socket.
     port: Option<mpsc::UnboundedSender<SetPort>>,
+    /// Without a socket: requests are refused.
+    closed: Arc<AtomicBool>,
 }
 
 /// Asks the listener to open or to close its port.
@@ -40,10 +43,23 @@ impl Connections {
         self.current.lock().child_token()
     }
 
-    /// Opens or closes the port, and waits until it is done. Without a socket, or once the server has stopped, there is
-    /// nothing to do.
+    /// A token that breaks a request made now without a socket.
+    ///
+    /// # Errors
+    /// While connections are refused.
+    pub(crate) fn admit(&self) -> io::Result<CancellationToken> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the server refuses connections"));
+        }
+        Ok(self.token())
+    }
+
+    /// Opens or closes the port, and waits until it is done. Once the server has stopped, there is nothing to do.
     pub(super) async fn set_open(&self, open: bool) -> io::Result<()> {
-        let Some(port) = &self.port else { return Ok(()) };
+        let Some(port) = &self.port else {
+            self.closed.store(!open, Ordering::Release);
+            return Ok(());
+        };
         let (done, outcome) = oneshot::channel();
         if port.send(SetPort { open, done }).is_err() {
             return Ok(());

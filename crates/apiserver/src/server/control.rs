@@ -57,13 +57,16 @@ impl Server {
         self.connections.close_all();
     }
 
-    /// Closes all connections.
+    /// Closes all connections. Without a socket, breaks all requests and streams that came through
+    /// [`service`](Self::service) or [`client`](Self::client): they end with
+    /// [`ConnectionReset`](std::io::ErrorKind::ConnectionReset). New ones can be made.
     pub fn disconnect_all(&self) {
         self.connections.close_all();
     }
 
     /// Refuses connections from now on, and closes those that are open, until
-    /// [`accept_connections`](Self::accept_connections). Returns once the port is closed.
+    /// [`accept_connections`](Self::accept_connections). Returns once the port is closed. Without a socket, requests fail
+    /// with [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused).
     ///
     /// # Cancel safety
     /// The port closes all the same if the future is dropped.

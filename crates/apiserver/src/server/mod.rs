@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 pub use builder::{Builder, StartError};
 #[cfg(feature = "client")]
 pub use client::ClientError;
-use connections::Connections;
+pub(crate) use connections::Connections;
 pub use control::{Backup, Restart};
 pub use feed::{Feed, FeedError};
 
@@ -71,8 +71,15 @@ impl Server {
     }
 
     /// The server as a tower service: requests without any socket.
+    ///
+    /// If the server has a socket, these requests pass it by, also while it [refuses
+    /// connections](Self::refuse_connections). If not, they take the place of connections, and are broken and refused like
+    /// them.
     pub fn service(&self) -> ApiService {
-        ApiService::new(self.api.clone(), Arrival::InProcess)
+        match self.address {
+            Some(_) => ApiService::new(self.api.clone(), Arrival::InProcess),
+            None => ApiService::breakable(self.api.clone(), self.connections.clone()),
+        }
     }
 
     /// A kubeconfig that reaches the server; `None` without a socket.

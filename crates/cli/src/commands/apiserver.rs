@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use embedded_apiserver::{Server, StartError, WatchListMode};
+use embedded_apiserver::{Server, StartError, Unsupported, WatchListMode};
 
 use crate::failure::{Failure, root_cause};
 use crate::signals::Signals;
@@ -36,6 +36,10 @@ pub(crate) struct Arguments {
     /// Refuse watch-lists, as servers do that have the feature switched off.
     #[arg(long)]
     no_watch_list: bool,
+    /// Refuse writes that rely on a feature the server does not have (webhooks, CEL rules, RBAC and others) with 501,
+    /// instead of warning about them.
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -53,6 +57,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     if arguments.no_watch_list {
         builder = builder.watch_list(WatchListMode::Off);
+    }
+    if arguments.strict {
+        builder = builder.unsupported(Unsupported::Refuse);
     }
     let server = builder.start().await.map_err(|error| not_started(&error))?;
     if let Some(file) = &arguments.write_kubeconfig {

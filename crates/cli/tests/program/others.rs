@@ -72,3 +72,20 @@ async fn completions_version_and_help_are_there() {
         assert!(help.contains(part), "{part}: {help}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strict_server_refuses_features_that_it_does_not_have() {
+    let world = World::new().await;
+    for (flags, code) in [(&["apiserver"][..], 201), (&["apiserver", "--strict"], 501)] {
+        let mut server = start(world.command(flags));
+        let line = server.line_with(&["serving on http"]).await;
+        let url = line.split_whitespace().find(|word| word.starts_with("http")).unwrap();
+        let config = kube_client::Config::new(url.trim_end_matches(';').parse().unwrap());
+        let client = kube_client::Client::try_from(config).unwrap();
+        let role = br#"{"metadata": {"name": "r"}}"#.to_vec();
+        let request =
+            http::Request::post("/apis/rbac.authorization.k8s.io/v1/clusterroles").body(role.into());
+        assert_eq!(client.send(request.unwrap()).await.unwrap().status(), code, "{flags:?}");
+        assert_eq!(server.end().await, 0);
+    }
+}

@@ -51,7 +51,7 @@ impl Story {
             manager,
             api_version: "example.com/v1",
             subresource: "",
-            has_status: true,
+            reset: &[&["status"]],
             now: NOW,
             types: TypeView::custom(&self.schema),
         }

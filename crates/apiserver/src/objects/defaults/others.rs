@@ -31,12 +31,12 @@ pub(super) fn service(object: &mut Value) {
     default_members(object, &[("status", json!({"loadBalancer": {}}))]);
 }
 
-/// Gives a service an address in 10.0.0.0/16, unless it wants none.
+/// Gives a service an address in 10.0.0.0/16, unless it wants none. The first one belongs to the API server.
 pub(super) fn admit_service(spec: &mut Map<String, Value>, chance: &Chance) {
     if spec.get("type") == Some(&json!("ExternalName")) {
         return;
     }
-    let address = || format!("10.0.{}.{}", (chance.unit() * 256.0) as u8, 1 + (chance.unit() * 254.0) as u8);
+    let address = || format!("10.0.{}.{}", (chance.unit() * 256.0) as u8, 2 + (chance.unit() * 253.0) as u8);
     if spec.get("clusterIP").and_then(Value::as_str).is_none_or(str::is_empty) {
         spec.insert("clusterIP".to_owned(), address().into());
     }

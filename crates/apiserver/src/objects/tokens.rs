@@ -1,0 +1,276 @@
+//! Tokens of service accounts: signed when they are requested, checked when they are shown.
+//!
+//! A token carries all that is known about it, as on a kube-apiserver, so that none has to be remembered. The signature
+//! is made with a key that only this server has, and that ends with it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use serde_json::{Value, json};
+
+use super::{Outcome, Shown, Target, Writer, meta};
+use crate::api::Api;
+use crate::clock::Chance;
+use crate::crd::FieldError;
+use crate::http::Status;
+
+/// Who issues tokens, and whom they are for unless a request says otherwise.
+const ISSUER: &str = "https://kubernetes.default.svc";
+/// How long a token is valid unless the request says otherwise.
+const VALID_SECONDS: i64 = 3600;
+const VALID_SECONDS_MIN: i64 = 600;
+const VALID_SECONDS_MAX: i64 = 1 << 32;
+
+/// Signs tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    /// Made when the first token is requested: most servers never sign one.
+    key: OnceLock<hmac::Key>,
+}
+
+/// Who a request is made by, as `UserInfo` shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct User {
+    name: String,
+    uid: String,
+    groups: Vec<String>,
+    extra: Value,
+}
+
+// === impl Tokens ===
+
+impl Tokens {
+    /// Signs claims, as a JSON web token.
+    fn sign(&self, claims: &Value, chance: &Chance) -> String {
+        let key = self.key.get_or_init(|| hmac::Key::new(hmac::HMAC_SHA256, &chance.key()));
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(&json!({"alg": "HS256", "typ": "JWT"})), part(claims));
+        let signature = hmac::sign(key, signed.as_bytes());
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    /// The claims of a token that was signed here.
+    fn open(&self, token: &str) -> Option<Value> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        hmac::verify(self.key.get()?, signed.as_bytes(), &signature).ok()?;
+        let (_, claims) = signed.split_once('.')?;
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+    }
+}
+
+// === impl User ===
+
+impl User {
+    /// Who makes every request that does not come with a service account's token.
+    pub(super) fn administrator() -> Self {
+        let groups = ["system:masters", "system:authenticated"].map(str::to_owned).into();
+        Self { name: "admin".to_owned(), uid: String::new(), groups, extra: Value::Null }
+    }
+
+    fn service_account(namespace: &str, claims: &Value) -> Self {
+        let kubernetes = &claims["kubernetes.io"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let account = &kubernetes["serviceaccount"];
+        let mut extra = json!({
+            "authentication.kubernetes.io/credential-id": [format!("JTI={}", text(&claims["jti"]))],
+        });
+        for kind in ["pod", "node"] {
+            for field in ["name", "uid"].iter().filter(|field| kubernetes[kind][**field].is_string()) {
+                extra[format!("authentication.kubernetes.io/{kind}-{field}")] =
+                    json!([kubernetes[kind][*field]]);
+            }
+        }
+        Self {
+            name: format!("system:serviceaccount:{namespace}:{}", text(&account["name"])),
+            uid: text(&account["uid"]),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            extra,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// As `UserInfo` has it.
+    pub(super) fn to_value(&self) -> Value {
+        let mut value = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            value["uid"] = self.uid.clone().into();
+        }
+        if !self.extra.is_null() {
+            value["extra"] = self.extra.clone();
+        }
+        value
+    }
+}
+
+/// The audiences that a spec names, or the server's own.
+pub(super) fn audiences(spec: &Value) -> Vec<String> {
+    let named = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let named: Vec<String> = named.map(str::to_owned).collect();
+    if named.is_empty() { vec![ISSUER.to_owned()] } else { named }
+}
+
+impl Api {
+    /// The service account whose token this is, if it is valid for this server.
+    pub(crate) fn service_account(&self, token: &str) -> Option<User> {
+        self.authenticate(token, &[ISSUER.to_owned()]).ok().map(|(user, _)| user)
+    }
+
+    /// Who a token belongs to, and for which of the wanted audiences it is meant.
+    pub(super) fn authenticate(&self, token: &str, wanted: &[String]) -> Result<(User, Vec<String>), String> {
+        let claims = self.tokens.open(token).ok_or("invalid bearer token")?;
+        let meant = audiences(&json!({"audiences": claims["aud"]}));
+        let shared: Vec<String> =
+            wanted.iter().filter(|audience| meant.contains(audience)).cloned().collect();
+        if shared.is_empty() {
+            return Err(format!(
+                "invalid bearer token, token audiences {meant:?} is invalid for the target audiences {wanted:?}"
+            ));
+        }
+        if claims["exp"].as_u64().unwrap_or(0) <= self.clock.unix_seconds() {
+            return Err("invalid bearer token, service account token has expired".to_owned());
+        }
+        let namespace = claims["kubernetes.io"]["namespace"].as_str().unwrap_or_default();
+        let bound = &claims["kubernetes.io"];
+        self.check_bound(&bound["serviceaccount"], "serviceaccounts", namespace)?;
+        self.check_bound(&bound["pod"], "pods", namespace)?;
+        self.check_bound(&bound["secret"], "secrets", namespace)?;
+        // A pod's token names the pod's node, but is not bound to it.
+        if bound["pod"].is_null() {
+            self.check_bound(&bound["node"], "nodes", namespace)?;
+        }
+        Ok((User::service_account(namespace, &claims), shared))
+    }
+
+    /// An object that a token is bound to must still be there. A reference without a uid binds to nothing.
+    fn check_bound(&self, reference: &Value, plural: &str, namespace: &str) -> Result<(), String> {
+        let Some(uid) = reference["uid"].as_str() else { return Ok(()) };
+        let name = reference["name"].as_str().unwrap_or_default();
+        let found = self.core_target(plural, namespace, name).and_then(|target| self.get(&target).ok());
+        match found {
+            Some(found) if found.attributes.uid() == uid => Ok(()),
+            _ => Err("invalid bearer token, service account token has been invalidated".to_owned()),
+        }
+    }
+
+    fn core_target(&self, plural: &str, namespace: &str, name: &str) -> Option<Target> {
+        let resource = self.registry().find("", "v1", plural)?.clone();
+        let namespace = if resource.namespaced() { namespace } else { "" };
+        Some(Target {
+            resource,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        })
+    }
+}
+
+impl Writer<'_> {
+    /// Answers a `TokenRequest`.
+    pub(super) fn request_token(&self, target: &Target, request: &Value) -> Result<Outcome, Status> {
+        let account = self.get(&target.named(&target.name))?;
+        let spec = &request["spec"];
+        let seconds = valid_seconds(&spec["expirationSeconds"])?;
+        let audiences = audiences(spec);
+        let mut claims = json!({
+            "serviceaccount": {"name": target.name, "uid": account.attributes.uid()},
+            "namespace": target.namespace,
+        });
+        self.bind_token(target, &spec["boundObjectRef"], &mut claims)?;
+        let now = self.clock.unix_seconds();
+        let claims = json!({
+            "iss": ISSUER, "sub": format!("system:serviceaccount:{}:{}", target.namespace, target.name),
+            "aud": audiences, "iat": now, "nbf": now, "exp": now.saturating_add(seconds),
+            "jti": self.chance.uid(), "kubernetes.io": claims,
+        });
+        let expires = self.clock.timestamp_in(Duration::from_secs(seconds));
+        let mut answer = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "metadata": {
+                "name": target.name, "namespace": target.namespace, "uid": account.attributes.uid(),
+                "creationTimestamp": self.clock.timestamp(),
+            },
+            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": spec["boundObjectRef"]},
+            "status": {"token": self.tokens.sign(&claims, &self.chance), "expirationTimestamp": expires},
+        });
+        meta::meta_mut(&mut answer);
+        Ok(Outcome::created(Shown::Other(answer)))
+    }
+
+    /// Adds the object to the claims that a token is to end with.
+    fn bind_token(&self, account: &Target, reference: &Value, claims: &mut Value) -> Result<(), Status> {
+        if reference.is_null() {
+            return Ok(());
+        }
+        let text = |name: &str| reference[name].as_str().unwrap_or_default();
+        let (claim, plural) = match (text("apiVersion"), text("kind")) {
+            ("v1", "Pod") => ("pod", "pods"),
+            ("v1", "Secret") => ("secret", "secrets"),
+            ("v1", "Node") => ("node", "nodes"),
+            (version, kind) => {
+                let slash = if version.contains('/') { "" } else { "/" };
+                let message = format!("cannot bind token to object of type {slash}{version}, Kind={kind}");
+                return Err(Status::bad_request(message));
+            }
+        };
+        let Some(bound) = self.core_target(plural, &account.namespace, text("name")) else { return Ok(()) };
+        let stored = self.get(&bound)?;
+        if claim == "pod" {
+            let pod = self.value(&bound, &stored);
+            if pod["spec"]["serviceAccountName"] != account.name.as_str() {
+                let message = format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    account.name
+                );
+                return Err(Status::bad_request(message));
+            }
+            self.add_node_claim(&pod, claims);
+        }
+        let uid = stored.attributes.uid();
+        if !text("uid").is_empty() && text("uid") != uid {
+            let why = format!(
+                "the UID in the bound object reference ({}) does not match the UID in record. The object might have \
+                 been deleted and then recreated",
+                text("uid")
+            );
+            return Err(Status::conflict(&bound.resource, &bound.name, &why));
+        }
+        claims[claim] = json!({"name": bound.name, "uid": uid});
+        Ok(())
+    }
+
+    /// A pod's token names the node that the pod was assigned to.
+    fn add_node_claim(&self, pod: &Value, claims: &mut Value) {
+        let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) else { return };
+        claims["node"] = json!({"name": node});
+        let found = self.core_target("nodes", "", node).and_then(|target| self.get(&target).ok());
+        if let Some(found) = found {
+            claims["node"]["uid"] = found.attributes.uid().into();
+        }
+    }
+}
+
+/// How long a requested token is to be valid.
+fn valid_seconds(asked: &Value) -> Result<u64, Status> {
+    let seconds = if asked.is_null() { Some(VALID_SECONDS) } else { asked.as_i64() };
+    let detail = match seconds {
+        Some(seconds) if (VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&seconds) => {
+            return Ok(seconds.unsigned_abs());
+        }
+        Some(seconds) if seconds < VALID_SECONDS_MIN => "may not specify a duration less than 10 minutes",
+        Some(_) => "may not specify a duration larger than 2^32 seconds",
+        None => "must be a whole number of seconds",
+    };
+    let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
+    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", "", &[error]))
+}

@@ -1,0 +1,105 @@
+//! Whether admission would have looked at a write: the rules and selectors of webhooks and policies, which have one form.
+
+use serde_json::Value;
+
+use super::judges::namespace_labels;
+use super::{Operation, Subject};
+use crate::objects::Writer;
+use crate::resources::Resource;
+use crate::selector::LabelSelector;
+use crate::storage::Attributes;
+
+/// Whether a webhook or a policy covers the write. `rules` names the member that holds its rules. Conditions in CEL
+/// (`matchConditions`) cannot be evaluated and count as true.
+pub(super) fn covers(writer: &Writer<'_>, subject: &Subject<'_>, constraints: &Value, rules: &str) -> bool {
+    let exact = constraints["matchPolicy"] == "Exact";
+    let rule_matches = |rule: &Value| matches(writer, subject, rule, exact);
+    let any =
+        |member: &str| constraints[member].as_array().is_some_and(|rules| rules.iter().any(rule_matches));
+    // A binding without rules of its own takes those of its policy.
+    let included = constraints[rules].is_null() || any(rules);
+    let in_namespace = namespace_labels(writer, subject)
+        .is_none_or(|found| selects_all_if_absent(&constraints["namespaceSelector"], &found));
+    included
+        && !any("excludeResourceRules")
+        && in_namespace
+        && selects_all_if_absent(&constraints["objectSelector"], &labels(subject.object))
+}
+
+fn matches(writer: &Writer<'_>, subject: &Subject<'_>, rule: &Value, exact: bool) -> bool {
+    let resource = &subject.target.resource;
+    let has = |member: &str, wanted: &str| {
+        let texts = rule[member].as_array().into_iter().flatten().filter_map(Value::as_str);
+        texts.into_iter().any(|text| text == "*" || text == wanted)
+    };
+    let operation = match subject.operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+    };
+    let version = || {
+        let registry = writer.registry();
+        let mut same = registry.iter().filter(|other| other.is(&resource.group, &resource.plural));
+        has("apiVersions", &resource.version)
+            || (!exact && same.any(|other| has("apiVersions", &other.version)))
+    };
+    let named = || rule["resourceNames"].is_null() || has("resourceNames", &subject.target.name);
+    has("apiGroups", &resource.group)
+        && has("operations", operation)
+        && version()
+        && named()
+        && in_scope(rule, resource)
+        && of_resource(rule, resource, &subject.target.subresource)
+}
+
+fn in_scope(rule: &Value, resource: &Resource) -> bool {
+    match rule["scope"].as_str() {
+        Some("Namespaced") => resource.namespaced(),
+        Some("Cluster") => !resource.namespaced(),
+        _ => true,
+    }
+}
+
+/// `pods`, `pods/status`, `pods/*`, `*/status`, `*` (no subresources), `*/*`.
+fn of_resource(rule: &Value, resource: &Resource, subresource: &str) -> bool {
+    let texts = rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    texts.into_iter().any(|text| {
+        let (plural, part) = text.split_once('/').unwrap_or((text, ""));
+        let everything = text == "*/*";
+        let part_matches = part == subresource || (part == "*" && !subresource.is_empty());
+        everything || ((plural == "*" || plural == resource.plural) && part_matches)
+    })
+}
+
+/// The labels of an object.
+pub(super) fn labels(object: &Value) -> Attributes {
+    let mut attributes = Attributes::builder();
+    for (name, value) in object["metadata"]["labels"].as_object().into_iter().flatten() {
+        attributes.label(name, value.as_str().unwrap_or_default());
+    }
+    attributes.finish()
+}
+
+fn selects_all_if_absent(selector: &Value, found: &Attributes) -> bool {
+    selector.is_null() || selects(selector, found)
+}
+
+/// Whether a `LabelSelector` object selects these labels. An invalid one counts as selecting everything.
+pub(super) fn selects(selector: &Value, found: &Attributes) -> bool {
+    let mut terms = Vec::new();
+    for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+        terms.push(format!("{name}={}", value.as_str().unwrap_or_default()));
+    }
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let values = values.collect::<Vec<_>>().join(",");
+        terms.push(match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    LabelSelector::parse(&terms.join(",")).map_or(true, |selector| selector.matches(found))
+}
