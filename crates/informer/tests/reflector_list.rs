@@ -3,7 +3,17 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{StreamExt, stream};
+use kube_informer::queue::Scope;
+use kube_informer::reflector::Reflector;
+use kube_informer::source::{FunctionSource, ListOptions, ListPart, ListerWatcher, WatchOptions};
 use kube_informer::testing::Request;
+use kube_wire::TypeMeta;
+use parking_lot::Mutex;
+use serde_json::json;
 use support::*;
 
 #[tokio::test(start_paused = true)]
@@ -247,6 +257,40 @@ async fn a_later_page_that_is_not_a_list_is_an_error_and_the_cache_stays() {
     rig.watching().await;
     assert!(rig.troubles()[0].contains("but the server sent ServiceList"), "{:?}", rig.troubles());
     assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_an_item_of_another_kind_is_an_error_and_the_cache_stays() {
+    let source = pods();
+    source.put(pod("a"));
+    let foreign = source.object(&json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "b"}}));
+    let (listed, watched) = (source.clone(), source.clone());
+    let polluted = Arc::new(AtomicBool::new(true));
+    let list = move |options: ListOptions| {
+        let (source, foreign, polluted) = (listed.clone(), foreign.clone(), polluted.clone());
+        async move {
+            let items = source.list(options).await?;
+            let extra = polluted.swap(false, Ordering::Relaxed).then_some(Ok(ListPart::Item(foreign)));
+            Ok(stream::iter(extra).chain(items).boxed())
+        }
+    };
+    let watch = move |options: WatchOptions| {
+        let source = watched.clone();
+        async move { source.watch(options).await }
+    };
+    let source = FunctionSource::new("pods", list, watch).expect(TypeMeta::new("v1", "Pod"));
+    let sink = RecorderSink::default();
+    let mut config = listing();
+    let errors = Arc::<Mutex<Vec<String>>>::default();
+    let log = errors.clone();
+    config.on_error = Some(Arc::new(move |error| log.lock().push(error.to_string())));
+    let reflector = Reflector::new(Arc::new(source), Arc::new(sink.clone()), Scope::default(), config);
+    tokio::spawn(reflector.run());
+    sink.0.logged("replace 101 [web/a]").await;
+    assert_eq!(sink.0.log().len(), 1);
+    let expected =
+        "pods: listing failed: expected a list of v1/Pod, but the server sent an item of kind v1/Service;";
+    assert!(errors.lock()[0].starts_with(expected), "{:?}", errors.lock());
 }
 
 #[tokio::test(start_paused = true)]

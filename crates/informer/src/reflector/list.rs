@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use kube_wire::ListHead;
+use kube_wire::{ListHead, RawObject};
 use tokio::task::coop::cooperative;
 
 use super::decide::{Decision, During, decide};
@@ -134,6 +134,9 @@ impl<S: Sink> Reflector<S> {
         while let Some(part) = cooperative(parts.next()).await {
             match part {
                 Ok(ListPart::Item(object)) => {
+                    if let Some(error) = self.unexpected_item(&object) {
+                        return Ok(Err(error));
+                    }
                     if let Err(error) = replace.put(object) {
                         self.refused(error)?;
                     }
@@ -150,6 +153,13 @@ impl<S: Sink> Reflector<S> {
             }
         }
         Ok(Err(SourceError::Wire(kube_wire::Error::Truncated { what: "list", at: 0 })))
+    }
+
+    /// An item of another kind makes the whole list doubtful: without it, the object would count as deleted.
+    fn unexpected_item(&self, object: &RawObject) -> Option<SourceError> {
+        let expected = self.expected.as_ref().filter(|expected| *expected != object.type_meta())?;
+        let found = format!("an item of kind {}", object.type_meta());
+        Some(SourceError::UnexpectedKind { expected: format!("a list of {expected}"), found })
     }
 
     /// A list that names another kind is not the state of this one. (Only a source that is not an API server gives lists
