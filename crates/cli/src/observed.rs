@@ -148,3 +148,25 @@ impl ListerWatcher for Observed {
         self.source.describe()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube_client::Client;
+    use kube_client::client::Body;
+    use kube_informer::source::Resource;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_switch_to_json_reaches_the_source_and_outdates_what_it_gave_before() {
+        let refuse = tower::service_fn(async |_: http::Request<Body>| {
+            http::Response::builder().status(404).body(Body::empty())
+        });
+        let pods = ListWatch::new(Client::new(refuse, "default"), Resource::new("", "v1", "pods", "Pod"));
+        let (source, _) = Observed::new(pods);
+        assert!(source.list(ListOptions::default()).await.is_err());
+        assert!(source.outdated().now_or_never().is_none());
+        source.json_switch().expect("it can deliver JSON").turn();
+        assert!(source.outdated().now_or_never().is_some());
+    }
+}

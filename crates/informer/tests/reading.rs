@@ -236,7 +236,8 @@ async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
     let path =
         |namespace| format!("/api/v1/namespaces/{namespace}/pods?labelSelector=tier%3Dbackend {PROTOBUF}");
     settle().await;
-    assert_eq!(asked.lock()[..2], [path("web"), path("api")], "each namespace once");
+    let version = "/version? application/json".to_owned();
+    assert_eq!(asked.lock()[..3], [version, path("web"), path("api")], "each namespace once");
     drop(pods);
 
     let widgets = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));

@@ -165,7 +165,7 @@ async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
         let parts = list(&source, ListOptions::default()).await.unwrap();
         assert_eq!(parts.len(), 501, "all items, and the end");
         assert_eq!(compressed.load(Ordering::Relaxed), usize::from(config.compression.is_some()));
-        source.watch(WatchOptions::default()).await.unwrap();
+        let _watch = source.watch(WatchOptions::default()).await.unwrap();
     }
 }
 
