@@ -395,7 +395,7 @@ async fn listeners_share_one_decoded_value_and_a_bad_object_is_its_own_affair() 
     assert_eq!(held.strong_count(), 0, "nobody holds it but those who asked");
 
     let bad = one.next().await.unwrap().object().unwrap().decode().unwrap_err();
-    assert!(bad.to_string().contains("`web/bad`"), "{bad}");
+    assert!(bad.to_string().starts_with("cannot decode Pod web/bad: spec: "), "{bad}");
     assert_eq!(pods.decode_errors(), 1);
     hear(&mut one, &["synced"]).await;
 }
