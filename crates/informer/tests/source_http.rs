@@ -87,6 +87,32 @@ async fn a_write_is_never_queued_behind_answers_that_go_on() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_given_up_takes_its_silent_connection_with_it() {
+    let server = TestServer::tls(true, |_| text(200, "application/json", "{}")).await;
+    let relay = Relay::start(server.config.cluster_url.port_u16().unwrap()).await;
+    let mut config = server.config.clone();
+    config.cluster_url = format!("https://{}", relay.address).parse().unwrap();
+    let client = Clients::from_config(config).unwrap().client();
+    let get = || {
+        let (client, request) = (client.clone(), Request::get("/api/v1/namespaces/web/leases/a"));
+        async move { client.send(request.body(Body::empty()).unwrap()).await.unwrap().status() }
+    };
+    assert_eq!(get().await, 200);
+    relay.fall_silent();
+    let hung = tokio::spawn(get());
+    relay.swallowed.notified().await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::resume();
+    // As a renewal that takes too long.
+    hung.abort();
+    assert!(hung.await.unwrap_err().is_cancelled());
+    let next = tokio::time::timeout(Duration::from_secs(60), get()).await;
+    assert_eq!(next.expect("it takes another connection"), 200);
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
 async fn an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
     let server = TestServer::tls(true, |request| match request.headers().get("upgrade") {
         Some(protocol) => {
@@ -646,4 +672,55 @@ async fn serve(socket: tokio::net::TcpStream, tls: Option<TlsAcceptor>, handler:
 async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
     let (mut read, mut write) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
     let _ = tokio::io::copy(&mut read, &mut write).await;
+}
+
+/// Forwards connections to a port. Those that are open when it falls silent stay open, and nothing passes any more.
+struct Relay {
+    address: SocketAddr,
+    /// How often it has fallen silent.
+    silences: Arc<AtomicUsize>,
+    /// Something came on a connection that is silent.
+    swallowed: Arc<tokio::sync::Notify>,
+}
+
+impl Relay {
+    async fn start(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (silences, swallowed) = (Arc::<AtomicUsize>::default(), Arc::<tokio::sync::Notify>::default());
+        let relay = Self { address, silences: silences.clone(), swallowed: swallowed.clone() };
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                tokio::spawn(forward(client, server, silences.clone(), swallowed.clone()));
+            }
+        });
+        relay
+    }
+
+    fn fall_silent(&self) {
+        self.silences.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+async fn forward(
+    mut client: tokio::net::TcpStream,
+    mut server: tokio::net::TcpStream,
+    silences: Arc<AtomicUsize>,
+    swallowed: Arc<tokio::sync::Notify>,
+) {
+    let before = silences.load(Ordering::SeqCst);
+    let (mut up, mut down) = ([0; 4096], [0; 4096]);
+    loop {
+        let (sent, to) = tokio::select! {
+            Ok(count) = client.read(&mut up) => (&up[..count], &mut server),
+            Ok(count) = server.read(&mut down) => (&down[..count], &mut client),
+            else => return,
+        };
+        if silences.load(Ordering::SeqCst) > before {
+            swallowed.notify_one();
+        } else if sent.is_empty() || to.write_all(sent).await.is_err() {
+            return;
+        }
+    }
 }

@@ -26,6 +26,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config, Error};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::connections::{Count, Counted};
@@ -35,6 +36,10 @@ use super::unpack::{Compression, Unpack};
 
 /// Most requests that one connection carries at a time: watches and other streams, lists, or all others.
 pub const STREAMS_PER_CONNECTION: usize = 80;
+
+/// How long a request has been without an answer when giving it up makes its connection suspect. Callers that give up sooner
+/// have other reasons.
+const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
 /// Bytes that a stream may send before they are read, so that one that is not read cannot hold up its neighbours:
 /// a connection's window has room for all of its streams.
@@ -272,6 +277,17 @@ struct Places<C> {
     token: Arc<()>,
 }
 
+/// A request on a lane that is not answered yet.
+///
+/// Its connection may be dead without a word, which pings find out only after a while. So a caller that gives the request up
+/// after some time takes the lane out of use: the next request opens a connection. A lease, for example, is renewed in time.
+struct Unanswered<C> {
+    lanes: Arc<Mutex<Vec<Places<C>>>>,
+    token: Arc<()>,
+    since: Instant,
+    is_answered: bool,
+}
+
 /// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
 #[derive(Clone)]
 struct Lane<C> {
@@ -298,8 +314,8 @@ where
         }
     }
 
-    /// A lane for a request, and the token of its place, if it takes one.
-    fn lane_for(&self, class: Class) -> (Lane<C>, Option<Arc<()>>) {
+    /// A lane for a request, and its place there, if it takes one.
+    fn lane_for(&self, class: Class) -> (Lane<C>, Option<Unanswered<C>>) {
         let lanes = match class {
             Class::Stream => &self.streams,
             Class::List => &self.lists,
@@ -307,7 +323,8 @@ where
             Class::Upgrade => return (self.upgrades.clone(), None),
         };
         let (lane, token) = lanes.take();
-        (lane, Some(token))
+        let lanes = lanes.lanes.clone();
+        (lane, Some(Unanswered { lanes, token, since: Instant::now(), is_answered: false }))
     }
 }
 
@@ -331,6 +348,22 @@ where
             lanes.len() - 1
         });
         (lanes[at].lane.clone(), lanes[at].token.clone())
+    }
+}
+
+impl<C> Unanswered<C> {
+    /// The server has answered, or the connection has failed, which hyper deals with. The token keeps the place.
+    fn answered(mut self) -> Arc<()> {
+        self.is_answered = true;
+        self.token.clone()
+    }
+}
+
+impl<C> Drop for Unanswered<C> {
+    fn drop(&mut self) {
+        if !self.is_answered && self.since.elapsed() >= SUSPECT_AFTER {
+            self.lanes.lock().retain(|places| !Arc::ptr_eq(&places.token, &self.token));
+        }
     }
 }
 
@@ -376,9 +409,11 @@ where
         if compression.is_some() {
             Compression::ask(&mut request);
         }
-        let (Lane { client, count }, token) = self.lane_for(class);
+        let (Lane { client, count }, unanswered) = self.lane_for(class);
         async move {
-            let answer = count.carry(client.request(request)).await?.map(|body| Held::new(body, token));
+            let answer = count.carry(client.request(request)).await;
+            let token = unanswered.map(Unanswered::answered);
+            let answer = answer?.map(|body| Held::new(body, token));
             Ok(match compression {
                 Some(compression) => compression.unpack(answer),
                 None => answer.map(Unpack::Plain),
