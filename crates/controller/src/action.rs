@@ -4,7 +4,10 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use kube_core::Status;
 use kube_informer::{DecodeError, Key, WaitError};
+
+use crate::error::words;
 
 /// What is to be done after a reconcile that succeeded. Failures before it are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +100,19 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
     std::iter::successors(Some(error), |&error| error.source())
 }
 
+fn text_of(error: &(dyn StdError + 'static)) -> String {
+    let status = match error.downcast_ref::<kube_client::Error>() {
+        Some(kube_client::Error::Api(status)) => Some(&**status),
+        _ => error.downcast_ref::<Status>().or(error.downcast_ref::<Box<Status>>().map(|status| &**status)),
+    };
+    status.map_or_else(|| error.to_string(), words)
+}
+
 /// The error and its causes on one line. Many errors repeat the text of their cause: here each is written once.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = self.source.to_string();
-        for cause in causes(&*self.source).skip(1).map(ToString::to_string) {
+        let mut line = text_of(&*self.source);
+        for cause in causes(&*self.source).skip(1).map(text_of) {
             if !line.contains(&cause) {
                 line.push_str(": ");
                 line.push_str(&cause);

@@ -1,5 +1,6 @@
 //! What can go wrong with a controller as a whole. (What goes wrong with one key is [`Error`](crate::Error).)
 
+use kube_core::Status;
 use kube_informer::store::IndexError;
 use kube_informer::{Stopped, SyncError};
 
@@ -69,4 +70,9 @@ pub enum RunError {
         /// How many.
         unfinished: usize,
     },
+}
+
+/// A server's answer in words, once: kube's own text of it repeats them.
+pub(crate) fn words(status: &Status) -> String {
+    format!("{} {}: {}", status.code, status.reason, status.message)
 }

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use super::note::{About, Note};
 use super::series::{Known, Step};
+use crate::error::words;
 
 /// Tells people about objects: makes events of notes. Cheap to clone.
 ///
@@ -294,21 +295,21 @@ fn namespace(object: &ObjectReference) -> &str {
 
 #[derive(Debug, thiserror::Error)]
 enum SendError {
-    #[error("{}", words(.0))]
+    #[error("{}", refusal(.0))]
     Refused(kube_client::Error),
     #[error("no answer within {REQUEST_MAX:?}")]
     TimedOut,
 }
 
 /// The server's words, and what to do.
-fn words(error: &kube_client::Error) -> String {
+fn refusal(error: &kube_client::Error) -> String {
     match error {
         kube_client::Error::Api(status) => {
             let remedy = match status.code {
                 403 => "; grant \"create\" and \"patch\" on events.events.k8s.io",
                 _ => "",
             };
-            format!("{} {}: {}{remedy}", status.code, status.reason, status.message)
+            words(status) + remedy
         }
         error => error.to_string(),
     }

@@ -11,6 +11,7 @@ use kube_core::{ObjectMeta, Status};
 use tokio::time::{Instant, timeout};
 
 use super::term::FencingToken;
+use crate::error::words;
 
 /// A lease as it was last seen, and since when it has not changed.
 #[derive(Debug, Default)]
@@ -73,10 +74,6 @@ impl LeaseError {
             message: status.message.clone(),
         })
     }
-}
-
-fn words(status: &Status) -> String {
-    format!("{} {}: {}", status.code, status.reason, status.message)
 }
 
 fn remedy(code: u16) -> &'static str {

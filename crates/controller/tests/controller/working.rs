@@ -470,7 +470,7 @@ async fn an_error_says_each_cause_once_and_names_the_field() {
     )
     .unwrap();
     let error = Error::from(kube_client::Error::Api(Box::new(status))).to_string();
-    assert_eq!(error.matches("no way").count(), 1, "{error}");
+    assert_eq!(error, "403 Forbidden: no way");
     let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "refused by the peer");
     let error = Error::from(kube_client::Error::Service(Box::new(refused))).to_string();
     assert_eq!(error.matches("refused by the peer").count(), 1, "{error}");
