@@ -67,6 +67,7 @@ fn configurations() -> Vec<(String, Value, &'static str)> {
         "name": "v.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "rules": [rule("", "configmaps", &["UPDATE", "DELETE"])], "objectSelector": {"matchLabels": {"judged": "yes"}},
     });
+    let ruleless = json!({"name": "n.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
     let mutating = json!({
         "name": "m.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "rules": [rule("apps", "*/scale", &["*"])],
@@ -90,7 +91,7 @@ fn configurations() -> Vec<(String, Value, &'static str)> {
         (CRDS.into(), definition("converted", &open, &webhook), "conversion webhooks"),
         (
             format!("{ADMISSION}/validatingwebhookconfigurations"),
-            with("v", "webhooks", json!([validating])),
+            with("v", "webhooks", json!([ruleless, validating])),
             "admission webhooks",
         ),
         (

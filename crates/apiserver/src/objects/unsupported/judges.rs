@@ -90,9 +90,8 @@ pub(super) fn policies(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<Str
             let stored = writer.storage.get(resource.collection, name)?;
             let policy = codec::decode(resource, &stored.bytes);
             let constraints = &policy["spec"]["matchConstraints"];
-            let further = &binding["spec"]["matchResources"];
             let covers = rules::covers(writer, subject, constraints, "resourceRules")
-                && (further.is_null() || rules::covers(writer, subject, further, "resourceRules"));
+                && rules::admits(writer, subject, &binding["spec"]["matchResources"]);
             covers.then(|| named(resource, &policy))
         })
     })
