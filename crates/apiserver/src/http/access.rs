@@ -61,9 +61,9 @@ pub(super) fn is_untyped_page(head: &Head) -> bool {
 
 fn check_token(options: &Options, head: &Head) -> Result<(), Status> {
     let Some(token) = &options.token else { return Ok(()) };
-    let admitted = match head.headers.get(AUTHORIZATION) {
+    let admitted = match head.headers.get(AUTHORIZATION).and_then(|given| bearer(given.as_bytes())) {
         None => PUBLIC.contains(&head.path.as_str()),
-        Some(given) => bearer(given.as_bytes()).is_some_and(|given| is_same(given, token.as_bytes())),
+        Some(given) => is_same(given, token.as_bytes()),
     };
     if admitted { Ok(()) } else { Err(Status::unauthorized()) }
 }
@@ -72,7 +72,7 @@ fn check_token(options: &Options, head: &Head) -> Result<(), Status> {
 fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let (scheme, token) = authorization.split_at_checked(SCHEME.len())?;
-    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+    scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
 }
 
 /// Compares in a time that depends on the lengths only.

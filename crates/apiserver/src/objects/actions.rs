@@ -64,7 +64,7 @@ impl Api {
     fn token(&self, target: &Target, request: &Value) -> Result<Outcome, Status> {
         self.get(target)?;
         let mut request = request.clone();
-        let seconds = expiration_seconds(&target.name, &request)?;
+        let seconds = expiration_seconds(&request)?;
         let expires = self.clock.timestamp_in(std::time::Duration::from_secs(seconds));
         let token = self.options.token.clone().unwrap_or_else(|| self.chance.uid());
         request["apiVersion"] = "authentication.k8s.io/v1".into();
@@ -75,7 +75,7 @@ impl Api {
 }
 
 /// How long a requested token is to be valid.
-fn expiration_seconds(account: &str, request: &Value) -> Result<u64, Status> {
+fn expiration_seconds(request: &Value) -> Result<u64, Status> {
     const DEFAULT: i64 = 3600;
     const MIN: i64 = 10 * 60;
     const MAX: i64 = 1 << 32;
@@ -88,7 +88,7 @@ fn expiration_seconds(account: &str, request: &Value) -> Result<u64, Status> {
         None => "must be a whole number of seconds",
     };
     let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
-    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", account, &[error]))
+    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", &[error]))
 }
 
 /// Whether objects of the resource are answered and never stored.
