@@ -91,6 +91,12 @@ fn reads_and_writes(kubectl: &Kubectl) {
     kubectl.expect(&["api-resources"], "", "deployments                         deploy       apps/v1");
     kubectl.expect(&["create", "configmap", "c", "--from-literal=a=b"], "", "configmap/c created");
     kubectl.expect(&["get", "cm", "c", "-o", "jsonpath={.data.a}"], "", "b");
+    // It names no content type.
+    kubectl.expect(
+        &["create", "--raw", "/api/v1/namespaces/default/configmaps", "-f", "-"],
+        r#"{"metadata": {"name": "raw"}}"#,
+        "resourceVersion",
+    );
     kubectl.expect(
         &["create", "--validate=false", "-f", "-"],
         "{apiVersion: v1, kind: Secret, metadata: {name: s}}",

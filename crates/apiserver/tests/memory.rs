@@ -25,7 +25,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 static TURN: Mutex<()> = Mutex::const_new(());
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const LARGE_BYTES: usize = 256 << 10;
+const LARGE_BYTES: usize = 128 << 10;
 const CHANGES: usize = 60;
 
 async fn turn() -> MutexGuard<'static, ()> {
@@ -223,6 +223,27 @@ async fn a_definition_is_compiled_when_it_changes_and_only_then() {
         needed < all / 4,
         "one of {DEFINITIONS} definitions changed: {needed} bytes allocated, all take {all}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_for_pods_that_went_before_their_time() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let _turn = turn().await;
+    let session = Session::new(Server::builder().without_socket().history(5).start().await.unwrap());
+    let pass = async |pods: usize| {
+        for n in 0..pods {
+            let spec = json!({"nodeName": "node", "containers": [{"name": "c"}]});
+            session.json("POST", PODS, json!({"metadata": {"name": format!("p-{n}")}, "spec": spec})).await;
+            for seconds in [1_000_000, 900_000, 0] {
+                let path = format!("{PODS}/p-{n}?gracePeriodSeconds={seconds}");
+                session.json("DELETE", &path, json!({})).await;
+            }
+        }
+        ALLOCATED.current_usage()
+    };
+    let before = pass(50).await;
+    let kept = pass(300).await.saturating_sub(before);
+    assert!(kept < 300 * 100, "{kept} bytes kept for 300 pods that are gone");
 }
 
 #[tokio::test(start_paused = true)]

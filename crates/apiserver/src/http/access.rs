@@ -68,11 +68,11 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 /// Admits the server's own token and those of service accounts.
 fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
     let Some(token) = &api.options.token else { return Ok(()) };
-    let is_known =
-        |given: &str| is_same(given.as_bytes(), token.as_bytes()) || api.service_account(given).is_some();
-    let admitted = match head.headers.get(AUTHORIZATION) {
+    let of_account =
+        |given| std::str::from_utf8(given).is_ok_and(|given| api.service_account(given).is_some());
+    let admitted = match head.headers.get(AUTHORIZATION).and_then(|given| bearer(given.as_bytes())) {
         None => PUBLIC.contains(&head.path.as_str()),
-        Some(_) => bearer_token(&head.headers).is_some_and(is_known),
+        Some(given) => is_same(given, token.as_bytes()) || of_account(given),
     };
     if admitted { Ok(()) } else { Err(Status::unauthorized()) }
 }
@@ -81,7 +81,7 @@ fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
 fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let (scheme, token) = authorization.split_at_checked(SCHEME.len())?;
-    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+    scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
 }
 
 /// Compares in a time that depends on the lengths only.

@@ -179,7 +179,12 @@ impl Writer<'_> {
     ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
         let resource = &target.resource;
         let removed = self.write(resource, stored, Write::Delete, &mut object)?;
-        Ok(removed.inspect(|last| self.after_remove(resource, last)))
+        Ok(removed.inspect(|last| {
+            if resource.is("", "pods") {
+                self.graves.remove(&last.key);
+            }
+            self.after_remove(resource, last);
+        }))
     }
 
     /// Commits a value for the revision it was made from. A value that cannot be encoded leaves the object as it is.

@@ -1,6 +1,6 @@
 //! Pods whose grace period runs: a stand-in for the kubelet, which would confirm when their containers have stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,52 @@ use super::{DeleteOptions, Target};
 use crate::api::Api;
 use crate::clock;
 
-/// Terminating pods by the moment they go.
+/// Terminating pods by the moment they go: at most one entry for each pod that there is.
 #[derive(Debug, Default)]
 pub(crate) struct Graves {
-    due: Mutex<BTreeMap<(Instant, String), (Target, String)>>,
+    due: Mutex<Due>,
     changed: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Due {
+    by_time: BTreeMap<(Instant, Arc<str>), Grave>,
+    /// The moment for each pod's key.
+    times: HashMap<Arc<str>, Instant>,
+}
+
+/// A terminating pod and its uid.
+type Grave = (Target, String);
+
 impl Graves {
-    /// A pod with this uid goes after `grace`.
+    /// A pod with this uid goes after `grace`, and not when it was to go before.
     pub(super) fn add(&self, pod: Target, uid: &str, grace: Duration) {
-        let key = (clock::deadline(Instant::now(), grace), pod.key());
-        self.due.lock().insert(key, (pod, uid.to_owned()));
+        let (at, key) = (clock::deadline(Instant::now(), grace), Arc::<str>::from(pod.key()));
+        let mut due = self.due.lock();
+        due.remove(&key);
+        due.times.insert(key.clone(), at);
+        due.by_time.insert((at, key), (pod, uid.to_owned()));
+        drop(due);
         self.changed.notify_one();
+    }
+
+    /// A pod is gone.
+    pub(super) fn remove(&self, key: &str) {
+        self.due.lock().remove(key);
+    }
+}
+
+impl Due {
+    fn remove(&mut self, key: &str) {
+        if let Some((key, at)) = self.times.remove_entry(key) {
+            self.by_time.remove(&(at, key));
+        }
+    }
+
+    fn pop_first(&mut self) -> Option<Grave> {
+        let ((_, key), grave) = self.by_time.pop_first()?;
+        self.times.remove(&key);
+        Some(grave)
     }
 }
 
@@ -41,7 +74,7 @@ impl Api {
 
     async fn bury_due(&self) {
         loop {
-            let next = self.graves.due.lock().first_key_value().map(|((at, _), _)| *at);
+            let next = self.graves.due.lock().by_time.first_key_value().map(|((at, _), _)| *at);
             match next {
                 None => self.graves.changed.notified().await,
                 Some(at) => {
@@ -51,7 +84,7 @@ impl Api {
                         () = sleep_until(at) => {}
                     }
                     let due = self.graves.due.lock().pop_first();
-                    if let Some((_, (pod, uid))) = due {
+                    if let Some((pod, uid)) = due {
                         let mut options =
                             DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
                         options.preconditions.uid = Some(uid);

@@ -14,6 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// As much as one TLS record holds.
 const GATHERED_BYTES_MAX: usize = 16 << 10;
 
+/// Memory that an idle connection keeps for its next writes: thousands of connections may be idle.
+const IDLE_BYTES: usize = 1 << 10;
+
 /// A stream whose writes reach the inner one when there are enough of them, or when it is flushed.
 pub(super) struct Coalesced<S> {
     inner: S,
@@ -92,6 +95,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_drain(context))?;
+        self.gathered.shrink_to(IDLE_BYTES);
         Pin::new(&mut self.inner).poll_flush(context)
     }
 

@@ -31,8 +31,9 @@ pub(super) const CONNECTIONS_MAX: usize = 16_384;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAMS_MAX: u32 = 100;
-/// Bytes that may wait to be sent on one stream: thousands of watches may be slow at the same time.
-const SEND_BUFFER_BYTES: usize = 16 << 10;
+/// Bytes that may wait to be sent on one stream, beyond a last piece. HTTP/2 keeps some 300 bytes for each piece that
+/// waits, for as long as the connection is open: small events of a slow connection would add up.
+const SEND_BUFFER_BYTES: usize = 4 << 10;
 /// How often an HTTP/2 client is asked whether it is there, and how long it may take to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);

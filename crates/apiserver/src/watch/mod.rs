@@ -37,7 +37,7 @@ const BATCH: usize = 64;
 const SMALL_FRAME_BYTES: usize = 1024;
 
 /// Bytes of small frames that are sent together.
-const CHUNK_BYTES: usize = 4096;
+const CHUNK_BYTES: usize = 3 << 10;
 
 /// Frames that a watch keeps space for while it is idle.
 const READY_IDLE: usize = 4;

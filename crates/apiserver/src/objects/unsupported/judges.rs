@@ -160,7 +160,7 @@ pub(super) fn pod_security(writer: &Writer<'_>, subject: &Subject<'_>) -> Option
     }
     let namespace = writer.storage.get(writer.configurations.namespaces, &target.namespace)?;
     let level = |label: &&str| namespace.attributes.label(label).is_some_and(restricts);
-    SECURITY_LEVELS.iter().any(|label| level(label)).then(|| format!("Namespace {:?}", target.namespace))
+    SECURITY_LEVELS.iter().any(level).then(|| format!("Namespace {:?}", target.namespace))
 }
 
 pub(super) fn budget(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<String> {
