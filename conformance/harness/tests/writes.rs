@@ -347,7 +347,7 @@ async fn token_requests_are_checked(_server: AnyServer, client: Client) {
     let pods = "/api/v1/namespaces/default/pods";
     let pod = |name: &str, account: &str| json!({"metadata": {"name": name}, "spec": {"serviceAccountName": account, "containers": [{"name": "c", "image": "i"}]}});
     let own = post(&client, pods, &pod("own", "robot")).await;
-    post(&client, pods, &pod("other", "somebody-else")).await;
+    post(&client, pods, &pod("other", "another")).await;
     let bound =
         |kind: &str, name: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name}});
     // (the account, the spec, the code, a part of the message)

@@ -31,7 +31,7 @@ fn warnings(answer: &Answer) -> String {
     values.collect::<Vec<_>>().join("; ")
 }
 
-fn pod(name: &str, spec: Value) -> Value {
+fn pod(name: &str, spec: &Value) -> Value {
     let mut pod = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}});
     for (field, value) in spec.as_object().unwrap() {
         pod["spec"][field] = value.clone();
@@ -67,6 +67,7 @@ fn configurations() -> Vec<(String, Value, &'static str)> {
         "name": "v.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "rules": [rule("", "configmaps", &["UPDATE", "DELETE"])], "objectSelector": {"matchLabels": {"judged": "yes"}},
     });
+    let ruleless = json!({"name": "n.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
     let mutating = json!({
         "name": "m.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "rules": [rule("apps", "*/scale", &["*"])],
@@ -90,7 +91,7 @@ fn configurations() -> Vec<(String, Value, &'static str)> {
         (CRDS.into(), definition("converted", &open, &webhook), "conversion webhooks"),
         (
             format!("{ADMISSION}/validatingwebhookconfigurations"),
-            with("v", "webhooks", json!([validating])),
+            with("v", "webhooks", json!([ruleless, validating])),
             "admission webhooks",
         ),
         (
@@ -155,7 +156,7 @@ fn judged() -> Vec<Step> {
     let namespaced = |namespace: &str, plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
     let labelled = json!({"metadata": {"name": "judged", "labels": {"judged": "yes"}}});
     let named = |name: &str| json!({"metadata": {"name": name}});
-    let plain = || pod("plain", json!({}));
+    let plain = || pod("plain", &json!({}));
     vec![
         (
             "POST",
@@ -217,13 +218,13 @@ fn judged() -> Vec<Step> {
         (
             "POST",
             PODS.into(),
-            pod("first", json!({"priorityClassName": "high"})),
+            pod("first", &json!({"priorityClassName": "high"})),
             Some("PriorityClass \"high\""),
         ),
         (
             "POST",
             PODS.into(),
-            pod("boxed", json!({"runtimeClassName": "sandbox"})),
+            pod("boxed", &json!({"runtimeClassName": "sandbox"})),
             Some("RuntimeClass \"sandbox\""),
         ),
         ("POST", format!("{PODS}/plain/eviction"), named("plain"), Some("PodDisruptionBudget \"web\"")),
@@ -257,7 +258,7 @@ async fn writes_that_a_missing_feature_would_have_judged_are_warned_about() {
         let found = warnings(&answer).replace("\\\"", "\"");
         match warning {
             Some(warning) => {
-                assert!(found.contains(warning), "{method} {path}: {found:?} should contain {warning:?}")
+                assert!(found.contains(warning), "{method} {path}: {found:?} should contain {warning:?}");
             }
             None => assert_eq!(found, "", "{method} {path}"),
         }
@@ -299,7 +300,7 @@ async fn a_strict_server_refuses_requests_that_it_would_have_to_judge() {
     assert_eq!(answer.code, 501, "{}", String::from_utf8_lossy(&answer.body));
     let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(send(&session, "POST", review, &json!({"spec": {}})).await.code, 501);
-    let answer = send(&session, "POST", PODS, &pod("p", json!({"priorityClassName": "high"}))).await;
+    let answer = send(&session, "POST", PODS, &pod("p", &json!({"priorityClassName": "high"}))).await;
     assert_eq!(answer.code, 501);
     assert_eq!(send(&session, "GET", &format!("{PODS}/p"), &json!({})).await.code, 404);
 }

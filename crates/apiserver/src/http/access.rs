@@ -68,11 +68,11 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 /// Admits the server's own token and those of service accounts.
 fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
     let Some(token) = &api.options.token else { return Ok(()) };
-    let is_known =
-        |given: &str| is_same(given.as_bytes(), token.as_bytes()) || api.service_account(given).is_some();
-    let admitted = match bearer_token(&head.headers) {
+    let of_account =
+        |given| std::str::from_utf8(given).is_ok_and(|given| api.service_account(given).is_some());
+    let admitted = match head.headers.get(AUTHORIZATION).and_then(|given| bearer(given.as_bytes())) {
         None => PUBLIC.contains(&head.path.as_str()),
-        Some(given) => is_known(given),
+        Some(given) => is_same(given, token.as_bytes()) || of_account(given),
     };
     if admitted { Ok(()) } else { Err(Status::unauthorized()) }
 }

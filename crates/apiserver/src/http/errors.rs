@@ -133,7 +133,7 @@ impl Status {
         Self::failure(405, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// A feature that the server does not have, and was told not to pass over.
+    /// A write that relies on a feature which the server does not have, if it refuses such writes.
     pub(crate) fn not_implemented(resource: &Resource, why: &str) -> Self {
         Self::failure(501, "NotImplemented", why).about(resource, "")
     }

@@ -25,26 +25,26 @@ pub(crate) struct Writer<'a> {
 impl Api {
     /// Makes writes on the server's own account; returns once everything that follows from them is done.
     pub(crate) fn write<T>(&self, request: impl FnOnce(&Writer<'_>) -> T) -> T {
-        self.run(Writer::new(self, None, false), request)
+        Writer::new(self, None, false).run(request)
     }
 
     /// Makes the writes of a request that came with this bearer token; returns once everything that follows from them
     /// is done.
     pub(crate) fn write_as<T>(&self, bearer: Option<&str>, request: impl FnOnce(&Writer<'_>) -> T) -> T {
-        self.run(Writer::new(self, bearer, true), request)
-    }
-
-    fn run<'a, T>(&'a self, writer: Writer<'a>, request: impl FnOnce(&Writer<'_>) -> T) -> T {
-        let answer = request(&writer);
-        writer.by_client.set(false);
-        writer.settle();
-        answer
+        Writer::new(self, bearer, true).run(request)
     }
 }
 
 impl<'a> Writer<'a> {
     fn new(api: &'a Api, bearer: Option<&'a str>, by_client: bool) -> Self {
         Self { api, bearer, by_client: Cell::new(by_client), effects: RefCell::default() }
+    }
+
+    fn run<T>(self, request: impl FnOnce(&Writer<'_>) -> T) -> T {
+        let answer = request(&self);
+        self.by_client.set(false);
+        self.settle();
+        answer
     }
 
     pub(super) fn is_clients(&self) -> bool {

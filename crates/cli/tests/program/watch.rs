@@ -132,11 +132,11 @@ async fn one_object_is_watched_by_its_name_and_many_kinds_by_a_category() {
     assert_eq!(one.line_with(&[]).await, "pod/api-2");
     let mut all = world.start(&["watch", "all", "-A", "-o", "name"]);
     let mut names = Vec::new();
-    while names.len() < 4 {
+    while names.len() < 5 {
         names.push(all.line_with(&[]).await);
     }
     names.sort();
-    assert_eq!(names, ["deployment.apps/web", "pod/api-1", "pod/api-2", "pod/web-1"]);
+    assert_eq!(names, ["deployment.apps/web", "pod/api-1", "pod/api-2", "pod/web-1", "service/kubernetes"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

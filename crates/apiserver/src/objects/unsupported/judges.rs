@@ -90,9 +90,8 @@ pub(super) fn policies(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<Str
             let stored = writer.storage.get(resource.collection, name)?;
             let policy = codec::decode(resource, &stored.bytes);
             let constraints = &policy["spec"]["matchConstraints"];
-            let further = &binding["spec"]["matchResources"];
             let covers = rules::covers(writer, subject, constraints, "resourceRules")
-                && (further.is_null() || rules::covers(writer, subject, further, "resourceRules"));
+                && rules::admits(writer, subject, &binding["spec"]["matchResources"]);
             covers.then(|| named(resource, &policy))
         })
     })
@@ -161,7 +160,7 @@ pub(super) fn pod_security(writer: &Writer<'_>, subject: &Subject<'_>) -> Option
     }
     let namespace = writer.storage.get(writer.configurations.namespaces, &target.namespace)?;
     let level = |label: &&str| namespace.attributes.label(label).is_some_and(restricts);
-    SECURITY_LEVELS.iter().any(|label| level(label)).then(|| format!("Namespace {:?}", target.namespace))
+    SECURITY_LEVELS.iter().any(level).then(|| format!("Namespace {:?}", target.namespace))
 }
 
 pub(super) fn budget(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<String> {

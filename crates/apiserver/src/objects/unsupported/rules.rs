@@ -12,18 +12,29 @@ use crate::storage::Attributes;
 /// Whether a webhook or a policy covers the write. `rules` names the member that holds its rules. Conditions in CEL
 /// (`matchConditions`) cannot be evaluated and count as true.
 pub(super) fn covers(writer: &Writer<'_>, subject: &Subject<'_>, constraints: &Value, rules: &str) -> bool {
-    let exact = constraints["matchPolicy"] == "Exact";
-    let rule_matches = |rule: &Value| matches(writer, subject, rule, exact);
-    let any =
-        |member: &str| constraints[member].as_array().is_some_and(|rules| rules.iter().any(rule_matches));
-    // A binding without rules of its own takes those of its policy.
-    let included = constraints[rules].is_null() || any(rules);
+    any_matches(writer, subject, constraints, rules) && selected(writer, subject, constraints)
+}
+
+/// Whether a binding leaves the write to its policy. It may have rules of its own, which must match, too.
+pub(super) fn admits(writer: &Writer<'_>, subject: &Subject<'_>, binding: &Value) -> bool {
+    let rules = "resourceRules";
+    (binding[rules].is_null() || any_matches(writer, subject, binding, rules))
+        && selected(writer, subject, binding)
+}
+
+/// Whether selectors and exclusions let the write through.
+fn selected(writer: &Writer<'_>, subject: &Subject<'_>, constraints: &Value) -> bool {
     let in_namespace = namespace_labels(writer, subject)
         .is_none_or(|found| selects_all_if_absent(&constraints["namespaceSelector"], &found));
-    included
-        && !any("excludeResourceRules")
-        && in_namespace
+    in_namespace
+        && !any_matches(writer, subject, constraints, "excludeResourceRules")
         && selects_all_if_absent(&constraints["objectSelector"], &labels(subject.object))
+}
+
+fn any_matches(writer: &Writer<'_>, subject: &Subject<'_>, constraints: &Value, rules: &str) -> bool {
+    let exact = constraints["matchPolicy"] == "Exact";
+    let mut rules = constraints[rules].as_array().into_iter().flatten();
+    rules.any(|rule| matches(writer, subject, rule, exact))
 }
 
 fn matches(writer: &Writer<'_>, subject: &Subject<'_>, rule: &Value, exact: bool) -> bool {
