@@ -451,17 +451,6 @@ async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group
     })
     .await;
     let clients = server.clients();
-    async fn sync<K>(clients: &Clients)
-    where
-        K: kube_core::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + Sync + 'static,
-        K::Scope: 'static,
-    {
-        let mut config = ReflectorConfig::default();
-        config.watch_list_quiet_max = Duration::from_millis(50);
-        config.backoff.first = Duration::from_millis(1);
-        let informer = Informer::<K>::builder(clients).reflector(config).start().unwrap();
-        informer.synced().await.unwrap();
-    }
     sync::<k8s_openapi::api::core::v1::Pod>(&clients).await;
     sync::<k8s_openapi::api::core::v1::Secret>(&clients).await;
     sync::<k8s_openapi::api::apps::v1::Deployment>(&clients).await;
@@ -479,6 +468,19 @@ async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group
     optional.initial_events_optional = true;
     assert!(matches!(pods.watch(optional).await, Err(SourceError::NoWatchList)));
     assert_eq!(streamed.lock()[2..], ["/api/v1/secrets", "/api/v1/pods"]);
+}
+
+/// Starts an informer that does not wait long for the end of a watch-list, and waits until it is synced.
+async fn sync<K>(clients: &Clients)
+where
+    K: kube_core::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + Sync + 'static,
+    K::Scope: 'static,
+{
+    let mut config = ReflectorConfig::default();
+    config.watch_list_quiet_max = Duration::from_millis(50);
+    config.backoff.first = Duration::from_millis(1);
+    let informer = Informer::<K>::builder(clients).reflector(config).start().unwrap();
+    informer.synced().await.unwrap();
 }
 
 #[tokio::test]
