@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube_informer::queue::{Fifo, Replace, Scope, Sink};
-use kube_informer::store::{Index, Memory, Store, StoreConfig, StoredObject, Write};
+use kube_informer::store::{Index, Memory, Packing, Store, StoreConfig, StoredObject, Write};
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Informer, Key};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
@@ -167,4 +167,29 @@ fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
         let left = held();
         assert!(left < most / 10, "{left} of {most} bytes");
     });
+}
+
+#[test]
+fn full_states_that_break_half_way_leave_nothing_behind() {
+    const ROUNDS: usize = 40;
+    const PODS: usize = 200;
+    let _alone = alone();
+    let store = indexed_store(Packing::eager().into());
+    let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+    let mut stage_and_drop = |round: usize| {
+        let mut staging = store.stage_replace(SCOPE);
+        for at in 0..PODS {
+            // As the pods of jobs: no two have the same labels, and each attempt finds others.
+            let labels = json!({"job": format!("job-{round}-{at}-{}", "x".repeat(200))});
+            let meta = json!({"namespace": "web", "name": format!("pod-{at}"), "labels": labels});
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta}).to_string();
+            staging.put(reader.read(pod.as_bytes(), Encoding::Json, None).expect("a pod")).expect("a name");
+        }
+    };
+    stage_and_drop(0);
+    let _profiler = dhat::Profiler::builder().testing().build();
+    (1..=ROUNDS).for_each(&mut stage_and_drop);
+    let held = dhat::HeapStats::get().curr_bytes;
+    println!("{ROUNDS} broken lists of {PODS} pods: {held} bytes are held");
+    assert!(held < 8 * PODS * 300, "{held} bytes");
 }

@@ -44,6 +44,16 @@ pub struct Staging {
     /// Where in `staged` objects wait for a dictionary, and how many bytes they hold.
     waiting: Vec<usize>,
     waiting_bytes: usize,
+    /// The last field, dropped after the objects it counts.
+    unstored: Unstored,
+}
+
+/// How many objects were packed and will not be stored: what only they had in common is freed with them, also when a list
+/// breaks half-way again and again.
+#[derive(Debug)]
+struct Unstored {
+    packer: Arc<Packer>,
+    objects: usize,
 }
 
 /// Eight bytes, because there is one for each object of a list.
@@ -70,6 +80,7 @@ impl Staging {
         let indexes = base.0.indexes.iter().map(|known| known.index.clone()).collect::<Vec<_>>();
         let reads_body = indexes.iter().any(|index| index.reads_body());
         let (staged, places, values, room, waiting, waiting_bytes) = Default::default();
+        let unstored = Unstored { packer: packer.clone(), objects: 0 };
         Self {
             scope,
             base,
@@ -83,6 +94,7 @@ impl Staging {
             packer,
             waiting,
             waiting_bytes,
+            unstored,
         }
     }
 
@@ -118,6 +130,7 @@ impl Staging {
         let place = Staged::new(key_hash, self.staged.len());
         self.places.insert_unique(place.hash(), place, Staged::hash);
         self.staged.push(Some(put));
+        self.unstored.objects += 1;
         if self.reads_body {
             self.values.push(None);
         }
@@ -155,13 +168,14 @@ impl Staging {
         for at in std::mem::take(&mut self.waiting) {
             self.keep(at);
         }
-        let Self { scope, base, seen, staged, mut values, places, .. } = self;
+        let Self { scope, base, seen, staged, mut values, places, mut unstored, .. } = self;
         drop(places);
         let before = base.state(scope);
         // Both in their own place: a large state is held once.
         let mut is_put = staged.iter().map(Option::is_some);
         values.retain(|_| is_put.next().unwrap_or_default());
         let puts = staged.into_iter().flatten().collect::<Vec<_>>();
+        unstored.objects -= puts.len();
         // Only after a full state is everything up to there known.
         let complete = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
         let new_epoch = before.is_some_and(|before| {
@@ -232,6 +246,12 @@ impl Staging {
             }
         }
         self.waiting_bytes = 0;
+    }
+}
+
+impl Drop for Unstored {
+    fn drop(&mut self) {
+        self.packer.release(self.objects);
     }
 }
 
