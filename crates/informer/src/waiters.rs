@@ -15,7 +15,7 @@ use tokio::task::coop;
 use crate::calls::wake;
 use crate::sync::{AtomicUsize, Mutex};
 
-/// The waiting callers. While there are none, a change costs one look at a counter.
+/// The waiting callers. Without any, a change costs one look at a counter.
 #[derive(Debug)]
 pub(crate) struct Waiters<T> {
     count: AtomicUsize,
@@ -82,7 +82,7 @@ impl<T: Ord + Clone> Waiters<T> {
 
     /// Wakes the caller of a topic that has waited longest, for a change that serves one caller. A caller that leaves,
     /// satisfied or not, wakes the next; the chain ends with one that finds nothing and sleeps again.
-    pub(crate) fn wake_one(&self, topic: T) {
+    pub(crate) fn wake_one(&self, topic: &T) {
         if self.any() {
             let chosen = self.seats.lock().choose(topic);
             chosen.into_iter().for_each(wake);
@@ -143,7 +143,7 @@ impl<T> Default for Waiters<T> {
 
 impl<T: Ord + Clone> Seats<T> {
     /// The waker of the first caller of a topic that sleeps.
-    fn choose(&mut self, topic: T) -> Option<Waker> {
+    fn choose(&mut self, topic: &T) -> Option<Waker> {
         let numbers = self.by_topic.range((topic.clone(), 0)..=(topic.clone(), u64::MAX));
         for (_, number) in numbers {
             let seat = self.by_number.get_mut(number);
@@ -213,7 +213,7 @@ impl<T: Ord + Clone, const N: usize> Drop for Place<'_, T, N> {
             self.chosen = Some(topic);
         }
         if let Some(topic) = self.chosen.take() {
-            self.waiters.wake_one(topic);
+            self.waiters.wake_one(&topic);
         }
     }
 }

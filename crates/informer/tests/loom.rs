@@ -144,7 +144,7 @@ impl Space {
 
     fn free(&self, places: u32) {
         *self.free.lock() += places;
-        self.waiters.wake_one(0);
+        self.waiters.wake_one(&0);
     }
 }
 

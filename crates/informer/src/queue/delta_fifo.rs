@@ -88,7 +88,7 @@ impl DeltaFifo {
     /// the one that was woken.
     pub async fn pop(&self) -> Option<Popped> {
         let (key, deltas, initial) = self.shared.when(Topic::Ready, State::pop).await?;
-        self.shared.waiters.wake_one(Topic::Space);
+        self.shared.waiters.wake_one(&Topic::Space);
         Some(Popped { key, deltas, initial, shared: self.shared.clone() })
     }
 
@@ -149,7 +149,7 @@ impl DeltaFifo {
             Some(Ok(is_first))
         };
         let is_first = shared.when(Topic::Space, push).await?;
-        shared.waiters.wake_one(Topic::Ready);
+        shared.waiters.wake_one(&Topic::Ready);
         if is_first {
             // The scope counts as synced.
             shared.wake_processed(scope);
@@ -197,7 +197,7 @@ impl Sink for DeltaFifo {
             }
         }
         drop(state);
-        self.shared.waiters.wake_one(Topic::Ready);
+        self.shared.waiters.wake_one(&Topic::Ready);
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Replace for DeltaReplace {
         let new_epoch = is_older(resource_version, &of_scope.resource_version);
         resource_version.clone_into(&mut of_scope.resource_version);
         drop(state);
-        shared.waiters.wake_one(Topic::Ready);
+        shared.waiters.wake_one(&Topic::Ready);
         // An empty one is processed.
         shared.wake_processed(scope);
         Ok(Committed::new(new_epoch))
@@ -327,7 +327,7 @@ impl Drop for Popped {
             // It may be drained now, which ends every wait.
             return self.shared.waiters.wake_all();
         }
-        self.shared.waiters.wake_one(Topic::Ready);
+        self.shared.waiters.wake_one(&Topic::Ready);
         if idle {
             self.shared.waiters.wake([Topic::Idle..=Topic::Idle]);
         }

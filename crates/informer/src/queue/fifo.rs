@@ -130,7 +130,7 @@ impl Fifo {
     /// the one that was woken.
     pub async fn pop_batch(&self) -> Option<Batch> {
         let deltas = self.shared.when(Topic::Ready, State::pop).await?;
-        self.shared.waiters.wake_one(Topic::Space);
+        self.shared.waiters.wake_one(&Topic::Space);
         Some(Batch { deltas, shared: self.shared.clone() })
     }
 
@@ -274,7 +274,7 @@ impl Drop for Batch {
         match closed {
             // It may be drained now, which ends every wait.
             true => self.shared.waiters.wake_all(),
-            false => self.shared.waiters.wake_one(Topic::Ready),
+            false => self.shared.waiters.wake_one(&Topic::Ready),
         }
     }
 }
@@ -354,7 +354,7 @@ impl Shared {
             Some(Ok(()))
         })
         .await?;
-        self.waiters.wake_one(Topic::Ready);
+        self.waiters.wake_one(&Topic::Ready);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The rules of `DeltaFifo`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use kube_informer::queue::{
@@ -461,4 +462,40 @@ fn the_newest_object_is_that_of_the_reader() {
     assert_eq!(object.name(), "b");
     now(fifo.add(Scope::default(), pod("web/c", 101))).unwrap();
     assert!(fifo.newest(Scope::default()).now_or_never().is_none(), "it waits for what is queued");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
+    const WRITERS: usize = 40;
+    let mut config = DeltaFifoConfig::default();
+    config.deltas_max = 1;
+    let fifo = DeltaFifo::new(config);
+    add(&fifo, pod("first", 1)).unwrap();
+    let mut writers = Vec::new();
+    for number in 0..WRITERS {
+        let fifo = fifo.clone();
+        let write = async move { fifo.add(A, pod(&format!("pod-{number}"), 2)).await };
+        let (write, polls) = counted(write);
+        writers.push((tokio::spawn(write), polls));
+    }
+    let (synced, synced_polls) = counted({
+        let fifo = fifo.clone();
+        async move { fifo.synced(B).await }
+    });
+    let synced = tokio::spawn(synced);
+    tokio::task::yield_now().await;
+    for _ in 0..=WRITERS {
+        fifo.pop().await.unwrap().done();
+        tokio::task::yield_now().await;
+    }
+    let mut polls = 0;
+    for (writer, polled) in writers {
+        writer.await.unwrap().unwrap();
+        polls += polled.load(Ordering::Relaxed);
+    }
+    assert!(polls <= 4 * WRITERS, "{polls} polls of {WRITERS} writers");
+    assert_eq!(synced_polls.load(Ordering::Relaxed), 1, "nothing of its scope was processed");
+    replace_in(&fifo, B, vec![pod("of-b", 3)], "10");
+    now(fifo.pop()).unwrap().done();
+    synced.await.unwrap().unwrap();
 }
