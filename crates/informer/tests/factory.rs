@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -24,6 +24,8 @@ use tokio::sync::watch;
 /// A server of one object a resource, which forbids secrets. Watches stay open and silent; lists wait for the gate.
 struct Server {
     lists: Arc<Mutex<Vec<String>>>,
+    /// How often it was asked for its version.
+    versions: Arc<AtomicUsize>,
     open_watches: Arc<()>,
     gate: watch::Sender<bool>,
     refuses_streams: Arc<AtomicBool>,
@@ -31,17 +33,21 @@ struct Server {
 
 impl Server {
     fn new() -> (Self, InformerFactory) {
-        let (lists, open_watches, refuses_streams) = Default::default();
-        let server = Self { lists, open_watches, gate: watch::Sender::new(true), refuses_streams };
+        let (lists, versions, open_watches, refuses_streams) = Default::default();
+        let server = Self { lists, versions, open_watches, gate: watch::Sender::new(true), refuses_streams };
         let (lists, watches, gate) =
             (server.lists.clone(), server.open_watches.clone(), server.gate.subscribe());
-        let refuses_streams = server.refuses_streams.clone();
+        let (refuses_streams, versions) = (server.refuses_streams.clone(), server.versions.clone());
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (lists, watches, mut gate) = (lists.clone(), watches.clone(), gate.clone());
-            let refuses_streams = refuses_streams.load(Ordering::Relaxed);
+            let (refuses_streams, versions) = (refuses_streams.load(Ordering::Relaxed), versions.clone());
             async move {
                 let (path, query) =
                     (request.uri().path().to_owned(), request.uri().query().unwrap_or_default());
+                if path == "/version" {
+                    versions.fetch_add(1, Ordering::Relaxed);
+                    return Ok(http::Response::builder().status(404).body(Body::empty()).unwrap());
+                }
                 if query.contains("sendInitialEvents=") && refuses_streams {
                     let body =
                         r#"{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no streams"}"#;
@@ -105,6 +111,7 @@ async fn whoever_wants_the_same_shares_one_informer_and_its_values() {
     let others = others.map(|other| other.start().unwrap());
     settle().await;
     assert_eq!(server.lists().len(), 2 + 2 + 3, "other selectors, fields or namespaces are other informers");
+    assert_eq!(server.versions.load(Ordering::Relaxed), 1, "all ask the same server");
     drop(others);
 }
 

@@ -55,6 +55,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
 
     /// Shares what is started with all who ask this factory for the same.
     pub(super) fn shared_by(mut self, factory: &InformerFactory) -> Self {
+        self.settings.server_is_newer = factory.server_is_newer.clone();
         self.factory = Some(factory.clone());
         self
     }

@@ -21,6 +21,7 @@ use super::core::{Core, Owner};
 use super::decoder::Decoder;
 use super::settings::{Settings, Source, Wanted};
 use super::{Informer, InformerState, StartError, SyncError};
+use crate::source::ServerIsNewer;
 
 /// Starts informers and shares them.
 ///
@@ -46,6 +47,7 @@ pub struct InformerFactory {
     /// In the order in which they were started.
     shared: Arc<Mutex<Vec<Running>>>,
     starts: Arc<Semaphore>,
+    pub(super) server_is_newer: ServerIsNewer,
 }
 
 /// An informer that somebody holds, or did.
@@ -93,7 +95,8 @@ impl InformerFactory {
     /// A factory over [`Clients`](crate::source::Clients), or any `kube` client.
     pub fn new(client: impl Into<Client>) -> Self {
         let starts = Arc::new(Semaphore::new(Self::STARTS_MAX));
-        Self { client: client.into(), shared: Arc::default(), starts }
+        let (shared, server_is_newer) = Default::default();
+        Self { client: client.into(), shared, starts, server_is_newer }
     }
 
     /// How many watches may fetch their first full state at the same time, so that many do not storm the server. For

@@ -14,7 +14,7 @@ use super::core::{Core, Owner, Part, Parts, Selection};
 use crate::InformerMetrics;
 use crate::queue::Transform;
 use crate::reflector::{ErrorHandler, ReflectorConfig, WatchList};
-use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
+use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource, ServerIsNewer};
 use crate::store::{Index, Memory, Store, StoreConfig};
 
 /// Where the objects come from.
@@ -55,6 +55,7 @@ pub(super) struct Settings {
     pub(super) drop_fields: Vec<String>,
     pub(super) keep_fields: Option<Vec<String>>,
     pub(super) encoding: EncodingPreference,
+    pub(super) server_is_newer: ServerIsNewer,
     pub(super) object_bytes_max: Option<usize>,
     pub(super) transform: Option<Transform>,
     /// The transform was given before it was said that metadata is enough.
@@ -156,8 +157,10 @@ impl Settings {
                 if !metadata_only {
                     check_fields(&projection, &resource.type_meta())?;
                 }
-                let mut list_watch =
-                    ListWatch::new(client, resource).encoding(self.encoding).projection(projection.clone());
+                let mut list_watch = ListWatch::new(client, resource)
+                    .encoding(self.encoding)
+                    .server_is_newer_as(&self.server_is_newer)
+                    .projection(projection.clone());
                 if let Some(bytes) = self.object_bytes_max {
                     list_watch = list_watch.limits(Limits::default().object_bytes_max(bytes));
                 }
@@ -264,6 +267,7 @@ impl Default for Settings {
             drop_fields: Vec::new(),
             keep_fields: None,
             encoding: EncodingPreference::default(),
+            server_is_newer: ServerIsNewer::default(),
             object_bytes_max: None,
             transform: None,
             transform_is_of_more: false,

@@ -45,8 +45,7 @@ pub struct ListWatch {
     encoding: EncodingPreference,
     json_switch: JsonSwitch,
     asked_protobuf: AskedProtobuf,
-    /// Whether the server is newer than the schema table, once it has said so.
-    server_is_newer: Arc<OnceCell<bool>>,
+    server_is_newer: ServerIsNewer,
     /// What was learned about the server by all who use the same [`Clients`](super::Clients), once a request was sent.
     server: Arc<OnceLock<Arc<ServerMemory>>>,
     projection: Projection,
@@ -55,6 +54,9 @@ pub struct ListWatch {
     modify_list: Option<Modify<ListOptions>>,
     modify_watch: Option<Modify<WatchOptions>>,
 }
+
+/// Whether a server is newer than the schema table, once it has said so. Shared by all who ask the same server.
+pub(crate) type ServerIsNewer = Arc<OnceCell<bool>>;
 
 type Modify<O> = Arc<dyn Fn(&mut O) + Send + Sync>;
 
@@ -151,6 +153,12 @@ impl ListWatch {
     #[must_use]
     pub fn list_idle_max(mut self, limit: Duration) -> Self {
         self.list_idle_max = limit;
+        self
+    }
+
+    /// Asks for the server's version only if none of those who share this has.
+    pub(crate) fn server_is_newer_as(mut self, shared: &ServerIsNewer) -> Self {
+        self.server_is_newer = shared.clone();
         self
     }
 

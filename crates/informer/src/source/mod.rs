@@ -29,6 +29,7 @@ pub use clients::{Clients, ClientsConfig, IsList, Pings, STREAMS_PER_CONNECTION}
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;
+pub(crate) use list_watch::ServerIsNewer;
 pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::{InvalidPathSegment, Resource};
