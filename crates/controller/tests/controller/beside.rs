@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use embedded_apiserver::{Action as Trouble, Fault, Match, Server, Verb};
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
@@ -98,7 +98,7 @@ async fn finalize_behind(fault: Option<Fault>) -> Vec<String> {
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     // Created, with its finalizer, being deleted: then the watch is silent and the cache is behind.
     let behind = Match::verb(Verb::Watch).resource("configmaps");
-    server.faults().arm(Fault::new(Trouble::StallAfterEvents(3)).on(behind));
+    server.faults().arm(Fault::new(FaultAction::StallAfterEvents(3)).on(behind));
     let mut config = ReflectorConfig::default();
     (config.seed, config.watch_list) = (Some(1), WatchList::Off);
     let maps = Informer::builder(client.clone()).reflector(config).namespaces(["default"]).start().unwrap();
@@ -134,11 +134,15 @@ async fn a_cleanup_that_succeeded_is_not_repeated_while_the_cache_is_behind() {
 #[tokio::test(start_paused = true)]
 async fn a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer_fails() {
     let patch = || Match::verb(Verb::Patch);
-    let conflict =
-        Trouble::Status { code: 409, reason: "Conflict".into(), message: "x".into(), retry_after_seconds: 0 };
+    let conflict = FaultAction::Status {
+        code: 409,
+        reason: "Conflict".into(),
+        message: "x".into(),
+        retry_after_seconds: 0,
+    };
     for fault in [
-        Fault::new(Trouble::Disconnect).on(patch()).times(3),
-        Fault::new(Trouble::CutAfterBytes(10)).on(patch()).once(),
+        Fault::new(FaultAction::Disconnect).on(patch()).times(3),
+        Fault::new(FaultAction::CutAfterBytes(10)).on(patch()).once(),
         Fault::new(conflict).on(patch()).times(2),
     ] {
         assert_eq!(finalize_behind(Some(fault)).await, ["clean up"]);
@@ -222,7 +226,7 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
     assert_eq!((stats.created, stats.counted, stats.failed, stats.dropped), (4, 2, 0, 0));
 
     // A server that does not answer holds nobody up, and what waits is bounded.
-    server.faults().arm(Fault::new(Trouble::Hang).on(Match::verb(Verb::Create)));
+    server.faults().arm(Fault::new(FaultAction::Hang).on(Match::verb(Verb::Create)));
     for number in 0..1500 {
         recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
     }
@@ -284,7 +288,7 @@ async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
         .create(&PostParams::default(), &map("a"))
         .await
         .unwrap();
-    server.faults().arm(Fault::new(Trouble::Delay(SECOND)).on(Match::default().resource("events")));
+    server.faults().arm(Fault::new(FaultAction::Delay(SECOND)).on(Match::default().resource("events")));
     for number in 0..20 {
         recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
     }
@@ -321,7 +325,7 @@ async fn events_that_the_server_refuses_are_reported() {
     let (logs, _guard) = capture_logs();
     let recorder = recorder(&client);
     let message = "events.events.k8s.io is forbidden: User \"x\" cannot create resource \"events\"";
-    let forbidden = Trouble::Status {
+    let forbidden = FaultAction::Status {
         code: 403,
         reason: "Forbidden".into(),
         message: message.into(),
@@ -368,7 +372,7 @@ async fn a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
     assert_eq!(get(&router, "/readyz").await, (503, "failing: lease\n".to_owned()));
 
     let message = "leases.coordination.k8s.io \"lease\" is forbidden";
-    let forbidden = Trouble::Status {
+    let forbidden = FaultAction::Status {
         code: 403,
         reason: "Forbidden".into(),
         message: message.into(),
@@ -381,7 +385,7 @@ async fn a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
         timeout(60 * SECOND, refused.run(&Stop::new())).await.expect("it ends").unwrap_err().to_string();
     assert!(error.contains(message) && error.contains("grant"), "{error}");
 
-    // A replica that has led goes on: whoever took its role away may grant it again.
+    // A replica that has led goes on: the role may be granted again.
     let (probe, manager) = manager("default");
     let stop = Stop::new();
     let run = tokio::spawn({
@@ -410,7 +414,7 @@ async fn get(router: &Router, path: &str) -> (u16, String) {
 #[tokio::test(start_paused = true)]
 async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() {
     let (server, client) = server().await;
-    let slow = Fault::new(Trouble::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
+    let slow = Fault::new(FaultAction::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
     server.faults().arm(slow);
     let maps = maps(&client);
     let controller =
@@ -443,7 +447,7 @@ async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() 
     assert_eq!(get(&not_asked, "/metrics").await.0, 404);
     assert!(get(&asked, "/metrics").await.1.ends_with("# EOF\n"));
 
-    server.faults().arm(Fault::new(Trouble::Disconnect).on(Match::default().resource("leases")));
+    server.faults().arm(Fault::new(FaultAction::Disconnect).on(Match::default().resource("leases")));
     sleep(15 * SECOND).await;
     assert_eq!(get(&asked, "/readyz").await, (503, "failing: leading\n".to_owned()));
     assert_eq!((get(&not_asked, "/readyz").await.0, get(&asked, "/livez").await.0), (200, 200));
@@ -504,7 +508,8 @@ async fn a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_a
     let running = Running::start(controller);
     api.create(&PostParams::default(), &map("a")).await.unwrap();
     assert_eq!(log.next(2).await, ["a begins at 0", "a ends"]);
-    let fault = server.faults().arm(Fault::new(Trouble::Disconnect).on(Match::default().resource("leases")));
+    let fault =
+        server.faults().arm(Fault::new(FaultAction::Disconnect).on(Match::default().resource("leases")));
     sleep(5 * SECOND).await;
     api.create(&PostParams::default(), &map("b")).await.unwrap();
     sleep(20 * SECOND).await;

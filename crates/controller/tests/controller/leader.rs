@@ -545,7 +545,7 @@ async fn a_lease_that_is_released_is_not_reported_as_led_by_another_replica() {
     assert!(matches!(one.lead(|_| async {}).await, Outcome::Finished(())));
     let lines = logs.take();
     assert!(
-        !lines.iter().any(|line| line.contains("somebody else") || line.contains("another replica")),
+        !lines.iter().any(|line| line.contains("leader=") || line.contains("another replica")),
         "{lines:#?}"
     );
 }

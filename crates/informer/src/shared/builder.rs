@@ -220,8 +220,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     }
 
     /// Who hears of every trouble with the server, and what is done about it.
-    pub fn on_error(mut self, hear: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
-        self.settings.on_error = Some(Arc::new(hear));
+    pub fn on_error(mut self, report: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
+        self.settings.on_error = Some(Arc::new(report));
         self
     }
 
