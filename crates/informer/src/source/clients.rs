@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::connections::{Count, Counted};
+use super::credentials::{self, without_password};
 use super::held::Held;
 use super::server_memory::{Introduction, ServerMemory};
 use super::unpack::{Compression, Unpack};
@@ -81,7 +82,8 @@ pub struct ClientsConfig {
 /// [`client`](Self::client) is an ordinary [`kube_client::Client`]; use it for `Api` as well, `exec`, `attach` and
 /// `portforward` included (with kube's feature `ws`): upgrades go over HTTP/1.1. Everything that
 /// `Client::try_from` makes of a [`Config`] is kept: authentication (exec and OIDC too), impersonation, server name,
-/// proxies, timeouts, extra headers. (Only [`Client::valid_until`] is not: kube does not say when a certificate that an
+/// proxies, timeouts, extra headers. An exec plugin runs when the first request needs it, within limits of time and
+/// output, and again when its credentials expire or are refused. (Only [`Client::valid_until`] is not: kube does not say when a certificate that an
 /// exec plugin gave will expire.)
 #[derive(Clone)]
 pub struct Clients {
@@ -125,37 +127,41 @@ impl Clients {
     ///
     /// # Errors
     /// As [`from_config`](Self::from_config).
-    #[expect(clippy::needless_pass_by_value, reason = "as kube's own constructors")]
     pub fn configured(config: Config, mut own: ClientsConfig) -> Result<Self, Error> {
         // hyper adds them to a point in time.
         let Pings { after, timeout } = own.pings;
         own.pings = Pings { after: after.min(PING_MAX), timeout: timeout.min(PING_MAX) };
+        let client = credentials::client(config, move |config| Self::connect(config, own))?;
+        Ok(Self { client })
+    }
+
+    /// A client without the credentials that are not part of a connection.
+    fn connect(config: &Config, own: ClientsConfig) -> Result<Client, Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
-        let client = match config.proxy_url.clone() {
-            None => build(&config, own, http)?,
+        match config.proxy_url.clone() {
+            None => build(config, own, http),
             Some(url) => match url.scheme_str() {
                 #[cfg(feature = "socks5")]
                 Some("socks5") => {
-                    build(&config, own, hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http))?
+                    build(config, own, hyper_util::client::legacy::connect::proxy::SocksV5::new(url, http))
                 }
                 #[cfg(feature = "http-proxy")]
-                Some("http") => build(&config, own, super::proxy::tunnel(&url, http))?,
+                Some("http") => build(config, own, super::proxy::tunnel(&url, http)),
                 #[cfg(all(feature = "http-proxy", feature = "rustls-tls"))]
                 Some("https") => {
                     // The tunnel is asked for in HTTP/1.1.
-                    let to_proxy = super::tls::connector(&config, http, super::tls::Offers::Http1)?;
-                    build(&config, own, super::proxy::tunnel(&url, to_proxy))?
+                    let to_proxy = super::tls::connector(config, http, super::tls::Offers::Http1)?;
+                    build(config, own, super::proxy::tunnel(&url, to_proxy))
                 }
                 #[cfg(not(feature = "socks5"))]
-                Some("socks5") => return Err(disabled(url, "kube-informer/socks5")),
+                Some("socks5") => Err(disabled(&url, "kube-informer/socks5")),
                 #[cfg(not(feature = "http-proxy"))]
-                Some("http" | "https") => return Err(disabled(url, "kube-informer/http-proxy")),
-                _ => return Err(Error::ProxyProtocolUnsupported { proxy_url: Box::new(url) }),
+                Some("http" | "https") => Err(disabled(&url, "kube-informer/http-proxy")),
+                _ => Err(Error::ProxyProtocolUnsupported { proxy_url: Box::new(without_password(&url)) }),
             },
-        };
-        Ok(Self { client })
+        }
     }
 
     /// From what kubectl would use: `$KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
@@ -191,8 +197,8 @@ impl std::fmt::Debug for Clients {
 }
 
 #[cfg(not(all(feature = "socks5", feature = "http-proxy")))]
-fn disabled(url: Uri, protocol_feature: &'static str) -> Error {
-    Error::ProxyProtocolDisabled { proxy_url: Box::new(url), protocol_feature }
+fn disabled(url: &Uri, protocol_feature: &'static str) -> Error {
+    Error::ProxyProtocolDisabled { proxy_url: Box::new(without_password(url)), protocol_feature }
 }
 
 /// The client's layers, the same that kube puts on top of each other, less the retries.

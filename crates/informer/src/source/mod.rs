@@ -6,6 +6,7 @@
 
 mod clients;
 mod connections;
+mod credentials;
 mod error;
 mod functions;
 mod held;

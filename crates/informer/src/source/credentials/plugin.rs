@@ -1,0 +1,307 @@
+//! Exec plugins: commands that print credentials (`ExecCredential` of `client.authentication.k8s.io`).
+//!
+//! A plugin runs when the first request needs it, when its credentials expire, and after the server has answered 401. It
+//! runs once for all requests that wait, within limits of time and output, and dies with the request that started it.
+
+use std::io::IsTerminal;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use http::HeaderValue;
+use jiff::{SignedDuration, Timestamp};
+use kube_client::config::{ExecConfig, ExecInteractiveMode};
+use kube_client::{Client, Config, Error};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
+
+use super::{Connect, CredentialsError, bearer};
+
+/// How long a plugin may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// How long a plugin may take that can ask its user to log in.
+const INTERACTIVE_TIME_MAX: Duration = Duration::from_secs(300);
+/// Bytes that a plugin may print: far more than any token or certificate.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of its standard error that an error shows.
+const WORDS_BYTES_MAX: usize = 1 << 10;
+/// Credentials are renewed this long before they expire: a request takes time.
+const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// A plugin, and what it issued last.
+pub(super) struct Plugin {
+    exec: ExecConfig,
+    command: String,
+    config: Config,
+    connect: Arc<Connect>,
+    /// Held while the plugin runs.
+    last: Mutex<Option<Issued>>,
+}
+
+/// Credentials, and a client that has them.
+#[derive(Clone)]
+pub(super) struct Issued {
+    pub(super) client: Client,
+    pub(super) header: Option<HeaderValue>,
+    expires: Option<Timestamp>,
+    identity: Option<Identity>,
+    number: u64,
+}
+
+/// A client certificate and its key, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+/// What a plugin prints.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecCredential {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    status: Option<CredentialStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CredentialStatus {
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    expiration_timestamp: Option<String>,
+}
+
+// === impl Plugin ===
+
+impl Plugin {
+    pub(super) fn new(
+        exec: ExecConfig,
+        config: Config,
+        connect: Arc<Connect>,
+    ) -> Result<Self, CredentialsError> {
+        let command = exec.command.clone().filter(|command| !command.is_empty());
+        let command = command.ok_or(CredentialsError::NoCommand)?;
+        Ok(Self { exec, command, config, connect, last: Mutex::default() })
+    }
+
+    /// Credentials that are valid now.
+    ///
+    /// # Cancel safety
+    /// If dropped, the plugin is ended; the next request starts it again.
+    pub(super) async fn issued(&self) -> Result<Issued, Error> {
+        let mut last = self.last.lock().await;
+        if let Some(issued) = last.as_ref().filter(|issued| issued.is_valid()) {
+            return Ok(issued.clone());
+        }
+        let status = self.read(&self.run().await?)?;
+        let issued = self.issue(status, last.as_ref())?;
+        *last = Some(issued.clone());
+        Ok(issued)
+    }
+
+    /// The server does not accept these: the next request runs the plugin.
+    pub(super) async fn revoke(&self, issued: &Issued) {
+        let mut last = self.last.lock().await;
+        if let Some(last) = last.as_mut().filter(|last| last.number == issued.number) {
+            last.expires = Some(Timestamp::MIN);
+        }
+    }
+
+    fn issue(&self, status: CredentialStatus, before: Option<&Issued>) -> Result<Issued, Error> {
+        let expires = match &status.expiration_timestamp {
+            Some(text) => Some(text.parse().map_err(|_| self.unusable("invalid expirationTimestamp"))?),
+            None => None,
+        };
+        let identity = match (status.client_certificate_data, status.client_key_data) {
+            (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+            (None, None) => None,
+            _ => {
+                return Err(self
+                    .unusable("it has a certificate without a key, or a key without a certificate")
+                    .into());
+            }
+        };
+        let token = status.token.filter(|token| !token.trim().is_empty());
+        if token.is_none() && identity.is_none() {
+            return Err(self.unusable("it has neither a token nor a certificate").into());
+        }
+        let header = token.map(|token| bearer(&token)).transpose()?;
+        let client = match before.filter(|before| before.identity == identity) {
+            Some(before) => before.client.clone(),
+            // Connections that were made with another certificate are not used again.
+            None => (self.connect)(&self.config_with(identity.as_ref()))?,
+        };
+        let number = before.map_or(0, |before| before.number + 1);
+        Ok(Issued { client, header, expires, identity, number })
+    }
+
+    fn config_with(&self, identity: Option<&Identity>) -> Config {
+        let mut config = self.config.clone();
+        if let Some(Identity { certificate, key }) = identity {
+            config.auth_info.client_certificate_data = Some(base64(certificate));
+            config.auth_info.client_key_data = Some(base64(key).into());
+        }
+        config
+    }
+
+    fn read(&self, output: &[u8]) -> Result<CredentialStatus, CredentialsError> {
+        // What is wrong with a value is not shown: the value may be a token.
+        let read = serde_json::from_slice::<ExecCredential>(output).map_err(|error| {
+            self.unusable(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
+        })?;
+        if !matches!(read.kind.as_str(), "ExecCredential" | "") {
+            return Err(self.unusable("it is of another kind"));
+        }
+        let expected = self.exec.api_version.as_deref().unwrap_or_default();
+        if !expected.is_empty() && !read.api_version.is_empty() && read.api_version != expected {
+            return Err(self.unusable(&format!("its apiVersion is not {expected}")));
+        }
+        read.status.ok_or_else(|| self.unusable("it has no status"))
+    }
+
+    fn unusable(&self, why: &str) -> CredentialsError {
+        CredentialsError::NotACredential { command: self.command.clone(), why: why.to_owned() }
+    }
+
+    /// Runs the plugin; returns what it printed.
+    async fn run(&self) -> Result<Vec<u8>, CredentialsError> {
+        let interactive = self.is_interactive()?;
+        let limit = if interactive { INTERACTIVE_TIME_MAX } else { TIME_MAX };
+        let timed_out = || CredentialsError::TimedOut { command: self.command.clone(), limit };
+        let mut running = self.start(interactive)?;
+        tokio::time::timeout(limit, self.finish(&mut running)).await.map_err(|_| timed_out())?
+    }
+
+    async fn finish(&self, running: &mut Running) -> Result<Vec<u8>, CredentialsError> {
+        let failed = |error| self.not_started(error);
+        let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
+        let output = async {
+            let output = read_within(stdout, OUTPUT_BYTES_MAX).await.map_err(failed)?;
+            let (command, limit) = (self.command.clone(), OUTPUT_BYTES_MAX);
+            output.ok_or(CredentialsError::TooMuchOutput { command, limit })
+        };
+        let (output, words) = tokio::try_join!(output, last_words(stderr).map(Ok))?;
+        let status = running.child.wait().await.map_err(failed)?;
+        if !status.success() {
+            return Err(CredentialsError::Failed { command: self.command.clone(), status, words });
+        }
+        Ok(output)
+    }
+
+    /// Whether the plugin may ask its user something.
+    fn is_interactive(&self) -> Result<bool, CredentialsError> {
+        let terminal = std::io::stdin().is_terminal();
+        match &self.exec.interactive_mode {
+            Some(ExecInteractiveMode::Never) => Ok(false),
+            Some(ExecInteractiveMode::Always) if !terminal => {
+                Err(CredentialsError::NoTerminal { command: self.command.clone() })
+            }
+            _ => Ok(terminal),
+        }
+    }
+
+    fn start(&self, interactive: bool) -> Result<Running, CredentialsError> {
+        let mut spec = json!({"interactive": interactive});
+        if self.exec.provide_cluster_info {
+            spec["cluster"] = serde_json::to_value(&self.exec.cluster).unwrap_or_default();
+        }
+        let info = json!({"kind": "ExecCredential", "apiVersion": self.exec.api_version, "spec": spec});
+        let mut command = Command::new(&self.command);
+        command.args(self.exec.args.iter().flatten());
+        for variable in self.exec.env.iter().flatten() {
+            if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+                command.env(name, value);
+            }
+        }
+        command.env("KUBERNETES_EXEC_INFO", info.to_string());
+        for name in self.exec.drop_env.iter().flatten() {
+            command.env_remove(name);
+        }
+        command.stdout(Stdio::piped()).kill_on_drop(true);
+        if interactive {
+            // It talks to its user over the terminal.
+            command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
+        } else {
+            command.stdin(Stdio::null()).stderr(Stdio::piped());
+            // A group of its own can be ended as a whole. On a terminal it could not read from there.
+            #[cfg(unix)]
+            command.process_group(0);
+        }
+        let child = command.spawn().map_err(|error| self.not_started(error))?;
+        Ok(Running { child, has_group: !interactive })
+    }
+
+    fn not_started(&self, error: std::io::Error) -> CredentialsError {
+        let hint = self.exec.install_hint.as_deref().map(str::trim).filter(|hint| !hint.is_empty());
+        let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+        CredentialsError::NotStarted { command: self.command.clone(), error, hint }
+    }
+}
+
+impl Issued {
+    fn is_valid(&self) -> bool {
+        self.expires.is_none_or(|expires| Timestamp::now().duration_until(expires) > EXPIRY_MARGIN)
+    }
+}
+
+/// A running plugin; dropping it ends it, with everything that it has started.
+struct Running {
+    child: Child,
+    has_group: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = self.child.id().filter(|_| self.has_group)
+            && let Some(group) = i32::try_from(group).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            // It may have ended already.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        #[cfg(not(unix))]
+        let _ = self.has_group;
+    }
+}
+
+/// All of a stream; none if it is longer than that.
+async fn read_within(
+    stream: Option<impl AsyncRead + Unpin>,
+    bytes_max: usize,
+) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(bytes_max as u64 + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok((bytes.len() <= bytes_max).then_some(bytes))
+}
+
+/// The end of what a stream says, after a colon; empty if it says nothing. It is read to its end.
+async fn last_words(stream: Option<impl AsyncRead + Unpin>) -> String {
+    let Some(mut stream) = stream else { return String::new() };
+    let mut kept = Vec::new();
+    let mut piece = vec![0; WORDS_BYTES_MAX];
+    // What cannot be read of it does not hide why the plugin failed.
+    while let Ok(count @ 1..) = stream.read(&mut piece).await {
+        kept.extend_from_slice(&piece[..count]);
+        let surplus = kept.len().saturating_sub(WORDS_BYTES_MAX);
+        kept.drain(..surplus);
+    }
+    match String::from_utf8_lossy(&kept).trim() {
+        "" => String::new(),
+        words => format!(": {words}"),
+    }
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
