@@ -1,5 +1,6 @@
 //! The server's state, shared by everything that answers requests.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
 /// What can be chosen about a server; the builder fills it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) window: Window,
     pub(crate) watch_list: WatchListMode,
@@ -38,7 +39,6 @@ pub(crate) struct Options {
 }
 
 /// See the module's text.
-#[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) storage: Storage,
     registry: RwLock<Arc<Registry>>,
@@ -52,6 +52,24 @@ pub(crate) struct Api {
     pub(crate) definitions: Definitions,
     /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
     pub(crate) defining: Mutex<()>,
+}
+
+/// Without the token.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("window", &self.window)
+            .field("watch_list", &self.watch_list)
+            .field("has_token", &self.token.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the objects, which may be Secrets.
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 impl Default for Options {

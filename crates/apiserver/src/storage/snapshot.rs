@@ -1,13 +1,25 @@
 //! A moment of the storage, to go back to.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Stored;
 
 /// All objects and the revision of one moment; the objects are shared with the storage.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) objects: Vec<BTreeMap<Arc<str>, Arc<Stored>>>,
+}
+
+/// Without the objects, which may be Secrets.
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let objects: usize = self.objects.iter().map(BTreeMap::len).sum();
+        f.debug_struct("Snapshot")
+            .field("revision", &self.revision)
+            .field("objects", &objects)
+            .finish_non_exhaustive()
+    }
 }
