@@ -77,16 +77,29 @@ impl Cluster {
         if !flags.impersonate_groups.is_empty() {
             config.auth_info.impersonate_groups = Some(flags.impersonate_groups.clone());
         }
-        let (url, default_namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
+        let (url, default_namespace) = (shown(&config.cluster_url), config.default_namespace.clone());
         let mut own = ClientsConfig::default();
         if flags.compress {
             own = own.compress_lists(Compression::default());
         }
-        let clients = Clients::configured(config, own).map_err(|error| {
+        // Reading files and the commands of auth providers blocks.
+        let clients = tokio::task::spawn_blocking(move || Clients::configured(config, own));
+        let clients = clients.await.map_err(|error| Failure::other("reading the configuration", &error))?;
+        let clients = clients.map_err(|error| {
             Failure::NoCluster(format!("the credentials for {url} cannot be used: {}", root_cause(&error)))
         })?;
         let (request_timeout, compress) = (flags.request_timeout.0, flags.compress);
         Ok(Self { client: clients.client(), url, default_namespace, request_timeout, compress })
+    }
+}
+
+/// An address without the password that it may hold.
+fn shown(url: &http::Uri) -> String {
+    let text = url.to_string();
+    match (text.split_once("://"), url.authority().and_then(|authority| authority.as_str().rsplit_once('@')))
+    {
+        (Some((scheme, rest)), Some((user, _))) => format!("{scheme}://{}", &rest[user.len() + 1..]),
+        _ => text,
     }
 }
 

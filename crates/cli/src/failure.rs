@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use kube_informer::StartError;
 use kube_wire::Status;
 
+use crate::terminal::escape;
+
 /// What `--help` says of exit codes; the numbers are those of [`Failure::exit_code`].
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  done; also when ended by Ctrl-C or when the reader of a pipe has gone
@@ -47,12 +49,14 @@ impl Failure {
 
     /// Something that failed while the program did this.
     pub(crate) fn other(doing: &str, error: &dyn Error) -> Self {
-        Self::Other(format!("{doing}: {}", root_cause(error)))
+        Self::Other(format!("{doing}: {}", escape::one_line(&root_cause(error))))
     }
 
     /// What the server's refusal of a request means, and what to do about it.
     pub(crate) fn from_status(asked: &str, status: &Status) -> Self {
-        let says = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
+        let words = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
+        // A line break in the server's words would look like another message of this program.
+        let says = escape::one_line(&words);
         match status.code {
             401 => Self::Refused(format!(
                 "{asked}: the server does not know you (401 Unauthorized)\n\
@@ -63,7 +67,7 @@ impl Failure {
             )),
             404 => Self::NotFound(format!("{asked}: {says}")),
             400 => Self::Usage(format!("{asked}: {says}")),
-            _ => Self::Other(format!("{asked}: {status}")),
+            _ => Self::Other(format!("{asked}: {}", escape::one_line(&status.to_string()))),
         }
     }
 }

@@ -19,11 +19,14 @@ mod terminal;
 mod unreachable;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{apiserver, demo, get, serve, watch};
 use failure::{EXIT_CODES, Failure};
+use signals::Signals;
+use terminal::{ColourChoice, Screen, StatusOn};
 
 /// A live, local mirror of Kubernetes objects.
 #[derive(Parser)]
@@ -53,33 +56,69 @@ enum Command {
     },
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+/// How long threads that cannot be interrupted (looking up a host name, for instance) may delay the program's end.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(200);
+
+#[expect(clippy::print_stderr, reason = "without a runtime there is no screen")]
+fn main() -> ExitCode {
+    let command = Arguments::parse().command;
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => {
+            let code = runtime.block_on(run(command));
+            runtime.shutdown_timeout(SHUTDOWN_TIME_MAX);
+            code
+        }
+        Err(error) => {
+            eprintln!("kube-informer: cannot start threads: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> ExitCode {
+    let done = match command {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Watch(arguments) => watch::run(arguments).await,
         Command::Get(arguments) => get::run(arguments).await,
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Apiserver(arguments) => apiserver::run(arguments).await,
-        Command::Completions { shell } => completions(shell),
+        Command::Completions { shell } => completions(shell).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::ReaderGone) {
-                terminal::remark(&failure.to_string());
+                report(&failure).await;
             }
             failure.exit_code()
         }
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+/// Says why the program ends. A signal ends it even if that is not read.
+async fn report(failure: &Failure) {
+    let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
+    let words = failure.to_string();
+    let signal = async {
+        match Signals::listen() {
+            Ok(mut signals) => signals.next().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = signal => {}
+        // An error of writing an error has no better place to go.
+        _ = screen.remark(&words) => {}
+    }
+}
+
+async fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "kube-informer", &mut script);
-    let mut screen = terminal::Screen::new(terminal::ColourChoice::Never, terminal::StatusOn::Stderr);
-    screen.text(&String::from_utf8_lossy(&script))?;
-    screen.flush()
+    let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
+    screen.text(&String::from_utf8_lossy(&script)).await?;
+    screen.flush().await
 }
 
 #[cfg(test)]

@@ -1,5 +1,13 @@
-//! Secrets stay secret unless they are asked for: the values of a Secret are masked before anything else sees the object.
+//! Secrets stay secret unless `--show-secrets` is given: their values are concealed before anything reads a field.
+//!
+//! An informer of Secrets stores a fingerprint instead of each value, so that no index, field filter, column or diff can
+//! see one. Equal values have equal fingerprints, so a change is still noticed; the fingerprint's key is random and never
+//! leaves the process, so a fingerprint reveals nothing about its value. What is printed is `***`.
 
+use std::hash::{BuildHasher, RandomState};
+
+use kube_informer::source::Resource;
+use kube_wire::FieldPath;
 use serde_json::Value;
 
 /// What is shown instead of a value.
@@ -8,19 +16,45 @@ const MASK: &str = "***";
 /// Where kubectl keeps a copy of the whole object, values and all.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Masks the values of an object if it is a Secret. That a value changed can still be told: see [`crate::changes`].
-pub(crate) fn mask(object: &mut Value) {
-    if !is_secret(object) {
-        return;
+/// Replaces the values of Secrets by fingerprints.
+#[derive(Clone, Default)]
+pub(crate) struct Concealer {
+    key: RandomState,
+}
+
+impl Concealer {
+    /// Conceals the values of a Secret.
+    pub(crate) fn conceal(&self, secret: &mut Value) {
+        let fingerprint = |value: &Value| format!("{MASK}{:016x}", self.key.hash_one(value.to_string()));
+        replace_values(secret, |value| fingerprint(value).into());
     }
+}
+
+/// Masks the values of an object if it is a Secret. A change of a value can still be shown: see [`crate::changes`].
+pub(crate) fn mask(object: &mut Value) {
+    if is_secret(object) {
+        mask_secret(object);
+    }
+}
+
+/// Masks the values of a Secret, whatever kind the object claims to be.
+pub(crate) fn mask_secret(secret: &mut Value) {
+    replace_values(secret, |_| MASK.into());
+}
+
+fn replace_values(secret: &mut Value, replacement: impl Fn(&Value) -> Value) {
     for part in ["data", "stringData"] {
-        if let Some(Value::Object(values)) = object.get_mut(part) {
-            values.values_mut().for_each(|value| *value = MASK.into());
+        match secret.get_mut(part) {
+            Some(Value::Object(values)) => {
+                values.values_mut().for_each(|value| *value = replacement(value));
+            }
+            None | Some(Value::Null) => {}
+            Some(unexpected) => *unexpected = replacement(unexpected),
         }
     }
-    if let Some(copy) = object.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED))
-    {
-        *copy = MASK.into();
+    let annotations = secret.pointer_mut("/metadata/annotations");
+    if let Some(copy) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) {
+        *copy = replacement(copy);
     }
 }
 
@@ -29,9 +63,22 @@ pub(crate) fn is_secret(object: &Value) -> bool {
     object["kind"] == "Secret" && object["apiVersion"] == "v1"
 }
 
-/// Whether what stands at a path of a Secret must not be shown.
+/// Whether the objects of a resource are Secrets.
+pub(crate) fn are_secrets(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.plural == "secrets"
+}
+
+/// Whether a path of a Secret, as a diff prints it, leads to a value that must not be shown.
 pub(crate) fn hides(path: &str) -> bool {
     path.starts_with("data.") || path.starts_with("stringData.") || path.contains(LAST_APPLIED)
+}
+
+/// Whether a field path of a Secret leads to a value that must not be read. An invalid path leads nowhere.
+pub(crate) fn hides_field(path: &str) -> bool {
+    // Printing a path gives its one form, however it was written.
+    let Ok(path) = path.parse::<FieldPath>().map(|path| path.to_string()) else { return false };
+    let root = path.split(['.', '[']).next().unwrap_or_default();
+    matches!(root, "data" | "stringData") || path.contains(LAST_APPLIED)
 }
 
 #[cfg(test)]
@@ -40,13 +87,14 @@ mod tests {
 
     use super::*;
 
+    fn secret(kind: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": kind, "type": "Opaque", "data": {"password": "aHVudGVyMg=="},
+            "stringData": {"user": "hunter2"},
+            "metadata": {"name": "s", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hunter2"}}})
+    }
+
     #[test]
-    fn no_value_of_a_secret_is_left_and_other_kinds_are_as_they_were() {
-        let secret = |kind: &str| {
-            json!({"apiVersion": "v1", "kind": kind, "type": "Opaque", "data": {"password": "aHVudGVyMg=="},
-                "stringData": {"user": "hunter2"},
-                "metadata": {"name": "s", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hunter2"}}})
-        };
+    fn no_value_of_a_secret_is_left_and_other_kinds_are_unchanged() {
         let mut masked = secret("Secret");
         mask(&mut masked);
         let text = masked.to_string();
@@ -58,5 +106,40 @@ mod tests {
         let mut map = secret("ConfigMap");
         mask(&mut map);
         assert_eq!(map, secret("ConfigMap"));
+    }
+
+    #[test]
+    fn fingerprints_show_changes_but_no_values() {
+        let concealer = Concealer::default();
+        let concealed = |value: &str| {
+            let mut secret = json!({"data": {"password": value}});
+            concealer.conceal(&mut secret);
+            secret["data"]["password"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(concealed("b2xk"), concealed("b2xk"));
+        assert_ne!(concealed("b2xk"), concealed("bmV3"));
+        assert!(!concealed("b2xk").contains("b2xk"));
+        let mut other = json!({"data": {"password": "b2xk"}});
+        Concealer::default().conceal(&mut other);
+        assert_ne!(other["data"]["password"], concealed("b2xk").as_str(), "each process has its own key");
+    }
+
+    #[test]
+    fn field_paths_to_values_are_recognized_however_they_are_written() {
+        for path in [
+            "data.pw",
+            "{.data.pw}",
+            "$.data.pw",
+            "['data'].pw",
+            "data['tls.key']",
+            "stringData.pw",
+            "metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']",
+            r"metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration",
+        ] {
+            assert!(hides_field(path), "{path}");
+        }
+        for path in ["type", "metadata.name", "metadata.labels.data", "database.x", "spec..x"] {
+            assert!(!hides_field(path), "{path}");
+        }
     }
 }

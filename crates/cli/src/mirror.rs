@@ -15,7 +15,7 @@ use crate::discovery::Selected;
 use crate::failure::Failure;
 use crate::flags::SelectFlags;
 use crate::masks;
-use crate::observed::{Observed, Traffic};
+use crate::observed::{Gate, Observed, Traffic};
 
 /// Troubles that wait to be told, at most; more are left out.
 const TROUBLES_MAX: usize = 64;
@@ -33,10 +33,14 @@ pub(crate) struct Mirror {
 #[derive(Default)]
 pub(crate) struct MirrorOptions<'a> {
     pub(crate) managed_fields: bool,
+    /// Keep the values of Secrets.
+    pub(crate) show_secrets: bool,
     /// Do not stream the initial state: who may only list can have it, too.
     pub(crate) list_only: bool,
     pub(crate) index: Option<&'a Index>,
     pub(crate) metrics: Option<&'a InformerMetrics>,
+    /// Stops reading while it is closed.
+    pub(crate) gate: Option<&'a Gate>,
 }
 
 /// Trouble of the mirror with this number.
@@ -68,6 +72,11 @@ impl Mirror {
             .labels(&select.labels)
             .fields(select.fields_of(&selected))
             .projection(projection);
+        let conceals = masks::are_secrets(&selected.kind.resource) && !options.show_secrets;
+        if conceals {
+            // Every field must be decoded to be stored again, including those that the schema table lacks.
+            source = source.encoding(EncodingPreference::Json);
+        }
         if let Some(namespace) = select.namespace_of(cluster, &selected.kind) {
             source = source.namespace(namespace);
         }
@@ -75,11 +84,15 @@ impl Mirror {
             // What is printed once must be complete the first time: JSON names every field, whatever the server's version.
             source = source.encoding(EncodingPreference::Json);
         }
-        let (source, traffic) = Observed::new(source);
+        let (source, traffic) = Observed::new(source, options.gate);
         let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {
             // Whoever prints is slower than trouble comes: what does not fit is the same again.
             let _ = troubles.try_send((number, trouble.clone()));
         });
+        if conceals {
+            let concealer = masks::Concealer::default();
+            builder = builder.transform(move |secret| concealer.conceal(secret));
+        }
         if options.list_only || cluster.compress {
             builder = builder.watch_list(WatchList::Off);
         }

@@ -1,19 +1,20 @@
 //! A source that is watched itself: how much has come through it, and when.
 //!
-//! It stands between an informer and the network, so that the initial state can be counted while it streams in, and the age
-//! of the last event and the last bookmark can be told.
+//! It stands between an informer and the network, so that the initial state can be counted while it streams in, the age
+//! of the last event and the last bookmark can be shown, and reading stops while output cannot be written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use futures::stream::StreamExt;
+use futures::stream::{self, StreamExt};
 use kube_informer::source::{
     JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions,
     WatchStream,
 };
 use kube_wire::{TypeMeta, WatchEvent};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// What has come through a source.
@@ -28,10 +29,15 @@ pub(crate) struct Traffic {
     last_bookmark: AtomicU64,
 }
 
+/// Stops the watches of several sources while it is closed.
+#[derive(Debug)]
+pub(crate) struct Gate(watch::Sender<bool>);
+
 /// A source, counted.
 pub(crate) struct Observed {
     source: ListWatch,
     traffic: Arc<Traffic>,
+    gate: Option<watch::Receiver<bool>>,
 }
 
 // === impl Traffic ===
@@ -99,13 +105,42 @@ impl Traffic {
     }
 }
 
+// === impl Gate ===
+
+impl Gate {
+    /// An open gate.
+    pub(crate) fn new() -> Self {
+        Self(watch::Sender::new(true))
+    }
+
+    /// Reads no further event until it is opened again.
+    pub(crate) fn close(&self) {
+        self.0.send_replace(false);
+    }
+
+    pub(crate) fn open(&self) {
+        self.0.send_replace(true);
+    }
+}
+
 // === impl Observed ===
 
 impl Observed {
-    pub(crate) fn new(source: ListWatch) -> (Self, Arc<Traffic>) {
+    pub(crate) fn new(source: ListWatch, gate: Option<&Gate>) -> (Self, Arc<Traffic>) {
         let traffic = Arc::new(Traffic::new());
-        (Self { source, traffic: traffic.clone() }, traffic)
+        (Self { source, traffic: traffic.clone(), gate: gate.map(|gate| gate.0.subscribe()) }, traffic)
     }
+}
+
+/// The events, each of them not before the gate is open.
+fn gated(events: WatchStream, gate: watch::Receiver<bool>) -> WatchStream {
+    let next = |(mut events, mut gate): (WatchStream, watch::Receiver<bool>)| async {
+        // A gate that is gone cannot be closed.
+        let _ = gate.wait_for(|open| *open).await;
+        let event = events.next().await?;
+        Some((event, (events, gate)))
+    };
+    stream::unfold((events, gate), next).boxed()
 }
 
 impl ListerWatcher for Observed {
@@ -127,6 +162,10 @@ impl ListerWatcher for Observed {
         async move {
             let traffic = self.traffic.clone();
             let events = self.source.watch(options).await?;
+            let events = match &self.gate {
+                Some(gate) => gated(events, gate.clone()),
+                None => events,
+            };
             Ok(events.inspect(move |event| traffic.heard(event)).boxed())
         }
         .boxed()

@@ -68,8 +68,11 @@ async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, 
         bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
         if bytes.len() > bytes_max {
             if parts.status.is_success() {
-                let what = format!("{path}: the answer exceeds {} MiB", ANSWER_BYTES_MAX >> 20);
-                return Err(RequestError::Failure(Failure::Other(what)));
+                return Err(RequestError::Failure(Failure::Other(format!(
+                    "{} answered {path} with more than {} MiB: is it a Kubernetes API server?",
+                    cluster.url,
+                    ANSWER_BYTES_MAX >> 20
+                ))));
             }
             break;
         }

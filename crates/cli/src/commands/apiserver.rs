@@ -1,5 +1,6 @@
 //! `kube-informer apiserver`: the embedded server by itself.
 
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -70,11 +71,22 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         line += &format!("; kubectl --kubeconfig {} get namespaces", file.display());
     }
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
-    screen.line(&line)?;
-    screen.flush()?;
-    signals.next().await;
-    server.shutdown().await;
-    Ok(())
+    let serving = async {
+        screen.line(line).await?;
+        screen.flush().await?;
+        std::future::pending().await
+    };
+    let ended = tokio::select! {
+        biased;
+        () = signals.next() => Ok(()),
+        ended = serving => ended,
+    };
+    tokio::select! {
+        biased;
+        () = server.shutdown() => {}
+        () = signals.next() => {}
+    }
+    ended
 }
 
 impl Arguments {
@@ -111,16 +123,20 @@ pub(crate) fn not_started(error: &StartError) -> Failure {
     }
 }
 
-/// Writes a kubeconfig for a server, for its owner's eyes only: it may hold a token.
+/// Writes a kubeconfig for a server, for its owner's eyes only: it may hold a token. A file or link of that name is
+/// replaced, not written through, and a reader finds the old or the new file, never half of one.
 pub(crate) fn write_kubeconfig(server: &Server, file: &Path) -> Result<(), Failure> {
     let text = server.kubeconfig().unwrap_or_default();
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written =
-        options.open(file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-    written.map_err(|error| {
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let write = || -> std::io::Result<()> {
+        // Its mode is 0600 from the beginning.
+        let mut new = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+        new.write_all(text.as_bytes())?;
+        new.as_file().sync_all()?;
+        new.persist(file)?;
+        Ok(())
+    };
+    write().map_err(|error| {
         Failure::Usage(format!("cannot write the kubeconfig to {}: {error}", file.display()))
     })
 }

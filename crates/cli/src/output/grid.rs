@@ -1,7 +1,11 @@
-//! Rows in columns, printed as they come: a column is as wide as the widest cell so far.
+//! Rows in columns, printed as they come: a column is as wide as the widest cell so far, up to a limit.
+
+use crate::terminal::{Colour, Line, escape};
 
 /// Between two columns, as kubectl has it.
 const GAP: usize = 3;
+/// Widest column, in characters. A longer cell is printed whole and shifts the rest of its own row only.
+const WIDTH_MAX: usize = 256;
 
 /// The widths of columns.
 #[derive(Clone, Debug, Default)]
@@ -14,24 +18,29 @@ impl Grid {
     pub(crate) fn fit(&mut self, cells: &[String]) {
         self.widths.resize(self.widths.len().max(cells.len()), 0);
         for (width, cell) in self.widths.iter_mut().zip(cells) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(chars(cell).min(WIDTH_MAX));
         }
     }
 
-    /// A row, its last cell without blanks behind it. `paint` may put colours around a cell: it is given its place.
-    pub(crate) fn row(&mut self, cells: &[String], paint: impl Fn(usize, &str) -> String) -> String {
+    /// A row, its last cell without blanks behind it. `paint` gives the colour of the cell at a place.
+    pub(crate) fn row(&mut self, cells: &[String], paint: impl Fn(usize) -> Option<Colour>) -> Line {
         self.fit(cells);
-        let mut row = String::new();
+        let mut row = Line::default();
         let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
         for (at, cell) in cells.iter().enumerate().take(last + 1) {
-            row.push_str(&paint(at, cell));
+            row.push(cell, paint(at));
             if at < last {
-                let blanks = self.widths[at] + GAP - cell.chars().count();
-                row.extend(std::iter::repeat_n(' ', blanks));
+                let blanks = self.widths[at].saturating_sub(chars(cell)) + GAP;
+                row.push(&" ".repeat(blanks), None);
             }
         }
         row
     }
+}
+
+/// The length of a cell as it is printed.
+fn chars(cell: &str) -> usize {
+    escape::one_line(cell).chars().count()
 }
 
 #[cfg(test)]
@@ -43,8 +52,25 @@ mod tests {
         let mut grid = Grid::default();
         let rows = [["NAME", "AGE"], ["a-long-name", "5s"], ["b", ""]].map(|row| row.map(str::to_owned));
         rows.iter().for_each(|row| grid.fit(row));
-        let plain = |_: usize, cell: &str| cell.to_owned();
-        let printed = rows.iter().map(|row| grid.row(row, plain)).collect::<Vec<_>>();
+        let printed = rows.iter().map(|row| grid.row(row, |_| None).to_string()).collect::<Vec<_>>();
         assert_eq!(printed, ["NAME          AGE", "a-long-name   5s", "b"]);
+    }
+
+    #[test]
+    fn one_long_cell_does_not_widen_every_row() {
+        let mut grid = Grid::default();
+        let rows = [["x".repeat(1 << 20), "1".to_owned()], ["short".to_owned(), "2".to_owned()]];
+        rows.iter().for_each(|row| grid.fit(row));
+        assert_eq!(grid.row(&rows[0], |_| None).to_string(), format!("{}   1", rows[0][0]));
+        assert_eq!(grid.row(&rows[1], |_| None).to_string().len(), WIDTH_MAX + GAP + 1);
+    }
+
+    #[test]
+    fn controls_are_escaped_before_a_column_is_measured() {
+        let mut grid = Grid::default();
+        let rows = [["a\x1b]0;b\x07", "1"], ["short", "2"]].map(|row| row.map(str::to_owned));
+        rows.iter().for_each(|row| grid.fit(row));
+        let printed = rows.iter().map(|row| grid.row(row, |_| None).to_string()).collect::<Vec<_>>();
+        assert_eq!(printed, ["a^[]0;b^G   1", "short       2"]);
     }
 }

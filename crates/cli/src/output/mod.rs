@@ -5,14 +5,16 @@ pub(crate) mod columns;
 pub(crate) mod grid;
 mod jsonpath;
 pub(crate) mod server_table;
+mod yaml;
 
-use std::fmt::Write as _;
 use std::str::FromStr;
 
 use serde_json::{Value, json};
 
 use crate::discovery::Kind;
+use crate::terminal::escape;
 use jsonpath::{Path, Template};
+use yaml::Quoted;
 
 /// A format, as `-o` names it.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,21 +117,27 @@ pub(crate) fn json(value: &Value) -> String {
     // A value with text for keys can always be written.
     let written = serde::Serialize::serialize(value, &mut serializer);
     debug_assert!(written.is_ok(), "a JSON value is JSON");
-    String::from_utf8_lossy(&text).into_owned()
+    escape::json(&String::from_utf8_lossy(&text)).into_owned()
 }
 
 /// As YAML, without a line break at the end.
-pub(crate) fn yaml(value: &impl serde::Serialize) -> String {
-    let mut options = serde_saphyr::SerializerOptions::default();
-    // Folded lines are hard to search in.
-    options.folded_wrap_chars = usize::MAX;
-    let mut text = serde_saphyr::to_string_with_options(value, options).unwrap_or_else(|error| {
-        let mut text = String::new();
-        let _ = write!(text, "# this object cannot be written as YAML: {error}");
-        text
-    });
-    text.truncate(text.trim_end().len());
-    text
+pub(crate) fn yaml(value: &Value) -> String {
+    if yaml::has_odd_key(value) { json(value) } else { yaml::print(&Quoted(value)) }
+}
+
+/// An event with its object as YAML, without a line break at the end.
+pub(crate) fn yaml_event(event_type: EventType, object: &Value) -> String {
+    if yaml::has_odd_key(object) {
+        return json_event(event_type, object);
+    }
+    yaml::print(&EventOutput { event_type: event_type.name(), object: Quoted(object) })
+}
+
+/// An event with its object as one line of JSON.
+pub(crate) fn json_event(event_type: EventType, object: &Value) -> String {
+    let event = EventOutput { event_type: event_type.name(), object };
+    // A value with text for keys can always be written.
+    escape::json(&serde_json::to_string(&event).unwrap_or_default()).into_owned()
 }
 
 /// Several objects as one.
@@ -141,10 +149,10 @@ pub(crate) fn list(items: Vec<Value>) -> Value {
 
 /// An event with its object, as one value.
 #[derive(serde::Serialize)]
-pub(crate) struct EventOutput<'o> {
+struct EventOutput<O> {
     #[serde(rename = "type")]
-    pub(crate) event_type: &'static str,
-    pub(crate) object: &'o Value,
+    event_type: &'static str,
+    object: O,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::support::{Running, World};
 /// Asks; gives the status line's code and the body.
 async fn ask(address: SocketAddr, request: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+    let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -111,6 +111,37 @@ async fn where_others_can_reach_it_a_token_is_asked_for() {
         assert_eq!(ask(address, &request, "authorization: Bearer secret\r\n").await.0, 200, "{path}");
     }
     assert_eq!(ask(address, "GET /livez", "").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_other_origins_and_rebound_hosts_are_refused() {
+    let world = World::populated().await;
+    let mut serve = world.start(&["serve", "pods", "--port", "0", "--allowed-host", "mirror.example"]);
+    let address = address_of(&mut serve).await;
+    let ask_as = async |path: &str, host: &str, headers: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    for path in ["/metrics", "/debug/informers"] {
+        for (host, headers, code) in [
+            ("localhost", "", 200),
+            ("127.0.0.1:8080", "", 200),
+            ("[::1]:8080", "", 200),
+            ("mirror.example", "", 200),
+            ("evil.example", "", 403),
+            ("", "", 403),
+            ("localhost", "origin: http://evil.example\r\n", 403),
+            ("localhost", "origin: null\r\n", 403),
+            ("localhost:8080", "origin: http://localhost:8080\r\n", 200),
+        ] {
+            assert_eq!(ask_as(path, host, headers).await, code, "{path} {host} {headers}");
+        }
+    }
+    assert_eq!(ask_as("/livez", "10.1.2.3:8080", "").await, 200, "probes come with any Host");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,6 +46,24 @@ impl World {
         world
     }
 
+    /// A kubeconfig for another server.
+    pub(crate) async fn at(url: &str) -> Self {
+        let world = Self::new().await;
+        world.write_kubeconfig(url, "{}");
+        world
+    }
+
+    /// Writes a kubeconfig for a server with this user (in YAML).
+    pub(crate) fn write_kubeconfig(&self, url: &str, user: &str) {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+             contexts: [{{name: test, context: {{cluster: test, user: test}}}}]\n\
+             clusters: [{{name: test, cluster: {{server: '{url}'}}}}]\n\
+             users: [{{name: test, user: {user}}}]\n"
+        );
+        std::fs::write(self.kubeconfig(), text).unwrap();
+    }
+
     /// A server with a few objects on it.
     pub(crate) async fn populated() -> Self {
         let world = Self::new().await;
@@ -104,11 +122,33 @@ impl World {
         self.patch(&path, json!({"status": {"phase": phase}})).await;
     }
 
+    /// As [`create`](Self::create), with a token.
+    pub(crate) async fn create_as(&self, token: &str, path: &str, object: Value) -> Value {
+        self.send_as(token, "POST", path, "application/json", &object).await
+    }
+
+    /// As [`patch`](Self::patch), with a token.
+    pub(crate) async fn patch_as(&self, token: &str, path: &str, patch: Value) -> Value {
+        self.send_as(token, "PATCH", path, "application/merge-patch+json", &patch).await
+    }
+
     async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
+        self.send_as("none", method, path, content_type, body).await
+    }
+
+    async fn send_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Value {
         let request = http::Request::builder()
             .method(method)
             .uri(path)
             .header("content-type", content_type)
+            .header("authorization", format!("Bearer {token}"))
             .body(Full::new(bytes::Bytes::from(body.to_string())))
             .unwrap();
         let answer = self.server.service().call(request).await.unwrap();
@@ -122,6 +162,21 @@ impl World {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
+            .args(arguments)
+            .env_clear()
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", self.directory.path())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The program with a limit on its address space.
+    pub(crate) fn command_with_memory(&self, bytes_max: usize, arguments: &[&str]) -> Command {
+        let limit = format!("ulimit -v {}; exec \"$@\"", bytes_max / 1024);
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", &limit, "sh", PROGRAM])
             .args(arguments)
             .env_clear()
             .env("KUBECONFIG", self.kubeconfig())
@@ -189,8 +244,7 @@ impl Running {
     }
 
     pub(crate) fn interrupt(&self) {
-        let id = i32::try_from(self.child.id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+        signal(&self.child, Signal::INT);
     }
 
     /// Ctrl-C; gives the exit code.
@@ -198,6 +252,18 @@ impl Running {
         self.interrupt();
         self.child.wait().await.unwrap().code().unwrap_or(-1)
     }
+}
+
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    let id = i32::try_from(child.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+}
+
+/// The most memory that a process has had, in bytes.
+pub(crate) fn peak_memory(child: &Child) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
 }
 
 pub(crate) fn deployment(name: &str) -> Value {

@@ -7,16 +7,16 @@ use tokio::process::Child;
 use crate::support::{PROGRAM, World};
 
 /// The program on a terminal of its own.
-struct OnTerminal {
+pub(crate) struct OnTerminal {
     pty: Pty,
     child: Child,
     /// All that it has written, and how much of that was looked at.
-    written: String,
+    pub(crate) written: String,
     seen: usize,
 }
 
 impl OnTerminal {
-    fn start(world: &World, arguments: &[&str], no_colour: bool) -> Self {
+    pub(crate) fn start(world: &World, arguments: &[&str], no_colour: bool) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(Size::new(24, 100)).unwrap();
         let mut command = Command::new(PROGRAM)
@@ -34,7 +34,7 @@ impl OnTerminal {
     }
 
     /// Reads until this was written behind what was waited for before; gives what came up to it.
-    async fn until(&mut self, text: &str) -> String {
+    pub(crate) async fn until(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.written[self.seen..].find(text) {
                 let (from, to) = (self.seen, self.seen + at + text.len());
@@ -46,7 +46,7 @@ impl OnTerminal {
     }
 
     /// False at the end.
-    async fn read(&mut self) -> bool {
+    pub(crate) async fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.pty.read(&mut bytes).await {
             // A character may be cut in two; what is looked for is ASCII.
@@ -59,14 +59,14 @@ impl OnTerminal {
     }
 
     /// What Ctrl-C sends; gives the exit code.
-    async fn ctrl_c(&mut self) -> Option<i32> {
+    pub(crate) async fn ctrl_c(&mut self) -> Option<i32> {
         self.pty.write_all(b"\x03").await.unwrap();
         while self.read().await {}
         self.child.wait().await.unwrap().code()
     }
 
     /// The cursor is shown, and no status is left below what was printed.
-    fn assert_left_as_it_was(&self) {
+    pub(crate) fn assert_left_as_it_was(&self) {
         let (hidden, shown) = (self.written.rfind("\x1b[?25l"), self.written.rfind("\x1b[?25h"));
         assert!(hidden <= shown, "the cursor stays hidden: {}", self.written);
         let erased = self.written.rfind("\x1b[J");

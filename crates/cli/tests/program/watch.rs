@@ -35,7 +35,7 @@ async fn every_format_tells_each_event() {
     let mut watches = Vec::new();
     for format in formats {
         let mut watch = world.start(&["watch", "pods", "--events-only", "-o", format]);
-        watch.error_with("there are none yet").await;
+        watch.error_with("no objects yet").await;
         watches.push(watch);
     }
     world.create_pod("default", "api-1", "node-7").await;

@@ -19,9 +19,9 @@ mod proxy;
 mod query;
 mod resource;
 mod response;
-mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod self_signed;
+mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 mod unpack;

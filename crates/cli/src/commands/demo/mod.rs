@@ -94,19 +94,23 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         .await
         .map_err(|error| not_started(&error))?;
     let kubeconfig = Kubeconfig::write(&server, arguments.write_kubeconfig.as_deref())?;
-    screen.line(&format!("API server on {}; in another terminal:", server.url().unwrap_or_default()))?;
-    screen.line(&format!("  kubectl --kubeconfig {} get pods -A", kubeconfig.path.display()))?;
-    screen.flush()?;
-    let ended = tokio::select! {
+    let show = async {
+        let url = server.url().unwrap_or_default();
+        screen.line(format!("API server on {url}; in another terminal:")).await?;
+        screen.line(format!("  kubectl --kubeconfig {} get pods -A", kubeconfig.path.display())).await?;
+        screen.flush().await?;
+        let ended = demo(&arguments, &server, &mut screen, &mut end).await;
+        screen.clear_status();
+        screen.flush().await?;
+        server.shutdown().await;
+        ended
+    };
+    tokio::select! {
         biased;
         // The second one; the first ends the demo in order.
         () = async { abort.next().await; abort.next().await } => Ok(()),
-        ended = demo(&arguments, &server, &mut screen, &mut end) => ended,
-    };
-    screen.clear_status();
-    screen.flush()?;
-    server.shutdown().await;
-    ended
+        ended = show => ended,
+    }
 }
 
 async fn demo(
@@ -117,16 +121,19 @@ async fn demo(
 ) -> Result<(), Failure> {
     let objects = arguments.objects as usize;
     let started = Instant::now();
+    let (progress, made) = tokio::sync::watch::channel(0);
     let filling = populate::populate(server, objects, arguments.seed, |done| {
-        screen.status(&format!("making up a cluster: {done} of {objects} objects"));
+        progress.send_replace(done);
     });
     let mut world = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
+        Err(failure) = show_progress(made, objects, screen) => return Err(failure),
         world = filling => world?,
     };
-    screen.line(&format!("a cluster of {objects} objects made in {:.1?}", started.elapsed()))?;
-    screen.flush()?;
+    screen.clear_status();
+    screen.line(format!("a cluster of {objects} objects made in {:.1?}", started.elapsed())).await?;
+    screen.flush().await?;
 
     let cluster = cluster(server)?;
     let catalogue = Catalogue::fetch(&cluster).await?;
@@ -144,7 +151,7 @@ async fn demo(
         mirror.informer.synced().await.map_err(|error| Failure::other("mirroring", &error))?;
         mirrored += mirror.informer.lister().count();
     }
-    screen.line(&format!("{mirrored} objects mirrored in {:.1?}", started.elapsed()))?;
+    screen.line(format!("{mirrored} objects mirrored in {:.1?}", started.elapsed())).await?;
 
     let mut show = Show { arguments, server, mirrors: &mirrors, view: View::new(arguments.quiet) };
     show.run(&mut world, signals, screen).await?;
@@ -155,12 +162,26 @@ async fn demo(
         () = signals.next() => return Ok(()),
         equal = proof::equal(&cluster, &mirrors) => equal?,
     };
-    show.view.summary(&mirrors, screen)?;
-    screen.line(&format!("the mirror equals the server: {equal} objects, same resourceVersions"))?;
+    show.view.summary(&mirrors, screen).await?;
+    screen.line(format!("the mirror equals the server: {equal} objects, same resourceVersions")).await?;
     for mirror in &mirrors {
         mirror.informer.shutdown().await;
     }
     Ok(())
+}
+
+/// Shows how many objects have been made, until there is an error.
+async fn show_progress(
+    mut made: tokio::sync::watch::Receiver<usize>,
+    objects: usize,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    while made.changed().await.is_ok() {
+        let done = *made.borrow_and_update();
+        screen.status([format!("making up a cluster: {done} of {objects} objects").into()]);
+        screen.flush().await?;
+    }
+    std::future::pending().await
 }
 
 /// The demo itself.
@@ -202,11 +223,14 @@ impl Show<'_> {
                 biased;
                 () = signals.next() => return Ok(()),
                 () = &mut end => return Ok(()),
-                _ = footer.tick(), if live => self.view.footer(self.mirrors, screen),
-                _ = summary.tick(), if !live => self.view.summary(self.mirrors, screen)?,
+                _ = footer.tick(), if live => {
+                    self.view.footer(self.mirrors, screen);
+                    screen.flush().await?;
+                }
+                _ = summary.tick(), if !live => self.view.summary(self.mirrors, screen).await?,
                 _ = strike.tick(), if self.arguments.chaos => {
                     let told = chaos.strike(self.server);
-                    self.view.remark(told, screen)?;
+                    self.view.remark(told, screen).await?;
                 }
                 _ = tick.tick() => {
                     let due = (started.elapsed().as_secs_f64() * self.arguments.rate) as u64;
@@ -219,10 +243,10 @@ impl Show<'_> {
                     }
                     // What was not managed is not made up for.
                     written = due;
-                    screen.flush()?;
+                    screen.flush().await?;
                 }
                 event = events.next() => match event {
-                    Some((number, event)) => self.view.show(&self.mirrors[number], &event, screen)?,
+                    Some((number, event)) => self.view.show(&self.mirrors[number], &event, screen).await?,
                     None => return Ok(()),
                 },
             }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::mirror::{self, Mirror};
 use crate::output::EventType;
 use crate::output::columns::Columns;
-use crate::terminal::{Colour, Screen};
+use crate::terminal::{Colour, Line, Screen};
 
 /// Lines a second that somebody can follow on a terminal; the rest is counted.
 const LINES_PER_SECOND: u32 = 30;
@@ -68,7 +68,7 @@ impl View {
     }
 
     /// One line for a change; nothing for the initial state.
-    pub(super) fn show(
+    pub(super) async fn show(
         &mut self,
         mirror: &Mirror,
         event: &Event<Value>,
@@ -107,14 +107,15 @@ impl View {
             EventType::Deleted => Colour::Bad,
             EventType::Relisted => Colour::Odd,
         };
-        let event_type = screen.paint.colour(&format!("{:<9}", event_type.name()), colour);
-        screen.fitting_line(format!("{event_type} {name:<48} {change}").trim_end())
+        let line = Line::default()
+            .with(&format!("{:<9}", event_type.name()), Some(colour))
+            .with(format!(" {name:<48} {change}").trim_end(), None);
+        screen.fitting_line(line).await
     }
 
     /// Something that is not the mirror's doing.
-    pub(super) fn remark(&mut self, text: &str, screen: &mut Screen) -> Result<(), Failure> {
-        let text = screen.paint.colour(&format!("!!! {text}"), Colour::Odd);
-        screen.line(&text)
+    pub(super) async fn remark(&mut self, text: &str, screen: &mut Screen) -> Result<(), Failure> {
+        screen.line(Line::default().with(&format!("!!! {text}"), Some(Colour::Odd))).await
     }
 
     /// The footer on a terminal.
@@ -127,28 +128,23 @@ impl View {
         let objects = objects.collect::<Vec<_>>().join("  ");
         let left_out =
             if self.left_out > 0 { format!("  ({} lines left out)", self.left_out) } else { String::new() };
-        let faint = |text: &str| screen.paint.colour(text, Colour::Faint);
-        let line = format!(
-            "{}\n{}",
-            faint(&objects),
-            format_args!(
-                "{} objects  {}  {:.1} events/s  lag {}  {}{}",
-                count(mirrors),
-                memory(mirrors),
-                self.rate,
-                lag,
-                state(mirrors),
-                faint(&left_out)
-            )
+        let figures = format!(
+            "{} objects  {}  {:.1} events/s  lag {}  {}",
+            count(mirrors),
+            memory(mirrors),
+            self.rate,
+            lag,
+            state(mirrors),
         );
-        screen.status(&line);
+        let faint = Some(Colour::Faint);
+        screen.status([Line::default().with(&objects, faint), Line::from(figures).with(&left_out, faint)]);
     }
 
     /// The summary where there is no footer.
-    pub(super) fn summary(&mut self, mirrors: &[Mirror], screen: &mut Screen) -> Result<(), Failure> {
+    pub(super) async fn summary(&mut self, mirrors: &[Mirror], screen: &mut Screen) -> Result<(), Failure> {
         self.measure();
         let lag = self.lag();
-        screen.line(&format!(
+        let figures = format!(
             "--- {} objects, {}, {} changes, {:.1} events/s, lag {}, {}",
             count(mirrors),
             memory(mirrors),
@@ -156,8 +152,9 @@ impl View {
             self.rate,
             lag,
             state(mirrors),
-        ))?;
-        screen.flush()
+        );
+        screen.line(figures).await?;
+        screen.flush().await
     }
 
     /// A write was heard.

@@ -22,7 +22,7 @@ pub(super) async fn run(
         let counts = counts(getting, &mirror, &index)?;
         mirror.informer.shutdown().await;
         if counts.is_empty() {
-            screen.remark(&format!("{} with a value in {path}", getting.nothing_found(&selected)));
+            screen.remark(&format!("{} with a value in {path}", getting.nothing_found(&selected))).await?;
             continue;
         }
         let as_map = || {
@@ -30,15 +30,15 @@ pub(super) async fn run(
             Value::Object(entries.collect::<Map<_, _>>())
         };
         match format {
-            Format::Json => screen.line(&output::json(&as_map()))?,
-            Format::Yaml => screen.line(&output::yaml(&as_map()))?,
+            Format::Json => screen.text(&(output::json(&as_map()) + "\n")).await?,
+            Format::Yaml => screen.text(&(output::yaml(&as_map()) + "\n")).await?,
             Format::Table { .. } => {
                 let rows = counts
                     .iter()
                     .map(|(value, count)| vec![value.clone(), count.to_string()])
                     .collect::<Vec<_>>();
                 let titles = [path.to_uppercase(), selected.kind.resource.plural.to_uppercase()];
-                tables::print_rows(&titles, &rows, getting.arguments.output.no_headers, screen)?;
+                tables::print_rows(&titles, &rows, getting.arguments.output.no_headers, screen).await?;
             }
             _ => {
                 return Err(Failure::Usage(

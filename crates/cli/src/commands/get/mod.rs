@@ -21,7 +21,7 @@ use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
 use crate::output::{self, Format};
 use crate::request;
 use crate::signals::Signals;
-use crate::terminal::{Screen, StatusOn};
+use crate::terminal::{Screen, StatusOn, escape};
 
 /// What to get.
 #[derive(clap::Args)]
@@ -53,8 +53,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         biased;
         () = signals.next() => Ok(()),
         ended = get(&arguments, &mut screen) => ended,
-    }?;
-    screen.flush()
+    }
 }
 
 async fn get(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> {
@@ -62,13 +61,15 @@ async fn get(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> 
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
     let selected = catalogue.select(&arguments.wanted, &["list"])?;
+    check_masked_fields(arguments, &fields, &selected)?;
     let several = selected.iter().any(|one| one.kind != selected[0].kind);
     let getting = Getting { arguments, cluster: &cluster, fields, several };
     match (&arguments.index, arguments.output.format()) {
-        (Some(path), format) => by_index::run(&getting, path, &format, selected, screen).await,
-        (None, Format::Table { wide }) => tables::run(&getting, wide, selected, screen).await,
-        (None, format) => getting.print(&format, selected, screen).await,
+        (Some(path), format) => by_index::run(&getting, path, &format, selected, screen).await?,
+        (None, Format::Table { wide }) => tables::run(&getting, wide, selected, screen).await?,
+        (None, format) => getting.print(&format, selected, screen).await?,
     }
+    screen.flush().await
 }
 
 fn parse_field(text: &str) -> Result<FieldFilter, Failure> {
@@ -83,7 +84,7 @@ struct Missing {
 
 impl Missing {
     /// Remembers that an object is missing; other failures end the command.
-    fn unless_found<T>(
+    async fn unless_found<T>(
         &mut self,
         found: Result<T, Failure>,
         screen: &mut Screen,
@@ -92,7 +93,7 @@ impl Missing {
             Ok(found) => Ok(Some(found)),
             Err(failure @ Failure::NotFound(_)) => {
                 if let Some(before) = self.last.replace(failure) {
-                    screen.remark(&before.to_string());
+                    screen.remark(&before.to_string()).await?;
                 }
                 Ok(None)
             }
@@ -106,6 +107,26 @@ impl Missing {
 
     fn end(self) -> Result<(), Failure> {
         self.last.map_or(Ok(()), Err)
+    }
+}
+
+/// A field whose values are masked is not read, neither to print its values nor to confirm a guess.
+fn check_masked_fields(
+    arguments: &Arguments,
+    fields: &[FieldFilter],
+    selected: &[Selected],
+) -> Result<(), Failure> {
+    let has_secrets = selected.iter().any(|one| masks::are_secrets(&one.kind.resource));
+    if arguments.output.show_secrets || !has_secrets {
+        return Ok(());
+    }
+    let fields = fields.iter().map(|filter| ("--field", filter.path().to_string()));
+    let index = arguments.index.iter().map(|path| ("--index", path.clone()));
+    match fields.chain(index).find(|(_, path)| masks::hides_field(path)) {
+        Some((flag, path)) => Err(Failure::Usage(format!(
+            "{flag} {path}: the values of Secrets are masked; add --show-secrets to read them"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -127,17 +148,19 @@ impl Getting<'_> {
         let one = selected.len() == 1 && selected[0].name.is_some();
         let (mut all, mut missing) = (Vec::new(), Missing::default());
         for selected in selected {
-            for object in missing.unless_found(self.objects(&selected).await, screen)?.unwrap_or_default() {
+            for object in
+                missing.unless_found(self.objects(&selected).await, screen).await?.unwrap_or_default()
+            {
                 all.push((selected.kind.clone(), object));
             }
         }
         if !(all.is_empty() && one) {
-            self.print_objects(format, all, one, screen)?;
+            self.print_objects(format, all, one, screen).await?;
         }
         missing.end()
     }
 
-    fn print_objects(
+    async fn print_objects(
         &self,
         format: &Format,
         all: Vec<(Kind, Value)>,
@@ -147,7 +170,7 @@ impl Getting<'_> {
         match format {
             Format::Name => {
                 for (kind, object) in &all {
-                    screen.line(&output::name(kind, object))?;
+                    screen.line(output::name(kind, object)).await?;
                 }
                 return Ok(());
             }
@@ -157,16 +180,17 @@ impl Getting<'_> {
                     &all.iter().map(|(_, object)| columns.cells(object)).collect::<Vec<_>>(),
                     self.arguments.output.no_headers,
                     screen,
-                );
+                )
+                .await;
             }
             _ => {}
         }
         let mut objects = all.into_iter().map(|(_, object)| object).collect::<Vec<_>>();
         let whole = if one && objects.len() == 1 { objects.remove(0) } else { output::list(objects) };
         match format {
-            Format::Yaml => screen.line(&output::yaml(&whole)),
-            Format::JsonPath(template) => screen.text(&template.print(&whole)),
-            _ => screen.line(&output::json(&whole)),
+            Format::Yaml => screen.text(&(output::yaml(&whole) + "\n")).await,
+            Format::JsonPath(template) => screen.text(&template.print(&whole)).await,
+            _ => screen.text(&(output::json(&whole) + "\n")).await,
         }
     }
 
@@ -205,18 +229,19 @@ impl Getting<'_> {
             let found = object["kind"].as_str().unwrap_or("something without a kind");
             return Err(Failure::Other(format!("{asked}: expected {expected}, received {found}")));
         }
-        Ok(self.cleaned(object))
+        Ok(self.cleaned(kind, object))
     }
 
     /// Without what is not to be shown.
-    fn cleaned(&self, mut object: Value) -> Value {
+    fn cleaned(&self, kind: &Kind, mut object: Value) -> Value {
         if !self.arguments.output.show_managed_fields
             && let Some(metadata) = object["metadata"].as_object_mut()
         {
             metadata.remove("managedFields");
         }
-        if !self.arguments.output.show_secrets {
-            masks::mask(&mut object);
+        // The items of a list may lack their kind.
+        if !self.arguments.output.show_secrets && masks::are_secrets(&kind.resource) {
+            masks::mask_secret(&mut object);
         }
         object
     }
@@ -240,9 +265,10 @@ impl Getting<'_> {
     ) -> Result<Mirror, Failure> {
         let options = MirrorOptions {
             managed_fields: self.arguments.output.show_managed_fields,
+            show_secrets: self.arguments.output.show_secrets,
             list_only: true,
             index,
-            metrics: None,
+            ..MirrorOptions::default()
         };
         let (sender, troubles) = mirror::troubles();
         let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, 0, sender)?;
@@ -275,7 +301,7 @@ impl Getting<'_> {
                         continue;
                     }
                     return Err(mirror.refusal(&trouble).unwrap_or_else(|| {
-                        Failure::Other(format!("{}: {}", mirror.asked, trouble.error))
+                        Failure::Other(format!("{}: {}", mirror.asked, escape::one_line(&trouble.error.to_string())))
                     }));
                 }
                 // The same refusal may arrive either way.

@@ -27,7 +27,7 @@ pub(super) async fn run(
         let kind = &same_kind[0].kind;
         let mut table = Table::default();
         for one in same_kind {
-            if let Some(more) = missing.unless_found(self::table(getting, one, wide).await, screen)? {
+            if let Some(more) = missing.unless_found(self::table(getting, one, wide).await, screen).await? {
                 table.titles = more.titles;
                 table.rows.extend(more.rows);
             }
@@ -35,20 +35,20 @@ pub(super) async fn run(
         if table.rows.is_empty() {
             // Of many kinds most may have no objects.
             if !getting.several && missing.is_empty() {
-                screen.remark(&getting.nothing_found(&same_kind[0]));
+                screen.remark(&getting.nothing_found(&same_kind[0])).await?;
             }
             continue;
         }
         if std::mem::replace(&mut printed, true) {
-            screen.line("")?;
+            screen.line("").await?;
         }
-        print(getting, kind, table, screen)?;
+        print(getting, kind, table, screen).await?;
     }
     missing.end()
 }
 
 /// Prints the table of a kind.
-fn print(getting: &Getting<'_>, kind: &Kind, table: Table, screen: &mut Screen) -> Result<(), Failure> {
+async fn print(getting: &Getting<'_>, kind: &Kind, table: Table, screen: &mut Screen) -> Result<(), Failure> {
     let Table { mut titles, rows } = table;
     let with_namespaces = getting.arguments.select.all_namespaces && kind.namespaced;
     let prefix = getting.several.then(|| kind.name_prefix());
@@ -66,25 +66,27 @@ fn print(getting: &Getting<'_>, kind: &Kind, table: Table, screen: &mut Screen) 
     if with_namespaces {
         titles.insert(0, "NAMESPACE".to_owned());
     }
-    print_rows(&titles, &rows, getting.arguments.output.no_headers, screen)
+    print_rows(&titles, &rows, getting.arguments.output.no_headers, screen).await
 }
 
-pub(super) fn print_rows(
+pub(super) async fn print_rows(
     titles: &[String],
     rows: &[Vec<String>],
     no_headers: bool,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
     let mut grid = Grid::default();
-    let plain = |_: usize, cell: &str| cell.to_owned();
     if !no_headers {
         grid.fit(titles);
     }
     rows.iter().for_each(|row| grid.fit(row));
     if !no_headers {
-        screen.line(&grid.row(titles, plain))?;
+        screen.line(grid.row(titles, |_| None)).await?;
     }
-    rows.iter().try_for_each(|row| screen.line(&grid.row(row, plain)))
+    for row in rows {
+        screen.line(grid.row(row, |_| None)).await?;
+    }
+    Ok(())
 }
 
 /// Titles, and of each row the namespace and the cells.

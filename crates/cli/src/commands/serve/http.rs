@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Served, report};
+use super::{Served, browsers, report};
 
 /// Connections at the same time, at most; more wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -104,6 +104,9 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Response<Full<Bytes>> {
     match path {
         "/livez" => plain(StatusCode::OK, "ok\n"),
         "/readyz" | "/healthz" => health(served),
+        "/metrics" | "/debug/informers" if let Err(refusal) = browsers::check(request.headers(), served) => {
+            plain(StatusCode::FORBIDDEN, refusal)
+        }
         "/metrics" | "/debug/informers" if !is_admitted(request, served) => {
             let mut refusal = plain(StatusCode::UNAUTHORIZED, "send the token: Authorization: Bearer …\n");
             refusal.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));

@@ -3,12 +3,14 @@
 //! It listens on the loopback interface. Who wants others to reach it gives a token; only the health checks, which tell
 //! nothing but that, are open to everybody.
 
+mod browsers;
 mod http;
 mod report;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_informer::InformerMetrics;
 use prometheus_client::registry::Registry;
@@ -20,8 +22,11 @@ use crate::failure::Failure;
 use crate::flags::SelectFlags;
 use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
 use crate::signals::Signals;
-use crate::terminal::{ColourChoice, Screen, StatusOn};
+use crate::terminal::{ColourChoice, Screen, StatusOn, escape};
 use http::Endpoint;
+
+/// How long the remark that the program ends may take to be written.
+const LAST_REMARK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What to mirror, and who may look.
 #[derive(clap::Args)]
@@ -40,6 +45,9 @@ pub(crate) struct Arguments {
     /// A file with the token: other users of this machine can read command lines.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Without a token, answer requests to this host name, too, and pages from it; may be repeated.
+    #[arg(long = "allowed-host", value_name = "HOST")]
+    allowed_hosts: Vec<String>,
     #[command(flatten)]
     select: SelectFlags,
     #[command(flatten)]
@@ -51,6 +59,7 @@ pub(crate) struct Served {
     mirrors: Vec<Mirror>,
     registry: Registry,
     token: Option<String>,
+    allowed_hosts: Vec<String>,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -77,19 +86,27 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let endpoint = Endpoint::start(listener, served.clone());
     let kinds =
         served.mirrors.iter().map(|mirror| mirror.selected.kind.qualified()).collect::<Vec<_>>().join(", ");
-    screen.line(&format!("mirroring {kinds}; http://{bound}/debug/informers"))?;
-    screen.flush()?;
+    let mirroring = async {
+        screen.line(format!("mirroring {kinds}; http://{bound}/debug/informers")).await?;
+        screen.flush().await?;
+        report_troubles(&served, troubles, &mut screen).await
+    };
     let ended = tokio::select! {
         biased;
         () = signals.next() => Ok(()),
-        refused = report_troubles(&served, troubles, &mut screen) => Err(refused),
+        ended = mirroring => ended,
     };
-    screen.remark("ending; once more to end at once");
+    // Ending does not depend on its being read.
+    let words = screen.remark("ending; a second signal ends it immediately");
+    let words = tokio::time::timeout(LAST_REMARK_TIME_MAX, words);
     let down = async {
         endpoint.shutdown().await;
         for mirror in &served.mirrors {
             mirror.informer.shutdown().await;
         }
+    };
+    let down = async {
+        let _ = tokio::join!(words, down);
     };
     tokio::select! {
         biased;
@@ -139,7 +156,7 @@ impl Served {
             Mirror::start(cluster, selected, &arguments.select, &options, number, sender.clone())
         };
         let mirrors = selected.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
-        Ok((Self { mirrors, registry, token }, troubles))
+        Ok((Self { mirrors, registry, token, allowed_hosts: arguments.allowed_hosts.clone() }, troubles))
     }
 
     /// The kinds whose initial state is not complete.
@@ -150,7 +167,11 @@ impl Served {
 }
 
 /// Tells each trouble once, until another comes. Returns when the server has refused every kind.
-async fn report_troubles(served: &Served, mut troubles: Troubles, screen: &mut Screen) -> Failure {
+async fn report_troubles(
+    served: &Served,
+    mut troubles: Troubles,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
     let mut told = vec![String::new(); served.mirrors.len()];
     let mut refused = vec![false; served.mirrors.len()];
     while let Some((number, trouble)) = troubles.recv().await {
@@ -158,11 +179,12 @@ async fn report_troubles(served: &Served, mut troubles: Troubles, screen: &mut S
         let refusal = mirror.refusal(&trouble);
         refused[number] = refusal.is_some() && !mirror.informer.is_synced();
         if refused.iter().all(|refused| *refused) {
-            return refusal.unwrap_or_else(|| Failure::Other(trouble.to_string()));
+            return Err(refusal.unwrap_or_else(|| Failure::Other(trouble.to_string())));
         }
-        let text = refusal.map_or_else(|| trouble.error.to_string(), |refusal| refusal.to_string());
+        let error = || escape::one_line(&trouble.error.to_string()).into_owned();
+        let text = refusal.map_or_else(error, |refusal| refusal.to_string());
         if told[number] != text {
-            screen.remark(&format!("{}: {text}", mirror.selected.kind.qualified()));
+            screen.remark(&format!("{}: {text}", mirror.selected.kind.qualified())).await?;
             told[number] = text;
         }
     }

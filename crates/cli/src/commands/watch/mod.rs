@@ -18,14 +18,18 @@ use crate::discovery::{Catalogue, Wanted};
 use crate::failure::Failure;
 use crate::flags::{OutputFlags, SelectFlags};
 use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
+use crate::observed::Gate;
 use crate::output::EventType;
 use crate::signals::Signals;
-use crate::terminal::{Screen, StatusOn};
+use crate::terminal::{Screen, StatusOn, escape};
 use printer::{Happened, Printer};
 use progress::Progress;
 
 /// How often it is looked whether anybody still reads: nothing may happen for a long time after `| head` has gone.
 const READER_CHECK: Duration = Duration::from_millis(500);
+
+/// Events that are taken before it is the turn of others: signals first of all.
+const BATCH_MAX: usize = 1000;
 
 /// What to watch.
 #[derive(clap::Args)]
@@ -61,8 +65,13 @@ async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure
     let catalogue = Catalogue::fetch(&cluster).await?;
     let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
     let (sender, troubles) = mirror::troubles();
-    let options =
-        MirrorOptions { managed_fields: arguments.output.show_managed_fields, ..MirrorOptions::default() };
+    let gate = Gate::new();
+    let options = MirrorOptions {
+        managed_fields: arguments.output.show_managed_fields,
+        show_secrets: arguments.output.show_secrets,
+        gate: Some(&gate),
+        ..MirrorOptions::default()
+    };
     let mut mirrors = Vec::new();
     for (number, selected) in selected.into_iter().enumerate() {
         let mirror = Mirror::start(&cluster, selected, &arguments.select, &options, number, sender.clone())?;
@@ -72,7 +81,7 @@ async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure
     let printer = Printer::new(&mirrors, &arguments.select, &arguments.output, arguments.since_start);
     let told = mirrors.iter().map(|_| Told::default()).collect();
     let watching =
-        Watching { arguments, mirrors, printer, progress, told, troubles, started: Instant::now() };
+        Watching { arguments, mirrors, gate, printer, progress, told, troubles, started: Instant::now() };
     watching.run(screen).await
 }
 
@@ -80,6 +89,8 @@ async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure
 struct Watching<'a> {
     arguments: &'a Arguments,
     mirrors: Vec<Mirror>,
+    /// Closed while output is written.
+    gate: Gate,
     printer: Printer,
     progress: Progress,
     told: Vec<Told>,
@@ -108,39 +119,59 @@ impl Watching<'_> {
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(READER_CHECK);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut printed = false;
+        let mut taken = 0;
         loop {
+            if taken >= BATCH_MAX || self.printer.is_full() {
+                self.print(screen).await?;
+                taken = 0;
+                // The signals are waited for outside of this future: it must pause for them to be seen.
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
-                Some((number, trouble)) = self.troubles.recv() => self.trouble(number, &trouble, screen)?,
-                // However many events there are, Ctrl-C gets its turn.
-                () = tokio::task::yield_now(), if self.printer.is_full() => self.printer.print(screen)?,
+                Some((number, trouble)) = self.troubles.recv() => self.trouble(number, &trouble, screen).await?,
                 event = events.next() => match event {
                     Some((number, event)) => {
-                        printed = true;
-                        self.event(number, &event, screen)?;
+                        taken += 1;
+                        self.event(number, &event, screen).await?;
                     }
                     None => return Ok(()),
                 },
-                () = std::future::ready(()), if printed => {
-                    // What is about to be printed may be all of it.
-                    self.progress.show(&self.mirrors, screen);
-                    self.printer.print(screen)?;
-                    screen.flush()?;
-                    printed = false;
+                () = std::future::ready(()), if taken > 0 => {
+                    self.print(screen).await?;
+                    taken = 0;
                 }
                 _ = look.tick() => if screen.reader_has_gone() {
                     return Err(Failure::ReaderGone);
                 },
-                _ = tick.tick(), if !self.progress.is_over() => self.progress.show(&self.mirrors, screen),
+                _ = tick.tick(), if !self.progress.is_over() => {
+                    self.progress.show(&self.mirrors, screen);
+                    screen.flush().await?;
+                }
             }
         }
     }
 
-    fn event(&mut self, number: usize, event: &Event<Value>, screen: &mut Screen) -> Result<(), Failure> {
+    /// Prints everything that was taken. Until it is written nothing further is read from the server.
+    async fn print(&mut self, screen: &mut Screen) -> Result<(), Failure> {
+        self.gate.close();
+        // What is about to be printed may be all of it.
+        self.progress.show(&self.mirrors, screen);
+        self.printer.print(screen).await?;
+        screen.flush().await?;
+        self.gate.open();
+        Ok(())
+    }
+
+    async fn event(
+        &mut self,
+        number: usize,
+        event: &Event<Value>,
+        screen: &mut Screen,
+    ) -> Result<(), Failure> {
         let show_secrets = self.arguments.output.show_secrets;
         let (event_type, object, change) = match event {
-            Event::Synced => return self.synced(number, screen),
+            Event::Synced => return self.synced(number, screen).await,
             Event::Added { object, origin } => {
                 if *origin == Origin::Initial && self.arguments.events_only {
                     return Ok(());
@@ -166,18 +197,23 @@ impl Watching<'_> {
         self.printer.add(number, Happened { event_type, object, change, at: self.started.elapsed() })
     }
 
-    fn synced(&mut self, number: usize, screen: &mut Screen) -> Result<(), Failure> {
+    async fn synced(&mut self, number: usize, screen: &mut Screen) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
         self.told[number].refused = false;
         if mirror.informer.lister().count() == 0 && self.mirrors.len() == 1 {
-            self.printer.print(screen)?;
-            screen.remark(&format!("{}: there are none yet", mirror.asked));
+            self.printer.print(screen).await?;
+            screen.remark(&format!("{}: no objects yet", mirror.asked)).await?;
         }
         Ok(())
     }
 
     /// One broken kind does not end the others; the last one that is refused does.
-    fn trouble(&mut self, number: usize, trouble: &Trouble, screen: &mut Screen) -> Result<(), Failure> {
+    async fn trouble(
+        &mut self,
+        number: usize,
+        trouble: &Trouble,
+        screen: &mut Screen,
+    ) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
         if let Some(refusal) = mirror.refusal(trouble) {
             if std::mem::replace(&mut self.told[number].refused, true) {
@@ -191,12 +227,12 @@ impl Watching<'_> {
             if none_is_left {
                 return Err(refusal);
             }
-            screen.remark(&refusal.to_string());
-            return Ok(());
+            return screen.remark(&refusal.to_string()).await;
         }
-        let text = format!("{}: {}", mirror.selected.kind.qualified(), trouble.error);
+        let error = trouble.error.to_string();
+        let text = format!("{}: {}", mirror.selected.kind.qualified(), escape::one_line(&error));
         if self.told[number].trouble != text {
-            screen.remark(&format!("{text}; {}", trouble.next));
+            screen.remark(&format!("{text}; {}", trouble.next)).await?;
             self.told[number].trouble = text;
         }
         Ok(())

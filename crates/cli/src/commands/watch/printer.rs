@@ -11,11 +11,13 @@ use crate::flags::{OutputFlags, SelectFlags};
 use crate::mirror::Mirror;
 use crate::output::columns::Columns;
 use crate::output::grid::Grid;
-use crate::output::{self, EventOutput, EventType, Format};
-use crate::terminal::{Colour, Screen};
+use crate::output::{self, EventType, Format};
+use crate::terminal::{Colour, Screen, escape};
 
 /// Rows that are held so that their columns fit each other, at most.
 const ROWS_MAX: usize = 1000;
+/// Bytes of rows or text that are held, about.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Something that happened to an object.
 pub(super) struct Happened {
@@ -38,6 +40,7 @@ pub(super) struct Printer {
     grid: Grid,
     /// Of the kind with this number.
     rows: Vec<(usize, EventType, Vec<String>)>,
+    row_bytes: usize,
     text: String,
     /// Whose titles were printed last.
     titled: Option<usize>,
@@ -63,13 +66,14 @@ impl Printer {
             since_start,
             grid: Grid::default(),
             rows: Vec::new(),
+            row_bytes: 0,
             text: String::new(),
             titled: None,
         }
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= ROWS_MAX || self.text.len() >= 1 << 20
+        self.rows.len() >= ROWS_MAX || self.row_bytes + self.text.len() >= BYTES_MAX
     }
 
     /// Takes what happened; it is printed by the next [`print`](Self::print).
@@ -92,25 +96,18 @@ impl Printer {
                     row.push(if several { output::name(kind, &object) } else { name_of(&object) });
                     row.push(change.unwrap_or_else(|| columns.summary(&object, now)));
                 }
-                self.rows.push((number, event_type, row));
+                self.add_row(number, event_type, row);
                 return Ok(());
             }
             Format::CustomColumns(custom) => {
                 let mut row = self.first_cells(event_type, &object, at);
                 row.extend(custom.cells(&object));
-                self.rows.push((number, event_type, row));
+                self.add_row(number, event_type, row);
                 return Ok(());
             }
-            Format::Json => {
-                let event = EventOutput { event_type: event_type.name(), object: &object };
-                // A value with text for keys can always be written.
-                serde_json::to_string(&event).unwrap_or_default() + "\n"
-            }
-            Format::Yaml => {
-                let event = EventOutput { event_type: event_type.name(), object: &object };
-                format!("---\n{}\n", output::yaml(&event))
-            }
-            Format::Name => output::name(kind, &object) + "\n",
+            Format::Json => output::json_event(event_type, &object) + "\n",
+            Format::Yaml => format!("---\n{}\n", output::yaml_event(event_type, &object)),
+            Format::Name => escape::one_line(&output::name(kind, &object)).into_owned() + "\n",
             Format::JsonPath(template) => {
                 let text = template.print(&object);
                 // Each event begins on a line of its own, whether the template ends its line or not.
@@ -121,26 +118,31 @@ impl Printer {
         Ok(())
     }
 
+    fn add_row(&mut self, number: usize, event_type: EventType, row: Vec<String>) {
+        self.row_bytes += row.iter().map(String::len).sum::<usize>();
+        self.rows.push((number, event_type, row));
+    }
+
     /// Prints all that was taken.
-    pub(super) fn print(&mut self, screen: &mut Screen) -> Result<(), Failure> {
+    pub(super) async fn print(&mut self, screen: &mut Screen) -> Result<(), Failure> {
         if !self.text.is_empty() {
-            screen.text(&self.text)?;
-            self.text.clear();
+            screen.text(&std::mem::take(&mut self.text)).await?;
         }
         let rows = std::mem::take(&mut self.rows);
+        self.row_bytes = 0;
         let mut at = 0;
         while at < rows.len() {
             // Wide rows of another kind have other columns.
             let number = rows[at].0;
             let same = |row: &(usize, EventType, Vec<String>)| !self.is_by_kind() || row.0 == number;
             let end = at + rows[at..].iter().position(|row| !same(row)).unwrap_or(rows.len() - at);
-            self.print_rows(number, &rows[at..end], screen)?;
+            self.print_rows(number, &rows[at..end], screen).await?;
             at = end;
         }
         Ok(())
     }
 
-    fn print_rows(
+    async fn print_rows(
         &mut self,
         number: usize,
         rows: &[(usize, EventType, Vec<String>)],
@@ -163,18 +165,18 @@ impl Printer {
             }
             self.fit_rows(rows);
             if self.headers {
-                screen.line(&self.grid.row(&titles, |_, title| title.to_owned()))?;
+                screen.line(self.grid.row(&titles, |_| None)).await?;
             }
         }
         self.fit_rows(rows);
-        let (paint, event_at) = (screen.paint, usize::from(self.since_start));
+        let event_at = usize::from(self.since_start);
         for (_, event_type, cells) in rows {
-            let row = self.grid.row(cells, |at, cell| match at {
-                at if at == event_at => paint.colour(cell, colour(*event_type)),
-                0 => paint.colour(cell, Colour::Faint),
-                _ => cell.to_owned(),
+            let row = self.grid.row(cells, |at| match at {
+                at if at == event_at => Some(colour(*event_type)),
+                0 => Some(Colour::Faint),
+                _ => None,
             });
-            screen.line(&row)?;
+            screen.line(row).await?;
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Progress {
             return;
         }
         let received = mirrors.iter().map(|mirror| mirror.traffic.objects()).sum();
-        screen.status(&line(received, self.expected, synced, mirrors.len()));
+        screen.status([line(received, self.expected, synced, mirrors.len()).into()]);
     }
 }
 

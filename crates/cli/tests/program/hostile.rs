@@ -1,0 +1,122 @@
+//! Servers and objects that mean harm: what they send neither commands the terminal nor exhausts memory.
+
+use embedded_apiserver::{Action, Fault, Match};
+use serde_json::{Value, json};
+
+use crate::raw_server::RawServer;
+use crate::support::{World, run};
+use crate::terminal::OnTerminal;
+
+/// Sets the title, fills the clipboard, rings, overwrites the line, and does it again with C1 and bidirectional controls.
+const HOSTILE: &str =
+    "a\u{1b}]0;owned\u{7}\u{1b}]52;c;cm0=\u{7}\rb\u{9d}0;owned\u{9c}\u{9b}31m\u{202e}c\u{2066}d\u{7f}";
+
+fn is_harmless(text: &str) -> bool {
+    !text.contains(|c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    })
+}
+
+async fn world() -> World {
+    let world = World::new().await;
+    let event = json!({"metadata": {"name": "e"}, "type": "Warning", "reason": "Bad", "message": HOSTILE,
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
+    world.create("/api/v1/namespaces/default/events", event).await;
+    let map = json!({"metadata": {"name": "m", "annotations": {"note": HOSTILE}}, "data": {"text": HOSTILE, "lines": format!("a\n{HOSTILE}\n")}});
+    world.create("/api/v1/namespaces/default/configmaps", map).await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_characters_of_objects_are_shown_and_not_sent() {
+    let world = world().await;
+    for arguments in [
+        &["get", "events"][..],
+        &["get", "events", "--server-print=false"],
+        &["get", "events", "-o", "wide", "--color=always"],
+        &["get", "cm", "-o", "custom-columns=TEXT:.data.text"],
+        &["get", "cm", "-o", &format!("custom-columns=T{HOSTILE}:.metadata.name")],
+        &["get", "cm", "--index", "data.text"],
+        &["get", "cm", "-o", "json"],
+        &["get", "cm", "-o", "yaml"],
+        &["get", "cm", "--index", "data.text", "-o", "json"],
+        &["get", "cm", "--index", "data.text", "-o", "yaml"],
+    ] {
+        let printed = world.output(arguments).await;
+        assert!(is_harmless(&printed), "{arguments:?}: {printed:?}");
+        assert!(printed.contains("owned") || printed.contains("T^["), "{arguments:?}: {printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_and_yaml_mean_the_same_with_controls_escaped() {
+    let world = world().await;
+    let json = world.output(&["get", "cm", "m", "-o", "json"]).await;
+    let yaml = world.output(&["get", "cm", "m", "-o", "yaml"]).await;
+    let one: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(one["data"]["text"], HOSTILE);
+    assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), one);
+    // In a pipe a template is printed byte for byte, as kubectl does.
+    assert_eq!(world.output(&["get", "cm", "m", "-o", "jsonpath={.data.text}"]).await, HOSTILE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_obeys_nothing_that_an_object_says() {
+    let world = world().await;
+    let all = ["get", "cm", "m", "-o", "jsonpath={.data.text}"];
+    for arguments in [&["watch", "events"][..], &["watch", "cm", "-o", "jsonpath={.data.text}"], &all] {
+        let mut terminal = OnTerminal::start(&world, arguments, false);
+        terminal.until("owned").await;
+        if arguments[0] == "watch" {
+            terminal.ctrl_c().await;
+        }
+        let written = terminal.written.replace("\r\n", "\n");
+        for part in ["\u{1b}]", "\u{7}", "\u{9d}", "\u{9b}", "\u{202e}", "\u{2066}", "\rb"] {
+            assert!(!written.contains(part), "{arguments:?}: {part:?} in {written:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_characters_of_refusals_are_not_sent_to_the_standard_error() {
+    let world = World::populated().await;
+    for code in [400, 403, 404, 500] {
+        let message = format!("no\nkube-informer: spoofed {HOSTILE}");
+        let refusal = Action::Status { code, reason: "X".into(), message, retry_after_seconds: 0 };
+        world.server.faults().arm(Fault::new(refusal).on(Match::default().resource("pods")));
+        for arguments in [&["get", "pods"][..], &["get", "pods", "-o", "yaml"]] {
+            let ended = world.run(arguments).await;
+            assert_ne!(ended.code, 0);
+            assert!(is_harmless(&ended.stderr), "{arguments:?}: {:?}", ended.stderr);
+            assert!(!ended.stderr.contains("\nkube-informer: spoofed"), "{arguments:?}: {}", ended.stderr);
+        }
+        world.server.faults().clear();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_answer_ends_with_an_error_and_bounded_memory() {
+    for endless in ["/api", "/api/v1/namespaces/default/pods"] {
+        let server = RawServer::start(move |path| {
+            (path.split('?').next() == Some(endless)).then(|| RawServer::endless("{\"kind\":\"", "x"))
+        })
+        .await;
+        let world = World::at(&server.url()).await;
+        let ended = run(world.command_with_memory(1 << 30, &["get", "pods"])).await;
+        assert_eq!(ended.code, 1, "{endless}: {ended:?}");
+        assert!(ended.stderr.contains("with more than 64 MiB"), "{endless}: {ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_not_padded_to_its_longest_value() {
+    let world = World::new().await;
+    let long = "x".repeat(500_000);
+    for (name, value) in [("long", long.as_str()), ("a", "1"), ("b", "2"), ("c", "3")] {
+        let map = json!({"metadata": {"name": name}, "data": {"v": value}});
+        world.create("/api/v1/namespaces/default/configmaps", map).await;
+    }
+    let table = world.output(&["get", "cm", "--index", "data.v"]).await;
+    assert!(table.contains(&long) && table.len() < long.len() + 2000, "{} bytes", table.len());
+}
