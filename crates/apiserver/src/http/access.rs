@@ -61,9 +61,9 @@ pub(super) fn is_untyped_page(head: &Head) -> bool {
 
 fn check_token(options: &Options, head: &Head) -> Result<(), Status> {
     let Some(token) = &options.token else { return Ok(()) };
-    let admitted = match head.headers.get(AUTHORIZATION).and_then(|given| bearer(given.as_bytes())) {
+    let admitted = match head.headers.get(AUTHORIZATION) {
         None => PUBLIC.contains(&head.path.as_str()),
-        Some(given) => is_same(given, token.as_bytes()),
+        Some(given) => bearer(given.as_bytes()).is_some_and(|given| is_same(given, token.as_bytes())),
     };
     if admitted { Ok(()) } else { Err(Status::unauthorized()) }
 }

@@ -88,7 +88,7 @@ fn expiration_seconds(request: &Value) -> Result<u64, Status> {
         None => "must be a whole number of seconds",
     };
     let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
-    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", &[error]))
+    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", "", &[error]))
 }
 
 /// Whether objects of the resource are answered and never stored.
