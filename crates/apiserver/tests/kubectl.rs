@@ -93,7 +93,7 @@ fn reads_and_writes(kubectl: &Kubectl) {
     kubectl.expect(&["get", "cm", "c", "-o", "jsonpath={.data.a}"], "", "b");
     // It names no content type.
     kubectl.expect(
-        &["create", "--raw", "/api/v1/namespaces/default/configmaps", "-f", "-"],
+        &["create", "--raw", "/api/v1/namespaces/default/secrets", "-f", "-"],
         r#"{"metadata": {"name": "raw"}}"#,
         "resourceVersion",
     );

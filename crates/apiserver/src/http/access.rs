@@ -70,9 +70,10 @@ fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
     let Some(token) = &api.options.token else { return Ok(()) };
     let of_account =
         |given| std::str::from_utf8(given).is_ok_and(|given| api.service_account(given).is_some());
-    let admitted = match head.headers.get(AUTHORIZATION).and_then(|given| bearer(given.as_bytes())) {
+    let is_known = |given| is_same(given, token.as_bytes()) || of_account(given);
+    let admitted = match head.headers.get(AUTHORIZATION) {
         None => PUBLIC.contains(&head.path.as_str()),
-        Some(given) => is_same(given, token.as_bytes()) || of_account(given),
+        Some(given) => bearer(given.as_bytes()).is_some_and(is_known),
     };
     if admitted { Ok(()) } else { Err(Status::unauthorized()) }
 }

@@ -200,14 +200,14 @@ impl Status {
 
     /// Options that don't go together, such as `ListOptions`.
     pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_kind("meta.k8s.io", kind, errors)
+        Self::invalid_kind("meta.k8s.io", kind, "", errors)
     }
 
     /// Something that is sent but never stored and breaks rules.
-    pub(crate) fn invalid_kind(group: &str, kind: &str, errors: &[FieldError]) -> Self {
-        let message = format!("{kind}.{group} \"\" is invalid: {}", aggregate(errors));
-        let (group, kind) = (group.to_owned(), kind.to_owned());
-        let details = Details { group, kind, causes: causes(errors), ..Details::default() };
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let message = format!("{kind}.{group} {name:?} is invalid: {}", aggregate(errors));
+        let (name, group, kind) = (name.to_owned(), group.to_owned(), kind.to_owned());
+        let details = Details { name, group, kind, causes: causes(errors), ..Details::default() };
         Self { details: Some(Box::new(details)), ..Self::failure(422, "Invalid", message) }
     }
 

@@ -272,5 +272,5 @@ fn valid_seconds(asked: &Value) -> Result<u64, Status> {
         None => "must be a whole number of seconds",
     };
     let error = FieldError::invalid("spec.expirationSeconds", asked.clone(), detail);
-    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", &[error]))
+    Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", "", &[error]))
 }
