@@ -100,11 +100,10 @@ async fn a_missing_plugin_is_named_with_how_to_install_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_plugin_does_not_hide_signals_and_is_ended_with_what_it_started() {
-    let script = "/bin/echo started > \"$RECORD\"; exec 3<> \"$RECORD.fifo\"; read -r line <&3";
+    // Neither it nor the process that it starts ever ends by itself.
+    let script = "/bin/sleep infinity & /bin/echo \"$! $$\" > \"$RECORD.new\"; /bin/mv \"$RECORD.new\" \"$RECORD\"; wait";
     let world = world(script, "").await;
     let record = world.directory.path().join("record");
-    let fifo = world.directory.path().join("record.fifo");
-    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for arguments in [&["get", "pods"][..], &["watch", "pods"], &["serve", "pods", "--port", "0"]] {
         let mut command = world.command(arguments);
         let mut child = command.env("RECORD", &record).spawn().unwrap();
@@ -113,8 +112,20 @@ async fn a_hanging_plugin_does_not_hide_signals_and_is_ended_with_what_it_starte
         }
         signal(&child, Signal::TERM);
         assert_eq!(child.wait().await.unwrap().code(), Some(0), "{arguments:?}");
+        let processes = std::fs::read_to_string(&record).unwrap();
         std::fs::remove_file(&record).unwrap();
+        for process in processes.split_whitespace() {
+            while is_running(process) {
+                tokio::task::yield_now().await;
+            }
+        }
     }
+}
+
+/// Whether a process is there and has not ended.
+fn is_running(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
 #[tokio::test(flavor = "multi_thread")]
