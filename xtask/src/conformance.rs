@@ -11,6 +11,7 @@ use std::{
 
 use crate::cargo::cargo;
 use crate::go::root;
+use crate::releases::releases;
 
 /// What a step gives; a message for the user if it fails.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -24,8 +25,6 @@ what they select of conformance/harness. --long: more objects and longer waits, 
 The programs are kept below $KUBE_INFORMER_CACHE, or below conformance/ in the target directory, and are built
 again only when conformance/ has changed.";
 
-/// The patch that stands for a minor version.
-const RELEASES: [&str; 4] = ["v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"];
 const PROGRAMS: [&str; 4] = ["kube-apiserver", "etcd", "kubectl", "kube-controller-manager"];
 /// The module's folders with Go source.
 const SOURCES: [&str; 2] = ["cmd", "leash"];
@@ -119,14 +118,17 @@ impl<'a> Asked<'a> {
 /// The release that `1.34`, `1.34.4` or `v1.34.4` means.
 fn release(asked: &str) -> Result<String, String> {
     let plain = asked.trim_start_matches('v');
-    let known = |release: &&&str| release[1..].rsplit_once('.').is_some_and(|(minor, _)| minor == plain);
     match plain.split('.').collect::<Vec<_>>()[..] {
-        ["1", _] => RELEASES.iter().find(known).map(|release| (*release).to_owned()).ok_or_else(|| {
-            format!(
-                "no release of Kubernetes {asked} is known here: name one in full, or one of {}",
-                RELEASES.join(", ")
-            )
-        }),
+        ["1", _] => releases()
+            .find(|release| release.minor() == plain)
+            .map(|found| found.full.to_owned())
+            .ok_or_else(|| {
+                let known: Vec<_> = releases().map(|release| release.full).collect();
+                format!(
+                    "unknown Kubernetes version {asked}; name one in full, or one of {}",
+                    known.join(", ")
+                )
+            }),
         ["1", _, _] => Ok(format!("v{plain}")),
         _ => Err(format!("{asked:?} is no version of Kubernetes")),
     }
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     fn a_minor_version_means_its_known_release_and_a_full_one_itself() {
         for (asked, meant) in
-            [("1.34", "v1.34.4"), ("v1.36", "v1.36.3"), ("1.35.1", "v1.35.1"), ("v1.33.13", "v1.33.13")]
+            [("1.34", "v1.34.4"), ("v1.37", "v1.37.1"), ("1.35.1", "v1.35.1"), ("v1.33.13", "v1.33.13")]
         {
             assert_eq!(release(asked).as_deref(), Ok(meant));
         }

@@ -5,6 +5,7 @@ mod bench_queue;
 mod cargo;
 mod conformance;
 mod go;
+mod releases;
 mod schema;
 mod vectors;
 

@@ -103,7 +103,7 @@ async fn populate(server: &RealServer) {
         apply(server, &node).await;
         let status = json!({"status": {"conditions": [{"type": "Ready", "status": ready}],
             "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "192.0.2.1"}],
-            "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Debian GNU/Linux 13", "kernelVersion": "6.12",
+            "nodeInfo": {"kubeletVersion": "v1.37.1", "osImage": "Debian GNU/Linux 13", "kernelVersion": "6.12",
                 "containerRuntimeVersion": "containerd://2.1", "architecture": "amd64", "operatingSystem": "linux",
                 "bootID": "b", "kubeProxyVersion": "", "machineID": "m", "systemUUID": "s"}}});
         set_status(server, "node", name, &status).await;
