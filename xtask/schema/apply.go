@@ -23,9 +23,9 @@ import (
 // apiregistration the OpenAPI definitions that their modules carry, converted by the function that the server uses.
 // Types that neither has (lists, reviews, options) are never applied and keep the default: lists are atomic, maps and
 // structs granular.
-func addApply(scheme *runtime.Scheme, messages map[reflect.Type]*message) {
+func addApply(scheme *runtime.Scheme, t table) {
 	a := applier{api: clientSchema(scheme), others: openAPISchema(), done: map[*message]bool{}}
-	for _, m := range messages {
+	for _, m := range t.messages {
 		if def, s := a.find(m); def != nil {
 			m.atomic = def.Map != nil && def.Map.ElementRelationship == schema.Atomic
 			if m.shape == "" {
@@ -34,7 +34,7 @@ func addApply(scheme *runtime.Scheme, messages map[reflect.Type]*message) {
 		}
 	}
 	// After all messages know whether they are atomic.
-	for _, m := range messages {
+	for _, m := range t.messages {
 		for _, f := range m.fields {
 			if f.apply == "" && f.message != nil && f.message.atomic && !f.list && !f.isMap && f.name != "" {
 				f.apply = "atomic"

@@ -2,12 +2,17 @@
 // vectors for kinds that the module k8s.io/api ships none for. Everything comes from reflection over the Go types that
 // kube-apiserver itself uses: struct tags say names, numbers and patch strategies, the schemas of server-side apply say
 // how lists and maps merge. What it does not understand stops it; it never guesses.
+//
+// The table is the union of all releases in releases.txt: a kind or a field that a later release dropped is still sent by
+// servers of the earlier one. See union.go.
+
+//go:build !older
+
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -21,12 +26,25 @@ func main() {
 		must(writeVectors(*vectors))
 		return
 	}
-	out := bufio.NewWriter(os.Stdout)
-	printTable(out, kubernetesVersion(), walkAll(newScheme()))
-	must(out.Flush())
+	releases := readReleases()
+	if newest := releases[len(releases)-1]; newest != "v"+kubernetesVersion() {
+		fail("go.mod has the modules of %s, releases.txt ends with %s", kubernetesVersion(), newest)
+	}
+	scheme := newScheme()
+	t := walkAll(scheme)
+	addApply(scheme, t)
+	var own bytes.Buffer
+	printTable(&own, kubernetesVersion(), t)
+
+	union := parseTable(own.String())
+	for i := len(releases) - 2; i >= 0; i-- { // the newest of those that know a field describes it
+		union.add(parseTable(olderTable(releases[i])), releases[i])
+	}
+	_, err := os.Stdout.WriteString(union.String())
+	must(err)
 }
 
-// kubernetesVersion is the Kubernetes release that the linked k8s.io/api belongs to: v0.36.3 of it is part of 1.36.3.
+// kubernetesVersion is the Kubernetes release that the linked k8s.io/api belongs to: v0.37.1 of it is part of 1.37.1.
 func kubernetesVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if ok {
@@ -37,17 +55,4 @@ func kubernetesVersion() string {
 		}
 	}
 	return fail("cannot tell the version of k8s.io/api from the build information")
-}
-
-// fail stops the program: the table is either complete and understood or not written at all.
-func fail(format string, args ...any) string {
-	fmt.Fprintf(os.Stderr, "schema: "+format+"\n", args...)
-	os.Exit(1)
-	return ""
-}
-
-func must(err error) {
-	if err != nil {
-		fail("%v", err)
-	}
 }

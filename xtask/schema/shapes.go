@@ -3,12 +3,6 @@ package main
 import (
 	"reflect"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authenticationv1beta1 "k8s.io/api/authentication/v1beta1"
-	authorizationv1 "k8s.io/api/authorization/v1"
-	authorizationv1beta1 "k8s.io/api/authorization/v1beta1"
-	certificatesv1 "k8s.io/api/certificates/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -34,14 +28,6 @@ var shapes = map[reflect.Type]struct {
 	reflect.TypeFor[apiextensionsv1.JSON]():      {"RawJson", nil},
 	reflect.TypeFor[apiextensionsv1beta1.JSON](): {"RawJson", nil},
 
-	reflect.TypeFor[metav1.Verbs]():                     stringList,
-	reflect.TypeFor[authenticationv1.ExtraValue]():      stringList,
-	reflect.TypeFor[authenticationv1beta1.ExtraValue](): stringList,
-	reflect.TypeFor[authorizationv1.ExtraValue]():       stringList,
-	reflect.TypeFor[authorizationv1beta1.ExtraValue]():  stringList,
-	reflect.TypeFor[certificatesv1.ExtraValue]():        stringList,
-	reflect.TypeFor[certificatesv1beta1.ExtraValue]():   stringList,
-
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrBool]():             {"SchemaOrBool", nil},
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrArray]():            {"SchemaOrArray", nil},
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray]():      {"SchemaOrStrings", nil},
@@ -50,13 +36,16 @@ var shapes = map[reflect.Type]struct {
 	reflect.TypeFor[apiextensionsv1beta1.JSONSchemaPropsOrStringArray](): {"SchemaOrStrings", nil},
 }
 
-var stringList = struct {
-	name   string
-	fields []*field
-}{"StringList", []*field{{number: 1, name: "items", ty: "string", list: true}}}
+// stringListFields are those of a named list of strings. The generator of .proto files makes a message of each such type,
+// because protobuf has no list of lists and no map to lists.
+var stringListFields = []*field{{number: 1, name: "items", ty: "string", list: true}}
 
 // special fills in a message that has a shape of its own. Its fields carry the names of the protobuf definition.
 func (w *walker) special(m *message) bool {
+	if m.goType.Kind() == reflect.Slice && m.goType.Elem().Kind() == reflect.String {
+		m.shape, m.fields = "StringList", stringListFields
+		return true
+	}
 	shape, ok := shapes[m.goType]
 	if !ok {
 		return false

@@ -2,13 +2,14 @@ package main
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,11 +19,16 @@ import (
 )
 
 // writeVectors fills a directory with pairs of files, NAME.json and NAME.pb, that Go holds to be the same object:
-// in DIR/module those that the module k8s.io/api is tested with (every kind of it, every field set), in DIR/made
-// objects of all kinds in several states of being filled, the same ones on each run.
+// in DIR/1.37, DIR/1.36, … those that the module k8s.io/api of each supported release is tested with (every kind of it,
+// every field set), but for those that a later release has byte for byte; in DIR/made objects of all kinds in several states of being filled, the same ones on each run.
 func writeVectors(dir string) error {
-	if err := copyTestdata(filepath.Join(dir, "module")); err != nil {
-		return err
+	releases := readReleases()
+	slices.Reverse(releases)
+	later := map[string]bool{}
+	for _, release := range releases {
+		if err := copyTestdata(release, filepath.Join(dir, minor(release)), later); err != nil {
+			return err
+		}
 	}
 	made := filepath.Join(dir, "made")
 	if err := os.MkdirAll(made, 0o755); err != nil {
@@ -116,29 +122,57 @@ func through(codec runtime.Serializer, gvk schema.GroupVersionKind, object runti
 	return decoded, encoded.Bytes(), nil
 }
 
-func copyTestdata(to string) error {
-	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+// minor is the minor version of a release: 1.36 of v1.36.3.
+func minor(release string) string {
+	version := strings.TrimPrefix(release, "v")
+	return version[:strings.LastIndex(version, ".")]
+}
+
+// copyTestdata copies the test data of one release's k8s.io/api, which need not be the linked one: what is not in later
+// already, which it is added to.
+func copyTestdata(release, to string, later map[string]bool) error {
+	described := runGo(".", "mod", "download", "-json", "k8s.io/api@"+moduleVersion(release))
+	var module struct{ Dir string }
+	if err := stdjson.Unmarshal([]byte(described), &module); err != nil {
+		return fmt.Errorf("go mod download k8s.io/api@%s: %w", moduleVersion(release), err)
+	}
+	from := os.DirFS(filepath.Join(module.Dir, "testdata", "HEAD"))
+	names, err := fs.Glob(from, "*.pb")
 	if err != nil {
-		return fmt.Errorf("go list -m k8s.io/api: %w", err)
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("k8s.io/api@%s has no test data", moduleVersion(release))
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	from := os.DirFS(filepath.Join(strings.TrimSpace(string(module)), "testdata", "HEAD"))
-	names, err := fs.Glob(from, "*.[jp]*") // .json and .pb, not .yaml
-	if err != nil {
-		return err
-	}
 	for _, name := range names {
-		content, err := fs.ReadFile(from, name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, name), content, 0o644); err != nil {
+		if err := copyPair(from, strings.TrimSuffix(name, ".pb"), to, later); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func copyPair(from fs.FS, name, to string, later map[string]bool) error {
+	pb, err := fs.ReadFile(from, name+".pb")
+	if err != nil {
+		return err
+	}
+	json, err := fs.ReadFile(from, name+".json")
+	if err != nil {
+		return err
+	}
+	content := name + string(pb) + string(json)
+	if later[content] {
+		return nil
+	}
+	later[content] = true
+	if err := os.WriteFile(filepath.Join(to, name+".pb"), pb, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, name+".json"), json, 0o644)
 }
 
 // seeded is a generator that depends on nothing but the vector's name: adding a kind leaves the others as they are.

@@ -50,7 +50,8 @@ type walker struct {
 	messages map[reflect.Type]*message
 }
 
-// walkAll reflects over all kinds of the scheme and everything they are made of.
+// walkAll reflects over all kinds of the scheme and everything they are made of. How server-side apply treats them is
+// added by addApply.
 func walkAll(scheme *runtime.Scheme) table {
 	w := walker{messages: map[reflect.Type]*message{}}
 	kinds := kindsOf(scheme)
@@ -59,7 +60,6 @@ func walkAll(scheme *runtime.Scheme) table {
 	}
 	// No built-in kind has a Duration, but component configurations and custom types do.
 	w.message(reflect.TypeFor[metav1.Duration]())
-	addApply(scheme, w.messages)
 
 	t := table{kinds: kinds}
 	for _, m := range w.messages {

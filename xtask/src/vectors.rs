@@ -16,10 +16,14 @@ pub(crate) fn write(dir: Option<&str>) -> Result<String, String> {
         .map_err(|error| format!("cannot make {} absolute: {error}", dir.display()))?;
     let Some(name) = dir.to_str() else { return Err(format!("{} is not Unicode", dir.display())) };
     go(["run", ".", "--vectors", name])?;
-    Ok(format!("{}: {} vectors", dir.display(), count(&dir.join("module")) + count(&dir.join("made"))))
+    let count = entries(&dir).flat_map(|origin| entries(&origin)).filter(|path| is_protobuf(path)).count();
+    Ok(format!("{}: {count} vectors", dir.display()))
 }
 
-fn count(dir: &Path) -> usize {
-    let names = dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    names.filter(|path| path.extension().is_some_and(|extension| extension == "pb")).count()
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn is_protobuf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pb")
 }

@@ -218,7 +218,7 @@ static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| {
 
 impl Object {
     fn check(&self, projection: &Projection, expected: &Value) {
-        let Vector { name, api_version, kind, json, pb } = &self.vector;
+        let Vector { name, api_version, kind, json, pb, .. } = &self.vector;
         let object = read(projection, json, Encoding::Json, api_version, kind);
         let found: Value = serde_json::from_slice(object.bytes()).unwrap();
         assert_eq!(found, *expected, "{name} in JSON, {projection}");

@@ -3,7 +3,8 @@
 //! A protobuf message carries field *numbers*; JSON carries names, and Go decides with `omitempty` which of them
 //! appear. To read one as the other, somebody has to know, for each message and field number, the JSON name, the type,
 //! whether the Go field is a pointer and when it is left out; and for patches and server-side apply how lists merge.
-//! The table holds that for every kind built into Kubernetes. It is made by reflection over the Go types
+//! The table holds that for every kind built into the supported releases of Kubernetes: a kind or field that a later release
+//! dropped is still there, because servers of the earlier one still send it. It is made by reflection over the Go types
 //! (`cargo xtask schema`), committed as text so that a new Kubernetes version shows as a diff, and parsed a message at a
 //! time when first asked for: a program that watches pods never pays for the other hundred and eighty kinds.
 //!
@@ -65,7 +66,7 @@ impl Schema {
         &BUILTIN
     }
 
-    /// The Kubernetes version the table was made from, e.g. `1.36.3`.
+    /// The newest Kubernetes version in the table, e.g. `1.37.1`.
     pub fn kubernetes_version(&self) -> &'static str {
         self.version
     }

@@ -2,7 +2,7 @@
 //! first asked for. Names stay slices of the text.
 //!
 //! ```text
-//! kubernetes 1.36.3
+//! kubernetes 1.37.1
 //! # comment
 //! kind apps/v1 Deployment k8s.io.api.apps.v1.Deployment       apiVersion (`*`: any), kind, message
 //!

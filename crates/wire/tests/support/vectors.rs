@@ -1,7 +1,8 @@
 //! Test vectors: objects that Go has written both as JSON and as protobuf. None is kept in the repository; the Go program
 //! in `xtask/schema` makes them (all kinds, with nothing, everything or something set) and adds those of the module
-//! `k8s.io/api`. They are kept in the target directory until that program changes. Where they cannot be
-//! made, because Go or its modules are missing, tests report that and pass; with `KUBE_INFORMER_GO=required` they fail.
+//! `k8s.io/api` of each supported Kubernetes release. They are kept in the target directory until that program changes.
+//! Where they cannot be made, because Go or its modules are missing, tests report that and pass; with
+//! `KUBE_INFORMER_GO=required` they fail.
 
 use std::{
     env, fmt, fs,
@@ -12,16 +13,29 @@ use std::{
     sync::LazyLock,
 };
 
+use serde_json::Value;
+
+/// Fields that a later release added and whose JSON shows them even if nothing is set: kind, parent, name, and what is
+/// shown. The table has one rule for all releases, that of the newest.
+const SHOWN_LATER: [(&str, &str, &str, &str); 4] = [
+    ("certificates.k8s.io/v1beta1 PodCertificateRequest", "/spec", "stubPKCS10Request", "null"),
+    ("resource.k8s.io/v1alpha3 DeviceTaintRule", "", "status", "{}"),
+    ("storage.k8s.io/v1 CSINode", "", "status", "{}"),
+    ("storage.k8s.io/v1beta1 CSINode", "", "status", "{}"),
+];
+
 /// One object in both encodings.
 #[derive(Debug)]
 pub(crate) struct Vector {
-    /// Where it comes from and which it is, e.g. `module/apps.v1.Deployment` or `made/apps.v1.Deployment.mixed-1`.
+    /// Where it comes from and which it is, e.g. `1.37/apps.v1.Deployment` or `made/apps.v1.Deployment.mixed-1`.
     pub(crate) name: String,
+    /// Whether it comes from an earlier release than the one that describes most fields of the schema table.
+    pub(crate) earlier: bool,
     /// The object's apiVersion, which the envelope of a `WatchEvent` does not say.
     pub(crate) api_version: String,
     /// The object's kind.
     pub(crate) kind: String,
-    /// As Go writes it in JSON.
+    /// As Go writes it in JSON; for one of an earlier release with the fields of [`SHOWN_LATER`].
     pub(crate) json: Vec<u8>,
     /// As Go writes it in protobuf, in its envelope.
     pub(crate) pb: Vec<u8>,
@@ -52,7 +66,7 @@ pub(crate) fn vectors() -> Result<Vec<Vector>, Skipped> {
 
     let vectors = DIRECTORY.clone().and_then(|dir| {
         let mut vectors = Vec::new();
-        for origin in ["module", "made"] {
+        for origin in origins().chain(["made"]) {
             read(&dir, origin, &mut vectors).map_err(|error| format!("{}: {error}", dir.display()))?;
         }
         Ok(vectors)
@@ -65,6 +79,12 @@ pub(crate) fn vectors() -> Result<Vec<Vector>, Skipped> {
         let _ = writeln!(io::stderr(), "{skipped}");
         skipped
     })
+}
+
+/// The supported minor versions of Kubernetes, oldest first.
+pub(crate) fn origins() -> impl DoubleEndedIterator<Item = &'static str> {
+    let releases = include_str!("../../../../xtask/schema/releases.txt").split_whitespace();
+    releases.map(|release| release.trim_start_matches('v').rsplit_once('.').expect("a release has a patch").0)
 }
 
 /// The object's message, out of its envelope: `raw`, the field with number 2.
@@ -131,15 +151,33 @@ fn read(dir: &Path, origin: &str, vectors: &mut Vec<Vector>) -> io::Result<()> {
         };
         let stem = stem.to_string_lossy();
         let (api_version, kind) = kind_in(&stem);
+        let earlier = origins().rev().skip(1).any(|earlier| earlier == origin);
+        let mut json = fs::read(path.with_extension("json"))?;
+        if earlier {
+            show_later(&format!("{api_version} {kind}"), &mut json);
+        }
         vectors.push(Vector {
             name: format!("{origin}/{stem}"),
+            earlier,
             api_version,
             kind,
-            json: fs::read(path.with_extension("json"))?,
+            json,
             pb: fs::read(&path)?,
         });
     }
     Ok(())
+}
+
+/// Adds what [`SHOWN_LATER`] has for a kind, if it is not there.
+fn show_later(kind: &str, json: &mut Vec<u8>) {
+    for (_, parent, name, nothing) in SHOWN_LATER.iter().filter(|(shown, ..)| *shown == kind) {
+        let mut value: Value = serde_json::from_slice(json).expect("Go writes good JSON");
+        let parent = value.pointer_mut(parent).and_then(Value::as_object_mut).expect("every field is set");
+        if !parent.contains_key(*name) {
+            parent.insert((*name).to_owned(), serde_json::from_str(nothing).expect("a constant"));
+            *json = value.to_string().into_bytes();
+        }
+    }
 }
 
 /// `apps.v1.Deployment` or `apps.v1.Deployment.zero` gives `apps/v1` and `Deployment`. Only kinds begin with a capital.
