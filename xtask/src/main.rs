@@ -5,6 +5,7 @@ mod bench_queue;
 mod cargo;
 mod conformance;
 mod go;
+mod openapi;
 mod releases;
 mod schema;
 mod vectors;
@@ -15,9 +16,10 @@ const USAGE: &str = "\
 usage: cargo xtask <chore>
 
 chores:
-  schema            make the schema table of kube-wire again, from the Kubernetes version in xtask/schema/go.mod (needs Go)
+  schema            make the schema table of kube-wire again, from the releases in xtask/schema/releases.txt (needs Go)
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
+  openapi [1.NN]    test the types of k8s-openapi for each supported version, or one, against the vectors (needs Go)
   conformance       test against a real kube-apiserver, built here; --help says more (needs Go)
   bench             ours, client-go and kube-rs side by side; --help says more (needs Go)
   bench-queue [WORD]
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
         ["schema", "--check"] => schema::check(),
         ["vectors"] => vectors::write(None),
         ["vectors", dir] => vectors::write(Some(dir)),
+        ["openapi"] => openapi::run(None),
+        ["openapi", version] => openapi::run(Some(version)),
         ["conformance", ref rest @ ..] => conformance::run(rest),
         ["bench", ref rest @ ..] => bench::run(rest),
         ["bench-queue"] => bench_queue::run(None),
