@@ -1,6 +1,6 @@
 //! A Kubernetes API server in your process: for tests of controllers and clients, for demos, for trouble on request.
 //!
-//! It speaks the list/watch protocol of a kube-apiserver 1.36 over HTTP/1.1 and HTTP/2, plain or TLS, in JSON and
+//! It speaks the list/watch protocol of a kube-apiserver 1.37 over HTTP/1.1 and HTTP/2, plain or TLS, in JSON and
 //! protobuf, or without any socket as a tower service; it stores what it is sent in memory, and does to it what an API
 //! server does: names, uids, generations, conflicts, patches, server-side apply, finalizers, owners, namespaces, custom
 //! resources. kubectl, kube-rs and client-go work against it. It starts in milliseconds and is gone when it is dropped.

@@ -1,4 +1,5 @@
-//! The recorded session of a kube-apiserver 1.36.3, replayed: every answer is compared field by field.
+//! The recorded session of a kube-apiserver, replayed: every answer is compared field by field. Discovery and version are
+//! those of 1.37.1, everything else was recorded with 1.36.3.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

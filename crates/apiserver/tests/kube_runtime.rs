@@ -107,7 +107,7 @@ async fn a_controller_reconciles_owners_and_what_they_own() {
                 "metadata": {"name": name, "ownerReferences": [{
                     "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": object.metadata.uid, "controller": true,
                 }]},
-                "data": {"replicas": object.spec.as_ref().unwrap().replicas.unwrap().to_string()},
+                "data": {"replicas": object.spec.replicas.unwrap().to_string()},
             });
             context.0.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(owned)).await?;
             context.1.send(name).ok();

@@ -86,7 +86,7 @@ async fn kubectl_works() {
 }
 
 fn reads_and_writes(kubectl: &Kubectl) {
-    kubectl.expect(&["version"], "", "Server Version: v1.36.3");
+    kubectl.expect(&["version"], "", "Server Version: v1.37.1");
     kubectl.expect(&["get", "namespaces"], "", "kube-system");
     kubectl.expect(&["api-resources"], "", "deployments                         deploy       apps/v1");
     kubectl.expect(&["create", "configmap", "c", "--from-literal=a=b"], "", "configmap/c created");

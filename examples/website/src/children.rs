@@ -47,7 +47,7 @@ impl Children {
             config_map: ConfigMap { metadata: metadata(), data: Some(data), ..ConfigMap::default() },
             deployment: Deployment {
                 metadata: metadata(),
-                spec: Some(DeploymentSpec {
+                spec: DeploymentSpec {
                     replicas: Some(site.spec.replicas),
                     selector: LabelSelector {
                         match_labels: Some(labels.clone()),
@@ -58,7 +58,7 @@ impl Children {
                         spec: Some(pod(&name)),
                     },
                     ..DeploymentSpec::default()
-                }),
+                },
                 ..Deployment::default()
             },
             service: Service {

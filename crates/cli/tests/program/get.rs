@@ -29,7 +29,7 @@ async fn columns_are_kubectls_for_pods_deployments_and_nodes() {
     );
     assert_eq!(
         rows(&world.output(&["get", "nodes", "-o", "wide", "--no-headers"]).await),
-        ["node-7 Ready <none> AGE v1.36.3 <none> <none> <unknown> <unknown> <unknown>"]
+        ["node-7 Ready <none> AGE v1.37.1 <none> <none> <unknown> <unknown> <unknown>"]
     );
     assert_eq!(
         rows(&world.output(&["get", "deploy,pods", "-n", "shop"]).await),

@@ -106,7 +106,7 @@ impl World {
     pub(crate) async fn create_node(&self, name: &str) {
         self.create("/api/v1/nodes", json!({"metadata": {"name": name}})).await;
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {
-            "kubeletVersion": "v1.36.3", "osImage": "", "kernelVersion": "", "containerRuntimeVersion": "", "architecture": "",
+            "kubeletVersion": "v1.37.1", "osImage": "", "kernelVersion": "", "containerRuntimeVersion": "", "architecture": "",
             "operatingSystem": "", "bootID": "", "kubeProxyVersion": "", "machineID": "", "systemUUID": ""}}});
         self.patch(&format!("/api/v1/nodes/{name}/status"), ready).await;
     }

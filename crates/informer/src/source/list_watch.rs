@@ -371,7 +371,7 @@ const WATCH_GRACE: Duration = Duration::from_secs(60);
 /// How long a server keeps a watch that was asked to last no certain time, at most.
 const UNLIMITED_WATCH: Duration = Duration::from_secs(3600);
 
-/// Whether a server's version (`v1.36.3`) is newer than the table's, as far as fields are concerned: they come with minor
+/// Whether a server's version (`v1.37.1`) is newer than the table's, as far as fields are concerned: they come with minor
 /// versions.
 fn is_newer(server: &str, table: &str) -> bool {
     let minor = |version: &str| {

@@ -28,7 +28,7 @@ pub(super) fn node_status(number: usize, ready: bool) -> Value {
         "capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
         "addresses": [{"type": "InternalIP", "address": format!("10.0.{}.{}", number / 250, number % 250 + 1)}],
         "conditions": [{"type": "Ready", "status": status, "reason": reason}],
-        "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Debian GNU/Linux 13", "kernelVersion": "6.12.41",
+        "nodeInfo": {"kubeletVersion": "v1.37.1", "osImage": "Debian GNU/Linux 13", "kernelVersion": "6.12.41",
             "containerRuntimeVersion": "containerd://2.1.4", "architecture": "amd64", "operatingSystem": "linux",
             "bootID": "", "kubeProxyVersion": "", "machineID": "", "systemUUID": ""}}})
 }
