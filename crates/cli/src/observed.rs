@@ -202,7 +202,7 @@ mod tests {
             http::Response::builder().status(404).body(Body::empty())
         });
         let pods = ListWatch::new(Client::new(refuse, "default"), Resource::new("", "v1", "pods", "Pod"));
-        let (source, _) = Observed::new(pods);
+        let (source, _) = Observed::new(pods, None);
         assert!(source.list(ListOptions::default()).await.is_err());
         assert!(source.outdated().now_or_never().is_none());
         source.json_switch().expect("it can deliver JSON").turn();
