@@ -328,7 +328,7 @@ async fn a_new_epoch_is_counted_in_the_status() {
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     assert_eq!(rig.status.borrow().epoch, 0);
-    rig.sink.next_commit_is_a_new_epoch.store(true, std::sync::atomic::Ordering::Relaxed);
+    rig.sink.next_commit_is_a_new_epoch.store(true, Ordering::Relaxed);
     source.fail_watches(status(403, "Forbidden"));
     rig.status.wait_for(|status| status.epoch == 1).await.unwrap();
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Text of one line: line breaks and tabs are shown as `\n` and `\t`.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_control(c))
+    escape(text, is_control)
 }
 
 /// Text of several lines: line breaks and tabs stay.

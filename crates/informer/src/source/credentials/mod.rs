@@ -53,7 +53,7 @@ pub(super) fn client(
         Source::File(TokenFile::open(file.into())?)
     } else if let Some(exec) = auth.exec.take() {
         let plugin = Plugin::new(exec, config, connect)?;
-        return Ok(Client::new(Authenticated(Arc::new(Credentials::Plugin(plugin))), namespace));
+        return Ok(Client::new(Authenticated(Arc::new(Credentials::Plugin(Box::new(plugin)))), namespace));
     } else {
         return connect(&config);
     };
@@ -104,7 +104,7 @@ struct Authenticated(Arc<Credentials>);
 
 enum Credentials {
     Fixed { below: Client, source: Source },
-    Plugin(Plugin),
+    Plugin(Box<Plugin>),
 }
 
 /// Where the header of a request comes from.
