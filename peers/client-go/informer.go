@@ -9,14 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A pods informer over all namespaces with an empty handler: its first state, and what may follow. The same as
-// peers/ours/src/informer.rs, figure by figure.
+// An informer over all namespaces with an empty handler: its first state, and what may follow. The same as
+// peers/ours/src/informer.rs, figure by figure. The handler of ours may decode each object; here that is done on arrival.
 
 func init() {
 	subcommands["informer"] = benchInformer
@@ -44,6 +44,12 @@ func (options *options) add(flags *flag.FlagSet) {
 }
 
 func (options *options) client() kubernetes.Interface {
+	client, err := kubernetes.NewForConfig(options.config())
+	check(err)
+	return client
+}
+
+func (options *options) config() *rest.Config {
 	// client-go reads its feature gates from the environment when they are first asked for.
 	check(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(options.streaming)))
 	config, err := clientcmd.BuildConfigFromFlags("", options.kubeconfig)
@@ -54,9 +60,7 @@ func (options *options) client() kubernetes.Interface {
 	if options.json {
 		config.AcceptContentTypes = "application/json"
 	}
-	client, err := kubernetes.NewForConfig(config)
-	check(err)
-	return client
+	return config
 }
 
 func benchInformer() {
@@ -66,14 +70,15 @@ func benchInformer() {
 	reads := flags.Bool("reads", false, "measure reads, too")
 	idle := flags.Int("idle", 0, "measure so many `seconds` of nothing, too")
 	relist := flags.Bool("relist", false, "measure a relist, too, which somebody else causes")
+	var objects objects
+	objects.add(flags)
 	flags.Parse(os.Args[2:])
-	client := options.client()
+	config := options.config()
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	wall, cpu := time.Now(), cpuSeconds()
-	factory := informers.NewSharedInformerFactory(client, 0)
-	informer := factory.Core().V1().Pods().Informer()
+	informer := objects.informer(config)
 	if *reads {
 		check(informer.AddIndexers(cache.Indexers{"node": func(pod any) ([]string, error) {
 			return []string{pod.(*corev1.Pod).Spec.NodeName}, nil
@@ -89,7 +94,7 @@ func benchInformer() {
 		},
 	})
 	check(err)
-	factory.Start(ctx.Done())
+	go informer.Run(ctx.Done())
 	waitFor(registration.HasSynced)
 	reportSeconds("wall", time.Since(wall).Seconds())
 	reportSeconds("cpu", cpuSeconds()-cpu)

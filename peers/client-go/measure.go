@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -28,17 +28,18 @@ func reportBytes(figure string, bytes int64) {
 	fmt.Printf("%s\t%d\tB\n", figure, bytes)
 }
 
-// reportStore prints how many pods a store holds, and a sum over them that any order gives the same.
+// reportStore prints how many objects a store holds, and a sum over them that any order gives the same.
 func reportStore(store cache.Store) {
-	pods := store.List()
+	objects := store.List()
 	sum := uint64(0)
-	for _, object := range pods {
-		pod := object.(*corev1.Pod)
+	for _, object := range objects {
+		object, err := meta.Accessor(object)
+		check(err)
 		hash := fnv.New64a()
-		fmt.Fprintf(hash, "%s/%s %s %s", pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion)
+		fmt.Fprintf(hash, "%s/%s %s %s", object.GetNamespace(), object.GetName(), object.GetUID(), object.GetResourceVersion())
 		sum += hash.Sum64()
 	}
-	fmt.Printf("objects\t%d\tobjects\nchecksum\t%016x\ttext\n", len(pods), sum)
+	fmt.Printf("objects\t%d\tobjects\nchecksum\t%016x\ttext\n", len(objects), sum)
 }
 
 func cpuSeconds() float64 {

@@ -26,13 +26,13 @@ func benchWatch() {
 	options.add(flags)
 	changes := flags.Int("changes", 0, "how many come after the first state, or are looked at")
 	label := flags.Bool("label", false, "the label sent says when a change was sent, instead of the resourceVersion")
+	var objects objects
+	objects.add(flags)
 	flags.Parse(os.Args[2:])
-	client := options.client()
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	factory := informers.NewSharedInformerFactory(client, 0)
-	informer := factory.Core().V1().Pods().Informer()
+	informer := objects.informer(options.config())
 	late := make([]int64, 0, *changes)
 	last := make(chan struct{})
 	var wall time.Time
@@ -61,7 +61,7 @@ func benchWatch() {
 		},
 	})
 	check(err)
-	factory.Start(ctx.Done())
+	go informer.Run(ctx.Done())
 	waitFor(registration.HasSynced)
 	report("waiting", 1, "changes")
 	<-last

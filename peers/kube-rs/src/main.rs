@@ -2,30 +2,37 @@
 //! subcommand prints lines of `figure <tab> value <tab> unit`.
 //!
 //! ```text
-//! kube-rs-peer informer FILE [--watch-list] [--reads] [--idle SECONDS] [--relist]
-//! kube-rs-peer watch FILE --changes N [--label]
-//! kube-rs-peer start FILE [--namespaces N]
+//! kube-rs-peer informer FILE [--objects LOAD] [--watch-list] [--strip | --metadata] [--reads] [--idle SECONDS] [--relist]
+//! kube-rs-peer watch FILE --changes N [--watch-list] [--strip] [--label]
+//! kube-rs-peer start FILE [--watch-list] [--namespaces N]
 //! ```
+//!
+//! A load is `pods`, `varied-pods`, `secrets` or `widgets`; the last ones are custom resources, without a type of their own.
 
 mod measure;
 mod reads;
 
 use std::{
     error::Error,
+    fmt::Debug,
+    hash::Hash,
     time::{Duration, Instant},
 };
 
 use futures::{Stream, StreamExt, future::join_all};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
-    Api, Client, Config, ResourceExt,
+    Api, Client, Config, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta},
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::{reflector, watcher},
+    runtime::{WatchStreamExt, reflector, watcher},
 };
+use serde::de::DeserializeOwned;
+
 use measure::{cpu_seconds, forget_peak, micros, peak, report, report_store, resident};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
-type Events = std::pin::Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<Pod>>> + Send>>;
+type Events<K> = std::pin::Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<K>>> + Send>>;
 
 /// How long memory may settle.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -53,33 +60,73 @@ impl Arguments {
         self.0.iter().any(|given| given == option)
     }
 
+    fn text(&self, option: &str) -> Option<&str> {
+        let place = self.0.iter().position(|given| given == option)?;
+        self.0.get(place + 1).map(String::as_str)
+    }
+
     fn option(&self, option: &str) -> Outcome<Option<u64>> {
-        let place = self.0.iter().position(|given| given == option);
-        let value = place.and_then(|place| self.0.get(place + 1));
-        Ok(value.map(|value| value.parse()).transpose()?)
+        Ok(self.text(option).map(str::parse).transpose()?)
     }
 }
 
 async fn informer(client: Client, arguments: &Arguments) -> Outcome {
-    let (wall, cpu) = (Instant::now(), cpu_seconds()?);
-    let (store, mut events) = reflect(Api::all(client), arguments.has("--watch-list"));
-    complete(&mut events).await?;
-    report("wall", wall.elapsed().as_secs_f64(), "s");
-    report("cpu", cpu_seconds()? - cpu, "s");
-    report("peak", peak()?, "B");
-    // The stream has to be polled for anything to happen.
-    let following = tokio::spawn(async move {
-        loop {
-            complete(&mut events).await.map_err(|error| error.to_string())?;
-            return Ok::<_, String>(events);
+    let started = Started::now()?;
+    let widgets = || {
+        let kind = GroupVersionKind::gvk("bench.example.com", "v1", "Widget");
+        ApiResource::from_gvk_with_plural(&kind, "widgets")
+    };
+    match (arguments.text("--objects").unwrap_or("pods"), arguments.has("--metadata")) {
+        ("pods" | "varied-pods", false) if arguments.has("--reads") => {
+            let (store, events) = reflect(Api::<Pod>::all(client), (), arguments);
+            let (_store, _events) = first_state(store.clone(), events, &started).await?;
+            reads::run(&store);
+            Ok(())
         }
-    });
-    tokio::time::sleep(SETTLE).await;
-    report("steady", resident()?, "B");
-    report_store(&store);
-    if arguments.has("--reads") {
-        reads::run(&store);
+        ("pods" | "varied-pods", false) => {
+            follow(reflect(Api::<Pod>::all(client), (), arguments), arguments, &started).await
+        }
+        ("pods" | "varied-pods", true) => {
+            follow(reflect(Api::<PartialObjectMeta<Pod>>::all(client), (), arguments), arguments, &started)
+                .await
+        }
+        ("secrets", false) => {
+            follow(reflect(Api::<Secret>::all(client), (), arguments), arguments, &started).await
+        }
+        ("secrets", true) => {
+            follow(reflect(Api::<PartialObjectMeta<Secret>>::all(client), (), arguments), arguments, &started)
+                .await
+        }
+        ("widgets", false) => {
+            let api = Api::<DynamicObject>::all_with(client, &widgets());
+            follow(reflect(api, widgets(), arguments), arguments, &started).await
+        }
+        (other, _) => Err(format!("no such objects {other:?}").into()),
     }
+}
+
+/// When all began, and what had been used until then.
+struct Started {
+    wall: Instant,
+    cpu: f64,
+}
+
+impl Started {
+    fn now() -> Outcome<Self> {
+        Ok(Self { wall: Instant::now(), cpu: cpu_seconds()? })
+    }
+}
+
+/// The first state, and what the options ask for besides.
+async fn follow<K: Held>(
+    (store, events): (reflector::Store<K>, Events<K>),
+    arguments: &Arguments,
+    started: &Started,
+) -> Outcome
+where
+    K::DynamicType: Eq + Hash + Clone,
+{
+    let (_store, following) = first_state(store, events, started).await?;
     if let Some(seconds) = arguments.option("--idle")? {
         let cpu = cpu_seconds()?;
         tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -98,9 +145,35 @@ async fn informer(client: Client, arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
+/// The task that follows what comes after the first state; it ends with the next full one.
+type Following<K> = tokio::task::JoinHandle<Result<Events<K>, String>>;
+
+async fn first_state<K: Held>(
+    store: reflector::Store<K>,
+    mut events: Events<K>,
+    started: &Started,
+) -> Outcome<(reflector::Store<K>, Following<K>)>
+where
+    K::DynamicType: Eq + Hash + Clone,
+{
+    complete(&mut events).await?;
+    report("wall", started.wall.elapsed().as_secs_f64(), "s");
+    report("cpu", cpu_seconds()? - started.cpu, "s");
+    report("peak", peak()?, "B");
+    // The stream has to be polled for anything to happen.
+    let following = tokio::spawn(async move {
+        complete(&mut events).await.map_err(|error| error.to_string())?;
+        Ok(events)
+    });
+    tokio::time::sleep(SETTLE).await;
+    report("steady", resident()?, "B");
+    report_store(&store);
+    Ok((store, following))
+}
+
 async fn watch(client: Client, arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
-    let (store, mut events) = reflect(Api::all(client), true);
+    let (store, mut events) = reflect(Api::<Pod>::all(client), (), arguments);
     complete(&mut events).await?;
     report("waiting", 1, "changes");
     let mut begun = None;
@@ -137,9 +210,9 @@ async fn start(client: Client, arguments: &Arguments) -> Outcome {
     let namespaces = arguments.option("--namespaces")?.unwrap_or(50);
     let (wall, cpu) = (Instant::now(), cpu_seconds()?);
     let started = (0..namespaces).map(|namespace| {
-        let api = Api::namespaced(client.clone(), &format!("team-{namespace}"));
+        let api = Api::<Pod>::namespaced(client.clone(), &format!("team-{namespace}"));
+        let (store, mut events) = reflect(api, (), arguments);
         tokio::spawn(async move {
-            let (store, mut events) = reflect(api, false);
             complete(&mut events).await.map_err(|error| error.to_string())?;
             Ok::<_, String>((store, events))
         })
@@ -158,15 +231,36 @@ async fn start(client: Client, arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-fn reflect(api: Api<Pod>, streaming: bool) -> (reflector::Store<Pod>, Events) {
+/// What a store holds.
+trait Held: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
+impl<K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Held for K {}
+
+/// A store, and the events that fill it; without managed fields, if `--strip` asks for that.
+fn reflect<K: Held>(
+    api: Api<K>,
+    kind: K::DynamicType,
+    arguments: &Arguments,
+) -> (reflector::Store<K>, Events<K>)
+where
+    K::DynamicType: Eq + Hash + Clone + Unpin + Send + Sync,
+{
+    let writer = reflector::store::Writer::new(kind);
+    let store = writer.as_reader();
+    let events = watcher(api, settings(arguments));
+    let events: Events<K> = match arguments.has("--strip") {
+        true => Box::pin(reflector(writer, events.modify(|object| object.managed_fields_mut().clear()))),
+        false => Box::pin(reflector(writer, events)),
+    };
+    (store, events)
+}
+
+fn settings(arguments: &Arguments) -> watcher::Config {
     let settings = watcher::Config::default();
-    let settings = if streaming { settings.streaming_lists() } else { settings };
-    let (store, writer) = reflector::store();
-    (store, Box::pin(reflector(writer, watcher(api, settings))))
+    if arguments.has("--watch-list") { settings.streaming_lists() } else { settings }
 }
 
 /// Follows events until a full state is complete. A watch that breaks is resumed by the next poll.
-async fn complete(events: &mut Events) -> Outcome {
+async fn complete<K>(events: &mut Events<K>) -> Outcome {
     loop {
         match events.next().await.ok_or("the stream ended")? {
             Ok(watcher::Event::InitDone) => return Ok(()),

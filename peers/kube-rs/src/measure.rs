@@ -5,8 +5,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, runtime::reflector::Store};
+use kube::{Resource, ResourceExt, runtime::reflector::Store};
 use nix::sys::{
     resource::{UsageWho, getrusage},
     time::{TimeVal, TimeValLike},
@@ -46,16 +45,19 @@ fn status(name: &str) -> Outcome<u64> {
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
 }
 
-/// How many pods a store holds, and a sum over them that any order gives the same.
-pub fn report_store(store: &Store<Pod>) {
+/// How many objects a store holds, and a sum over them that any order gives the same.
+pub fn report_store<K: Resource + Clone>(store: &Store<K>)
+where
+    K::DynamicType: Eq + std::hash::Hash + Clone,
+{
     let mut sum = 0_u64;
-    for pod in store.state() {
+    for object in store.state() {
         let text = format!(
             "{}/{} {} {}",
-            pod.namespace().unwrap_or_default(),
-            pod.name_any(),
-            pod.uid().unwrap_or_default(),
-            pod.resource_version().unwrap_or_default()
+            object.namespace().unwrap_or_default(),
+            object.name_any(),
+            object.uid().unwrap_or_default(),
+            object.resource_version().unwrap_or_default()
         );
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -34,6 +34,12 @@ impl Arguments {
         Ok(Some(self.0.get(place + 1).ok_or_else(|| format!("{option} needs a number"))?.parse()?))
     }
 
+    /// The word after an option.
+    pub(crate) fn text(&self, option: &str) -> Option<&str> {
+        let place = self.0.iter().position(|given| given == option)?;
+        self.0.get(place + 1).map(String::as_str)
+    }
+
     /// The configuration in the kubeconfig file that the first word after the subcommand names.
     pub(crate) async fn config(&self) -> Outcome<Config> {
         let kubeconfig = Kubeconfig::read_from(self.word(1)?)?;

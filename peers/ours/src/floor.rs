@@ -9,14 +9,17 @@ use kube_informer_conformance::raw::PROTOBUF;
 
 use crate::Outcome;
 use crate::arguments::Arguments;
+use crate::load::Load;
 use crate::measure::{cpu_seconds, peak, report, resident};
 
-/// The list of all pods in protobuf; `--watch N`: N changes after the first state, and what one costs.
+/// The list of all objects in protobuf; `--watch N`: N changes after the first state, and what one costs.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let client = Clients::from_config(arguments.config().await?)?.client();
     let (began, cpu) = (Instant::now(), cpu_seconds());
     let Some(changes) = arguments.option("--watch")? else {
-        let request = Request::get("/api/v1/pods?resourceVersion=0").header(header::ACCEPT, PROTOBUF);
+        let load = Load::of(arguments)?;
+        let path = format!("{}/{}?resourceVersion=0", load.root(), load.resource().2);
+        let request = Request::get(path).header(header::ACCEPT, PROTOBUF);
         let mut body = client.send(request.body(Vec::new().into())?).await?.into_body();
         let mut received = 0;
         while let Some(frame) = body.frame().await {

@@ -1,51 +1,78 @@
-//! An informer over the pods of all namespaces with an empty handler: its first state, and what may follow.
+//! An informer over all namespaces: its first state, and what may follow. Its handler does nothing, or decodes each object
+//! once, as a controller does that looks at everything.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube_core::{ApiResource, GroupVersionKind};
 use kube_informer::source::{Clients, EncodingPreference};
-use kube_informer::{Event, Index, Informer};
+use kube_informer::{Event, Index, Informer, InformerBuilder};
+use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::arguments::Arguments;
+use crate::load::Load;
 use crate::measure::{Checksum, cpu_seconds, forget_peak, peak, report, resident};
-use crate::{Outcome, reads};
+use crate::{Outcome, reads, widgets};
 
 /// How long memory may settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let clients = Clients::from_config(arguments.config().await?)?;
-    let (began, cpu) = (Instant::now(), cpu_seconds());
-    let by_node = Index::field("node", "spec.nodeName");
-    let mut builder = Informer::<Pod>::builder(&clients);
-    if arguments.has("--json") {
-        builder = builder.encoding(EncodingPreference::Json);
-    }
-    if arguments.has("--reads") {
-        builder = builder.index(&by_node);
-    }
-    let pods = builder.start()?;
-    let updated = Arc::new(Notify::new());
-    let hears = updated.clone();
-    let handler = pods.add_handler(move |event: Event<Pod>| {
-        if matches!(event, Event::Updated { .. }) {
-            hears.notify_one();
+    let began = Began::now();
+    match Load::of(arguments)? {
+        Load::Pods | Load::VariedPods if arguments.has("--reads") => {
+            let by_node = Index::field("node", "spec.nodeName");
+            let (pods, _) =
+                first_state(Informer::<Pod>::builder(&clients).index(&by_node), arguments, &began).await?;
+            reads::run(&pods.lister(), &by_node)
         }
-        std::future::ready(())
-    })?;
-    handler.synced().await?;
-    report("wall", began.elapsed().as_secs_f64(), "s");
-    report("cpu", cpu_seconds() - cpu, "s");
-    report("peak", peak()?, "B");
-    sleep(SETTLE).await;
-    report("steady", resident()?, "B");
-    checksum(&pods);
-    if arguments.has("--reads") {
-        reads::run(&pods.lister(), &by_node)?;
+        Load::Pods | Load::VariedPods => {
+            whole_or_metadata(Informer::<Pod>::builder(&clients), arguments, &began).await
+        }
+        Load::Secrets => whole_or_metadata(Informer::<Secret>::builder(&clients), arguments, &began).await,
+        Load::Widgets => {
+            let kind = GroupVersionKind::gvk(widgets::GROUP, widgets::VERSION, "Widget");
+            let resource = ApiResource::from_gvk_with_plural(&kind, widgets::PLURAL);
+            whole_or_metadata(Informer::dynamic(&clients, &resource), arguments, &began).await
+        }
     }
+}
+
+/// When all began, and what had been used until then.
+struct Began {
+    wall: Instant,
+    cpu: f64,
+}
+
+impl Began {
+    fn now() -> Self {
+        Self { wall: Instant::now(), cpu: cpu_seconds() }
+    }
+}
+
+async fn whole_or_metadata<K: DeserializeOwned + Send + Sync + 'static>(
+    builder: InformerBuilder<K>,
+    arguments: &Arguments,
+    began: &Began,
+) -> Outcome {
+    if arguments.has("--metadata") {
+        follow(builder.metadata_only(), arguments, began).await
+    } else {
+        follow(builder, arguments, began).await
+    }
+}
+
+/// The first state, and what the options ask for besides.
+async fn follow<K: DeserializeOwned + Send + Sync + 'static>(
+    builder: InformerBuilder<K>,
+    arguments: &Arguments,
+    began: &Began,
+) -> Outcome {
+    let (_informer, updated) = first_state(builder, arguments, began).await?;
     if let Some(seconds) = arguments.option("--idle")? {
         let cpu = cpu_seconds();
         sleep(Duration::from_secs(seconds)).await;
@@ -64,12 +91,43 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
+/// Starts an informer, and reports its first state. Also gives what is notified of every update.
+async fn first_state<K: DeserializeOwned + Send + Sync + 'static>(
+    mut builder: InformerBuilder<K>,
+    arguments: &Arguments,
+    began: &Began,
+) -> Outcome<(Informer<K>, Arc<Notify>)> {
+    if arguments.has("--json") {
+        builder = builder.encoding(EncodingPreference::Json);
+    }
+    let informer = builder.start()?;
+    let updated = Arc::new(Notify::new());
+    let (notified, decoding) = (updated.clone(), arguments.has("--decode"));
+    let handler = informer.add_handler(move |event: Event<K>| {
+        if let (true, Event::Added { object, .. } | Event::Updated { new: object, .. }) = (decoding, &event) {
+            drop(std::hint::black_box(object.decode()));
+        }
+        if matches!(event, Event::Updated { .. }) {
+            notified.notify_one();
+        }
+        std::future::ready(())
+    })?;
+    handler.synced().await?;
+    report("wall", began.wall.elapsed().as_secs_f64(), "s");
+    report("cpu", cpu_seconds() - began.cpu, "s");
+    report("peak", peak()?, "B");
+    sleep(SETTLE).await;
+    report("steady", resident()?, "B");
+    checksum(&informer);
+    Ok((informer, updated))
+}
+
 /// What the store holds.
-pub(crate) fn checksum(pods: &Informer<Pod>) {
+pub(crate) fn checksum<K: DeserializeOwned + Send + Sync + 'static>(informer: &Informer<K>) {
     let mut sum = Checksum::default();
-    let view = pods.lister().view();
-    for pod in view.iter() {
-        sum.add(pod.namespace(), pod.name(), pod.uid(), pod.resource_version());
+    let view = informer.lister().view();
+    for object in view.iter() {
+        sum.add(object.namespace(), object.name(), object.uid(), object.resource_version());
     }
     report("objects", view.iter().count(), "objects");
     sum.report();

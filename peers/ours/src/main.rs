@@ -2,25 +2,33 @@
 //! the same work on the same server, and prints lines of `figure <tab> value <tab> unit`.
 //!
 //! ```text
-//! ours serve DIRECTORY COUNT [--namespaces N]      a server full of pods: writes DIRECTORY/kubeconfig
+//! ours serve DIRECTORY COUNT [--namespaces N] [--objects LOAD]
+//!                                                  a server full of pods, or of another load: writes DIRECTORY/kubeconfig
 //! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as they are taken
-//! ours informer FILE [--json] [--reads] [--idle SECONDS] [--relist]
-//! ours watch FILE --changes N [--json] [--label]   the changes of a replay, or of what somebody else writes
+//! ours informer FILE [--objects LOAD] [--json] [--metadata] [--decode] [--reads] [--idle SECONDS] [--relist]
+//! ours watch FILE --changes N [--json] [--decode] [--label]
+//!                                                  the changes of a replay, or of what somebody else writes
 //! ours start FILE [--namespaces N]                 an informer for each namespace, all at once
-//! ours floor FILE [--watch]                        receives the same bytes and throws them away
+//! ours floor FILE [--objects LOAD] [--watch]       receives the same bytes and throws them away
 //! ```
+//!
+//! A load is `pods`, `varied-pods`, `secrets` or `widgets`.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 mod arguments;
 mod floor;
 mod informer;
+mod load;
 mod measure;
 mod pods;
 mod reads;
 mod replay;
+mod secrets;
 mod serve;
 mod start;
+mod varied;
 mod watch;
+mod widgets;
 
 use arguments::Arguments;
 

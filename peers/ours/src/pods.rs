@@ -81,11 +81,11 @@ fn image(name: &str) -> String {
     format!("registry.example.com/shop/{name}:v1.4.2")
 }
 
-fn hexadecimal(random: &mut StdRng, bytes: usize) -> String {
+pub(crate) fn hexadecimal(random: &mut StdRng, bytes: usize) -> String {
     (0..bytes).map(|_| format!("{:02x}", random.random::<u8>())).collect()
 }
 
-fn uid(random: &mut StdRng) -> String {
+pub(crate) fn uid(random: &mut StdRng) -> String {
     let text = hexadecimal(random, 16);
     format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }

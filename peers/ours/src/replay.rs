@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::arguments::Arguments;
+use crate::load::Load;
 use crate::measure::{micros, report};
 use crate::serve::Crowd;
 
@@ -34,7 +35,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
     let (changes, rate) = (arguments.number(3)?, arguments.option("--rate")?);
     let server = Server::builder().start().await?;
-    Crowd::fill(&server, count, 50).await?;
+    Crowd::fill(&server, Load::Pods, count, 50).await?;
     let client = server.client()?;
     let versions = versions(&client).await?;
     let recordings = [

@@ -1,4 +1,4 @@
-//! The embedded server, full of pods. Each line on its standard input is a command; it ends when the input does.
+//! The embedded server, full of objects. Each line on its standard input is a command; it ends when the input does.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -10,15 +10,17 @@ use kube_client::Client;
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
+use crate::load::Load;
 use crate::measure::{micros, report};
-use crate::{Outcome, pods};
+use crate::{Outcome, widgets};
 
-/// Serves until the standard input ends. `relist`: all connections break, a pod changes meanwhile,
+/// Serves until the standard input ends. `relist`: all connections break, an object changes meanwhile,
 /// and the past is forgotten.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
     let server = Server::builder().tls().start().await?;
-    let mut crowd = Crowd::fill(&server, count, arguments.option("--namespaces")?.unwrap_or(50)).await?;
+    let namespaces = arguments.option("--namespaces")?.unwrap_or(50);
+    let mut crowd = Crowd::fill(&server, Load::of(arguments)?, count, namespaces).await?;
     std::fs::write(directory.join("kubeconfig"), server.kubeconfig().ok_or("no kubeconfig")?)?;
     report("ready", count, "objects");
     std::io::stdout().flush()?;
@@ -44,35 +46,57 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Pods in a server, each with the managed fields of its two writers.
+/// Objects in a server, each with the managed fields of its writers.
 pub(crate) struct Crowd {
     feed: Feed,
+    load: Load,
     namespaces: u64,
-    /// Of a pod that was written as clusters do it, by two managers.
+    /// Of an object that was written as clusters do it: by who creates it, and by who writes its status.
     managed: String,
-    owner: String,
+    /// The uid of its owner, which the managed fields name.
+    owner: Option<String>,
     version: u64,
 }
 
 impl Crowd {
-    pub(crate) async fn fill(server: &Server, count: u64, namespaces: u64) -> Outcome<Self> {
+    pub(crate) async fn fill(server: &Server, load: Load, count: u64, namespaces: u64) -> Outcome<Self> {
         let client = server.client()?;
         for number in 0..namespaces {
             let namespace = json!({"metadata": {"name": format!("team-{number}")}});
             send(&client, "POST", "/api/v1/namespaces", &namespace).await?;
         }
-        let model = pods::pod(0, namespaces);
-        let all = format!("/api/v1/namespaces/{}/pods", text(&model, "/metadata/namespace"));
+        if load == Load::Widgets {
+            let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            send(&client, "POST", definitions, &widgets::definition()).await?;
+        }
+        let (group, version, plural) = load.resource();
+        let mut model = load.object(0, namespaces);
+        // Nothing would ever remove them.
+        if let Some(metadata) = model["metadata"].as_object_mut() {
+            metadata.remove("finalizers");
+        }
+        let all = format!("{}/namespaces/{}/{plural}", load.root(), text(&model, "/metadata/namespace"));
         let one = format!("{all}/{}", text(&model, "/metadata/name"));
-        send(&client, "POST", &format!("{all}?fieldManager=kube-controller-manager"), &model).await?;
-        let status = json!({"metadata": {"name": text(&model, "/metadata/name")}, "status": model["status"]});
-        let written = send(&client, "PUT", &format!("{one}/status?fieldManager=kubelet"), &status).await?;
+        let mut written =
+            send(&client, "POST", &format!("{all}?fieldManager=kube-controller-manager"), &model).await?;
+        if load.has_status() {
+            let mut status = json!({
+                "apiVersion": model["apiVersion"], "kind": model["kind"],
+                "metadata": {"name": text(&model, "/metadata/name")}, "spec": model["spec"], "status": model["status"],
+            });
+            if load == Load::Widgets {
+                // Only custom resources must say which version they replace; a pod may have changed by itself.
+                status["metadata"]["resourceVersion"] = written["metadata"]["resourceVersion"].clone();
+            }
+            written = send(&client, "PUT", &format!("{one}/status?fieldManager=kubelet"), &status).await?;
+        }
         send(&client, "DELETE", &format!("{one}?gracePeriodSeconds=0"), &Value::Null).await?;
         let mut crowd = Self {
-            feed: server.feed("", "v1", "pods").ok_or("pods are not served")?,
+            feed: server.feed(group, version, plural).ok_or("the resource is not served")?,
+            load,
             namespaces,
             managed: written["metadata"]["managedFields"].to_string(),
-            owner: text(&model, "/metadata/ownerReferences/0/uid").to_owned(),
+            owner: owner(&model).map(str::to_owned),
             version: micros(),
         };
         for number in 0..count {
@@ -81,15 +105,22 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Puts a pod, for the first time or again.
+    /// Puts an object, for the first time or again.
     fn change(&mut self, number: u64) -> Outcome {
-        let mut pod = pods::pod(number, self.namespaces);
-        let managed = self.managed.replace(&self.owner, text(&pod, "/metadata/ownerReferences/0/uid"));
-        pod["metadata"]["managedFields"] = serde_json::from_str(&managed)?;
+        let mut object = self.load.object(number, self.namespaces);
+        let managed = match (&self.owner, owner(&object)) {
+            (Some(model), Some(own)) => self.managed.replace(model, own),
+            _ => self.managed.clone(),
+        };
+        object["metadata"]["managedFields"] = serde_json::from_str(&managed)?;
         self.version = micros().max(self.version + 1);
-        pod["metadata"]["resourceVersion"] = self.version.to_string().into();
-        Ok(self.feed.put(&pod)?)
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        Ok(self.feed.put(&object)?)
     }
+}
+
+fn owner(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/ownerReferences/0/uid")?.as_str()
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {

@@ -17,11 +17,11 @@ use crate::replay::LAST;
 /// The label that says when a change was sent, where the resourceVersion is the server's.
 const SENT: &str = "sent";
 
-/// `--changes N` says how many changes come after the first state; `--label`: the label `sent` tells when, instead of the
+/// `--changes N` says how many changes come after the first state; `--decode`: each is decoded once; `--label`: the label `sent` tells when, instead of the
 /// resourceVersion.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
-    let by_label = arguments.has("--label");
+    let (by_label, decoding) = (arguments.has("--label"), arguments.has("--decode"));
     let clients = Clients::from_config(arguments.config().await?)?;
     let mut builder = Informer::<Pod>::builder(&clients);
     if arguments.has("--json") {
@@ -34,6 +34,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let handler = pods.add_handler(move |event: Event<Pod>| {
         if let Event::Updated { new, .. } = &event {
             let begun = *begun.get_or_insert_with(|| (Instant::now(), cpu_seconds()));
+            if decoding {
+                drop(std::hint::black_box(new.decode()));
+            }
             match sent(new, by_label) {
                 LAST => drop(told.send((begun, std::mem::take(&mut lateness)))),
                 sent => lateness.push(micros().saturating_sub(sent)),

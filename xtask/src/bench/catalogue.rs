@@ -1,18 +1,57 @@
 //! The scenarios: what is measured of whom, how much of it, and which figures are shown. On a real kube-apiserver there are
 //! fewer, because filling it takes minutes and it cannot be made to forget on request.
 
+use super::load::Load;
 use super::paper::{Better, Column, Form};
 use super::scenario::{Scenario, Work};
-use super::subject::Subject::{self, ClientGo, ClientGoJson, Floor, KubeRs, KubeRsStreaming, Ours, OursJson};
+use super::subject::Subject::{
+    self, ClientGo, ClientGoJson, ClientGoMetadata, ClientGoStripped, Floor, KubeRs, KubeRsMetadata,
+    KubeRsStreaming, KubeRsStripped, Ours, OursDecoding, OursJson, OursMetadata,
+};
 use super::{Size, grouped};
 
-const EVERYBODY: &[Subject] = &Subject::ALL;
+const EVERYBODY: &[Subject] = &[
+    Ours,
+    OursDecoding,
+    OursJson,
+    ClientGo,
+    ClientGoStripped,
+    ClientGoJson,
+    KubeRs,
+    KubeRsStreaming,
+    KubeRsStripped,
+    Floor,
+];
+/// The same work by all: managedFields dropped, and once with every object decoded.
+const FAIR: &[Subject] = &[Ours, OursDecoding, ClientGoStripped, KubeRsStripped, Floor];
+/// The same in JSON.
+const FAIR_JSON: &[Subject] = &[OursJson, OursDecoding, ClientGoStripped, KubeRsStripped];
+const METADATA: &[Subject] = &[OursMetadata, ClientGoMetadata, KubeRsMetadata];
 const THREE: &[Subject] = &[Ours, ClientGo, KubeRs];
-const FOLLOWING: &[Subject] = &[Ours, OursJson, ClientGo, ClientGoJson, KubeRsStreaming, Floor];
+const FOLLOWING: &[Subject] = &[
+    Ours,
+    OursDecoding,
+    OursJson,
+    ClientGo,
+    ClientGoStripped,
+    ClientGoJson,
+    KubeRsStreaming,
+    KubeRsStripped,
+    Floor,
+];
 /// Without those who would take minutes.
 const LARGE: &[Subject] = &[Ours, OursJson, ClientGo, KubeRsStreaming, Floor];
 /// The floor cannot tell which change is the last that somebody writes.
-const HEARING: &[Subject] = &[Ours, OursJson, ClientGo, ClientGoJson, KubeRsStreaming];
+const HEARING: &[Subject] = &[
+    Ours,
+    OursDecoding,
+    OursJson,
+    ClientGo,
+    ClientGoStripped,
+    ClientGoJson,
+    KubeRsStreaming,
+    KubeRsStripped,
+];
 
 const SYNC: &[Column] = &[
     Column::new("wall", "wall", Form::Seconds, Better::Less),
@@ -59,6 +98,10 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
         return vec![
             sync(300, SYNC, EVERYBODY, 1),
             sync(301, RELIST, EVERYBODY, 1),
+            loaded(Load::VariedPods, 300, 1),
+            loaded(Load::Secrets, 300, 1),
+            loaded(Load::Widgets, 300, 1),
+            metadata(300, 1),
             reads(500, 1),
             idle(500, 1),
             changes(100, 2_000, None, 1),
@@ -69,6 +112,10 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
     let mut scenarios = vec![
         sync(10_000, SYNC, EVERYBODY, 5),
         sync(50_000, RELIST, EVERYBODY, 2),
+        loaded(Load::VariedPods, 10_000, 5),
+        loaded(Load::Secrets, 10_000, 5),
+        loaded(Load::Widgets, 10_000, 5),
+        metadata(10_000, 5),
         reads(10_000, 3),
         idle(100_000, 20),
         changes(10_000, 200_000, None, 3),
@@ -125,10 +172,33 @@ fn sync(
             grouped(count),
             if relist { ", and a relist" } else { "" }
         ),
-        work: Work::Pods { count, options: Vec::new(), relist },
+        work: Work::FirstState { load: Load::Pods, count, options: Vec::new(), relist },
         repetitions,
         subjects,
         columns,
+    }
+}
+
+/// The first state of other objects than pods that are replicas of each other.
+fn loaded(load: Load, count: u64, repetitions: usize) -> Scenario {
+    Scenario {
+        name: format!("sync-{}", load.name()),
+        title: format!("First state of {} {}", grouped(count), load.title()),
+        work: Work::FirstState { load, count, options: Vec::new(), relist: false },
+        repetitions,
+        subjects: if load == Load::Widgets { FAIR_JSON } else { FAIR },
+        columns: SYNC,
+    }
+}
+
+fn metadata(count: u64, repetitions: usize) -> Scenario {
+    Scenario {
+        name: "metadata".to_owned(),
+        title: format!("First state of the metadata of {} pods", grouped(count)),
+        work: Work::FirstState { load: Load::Pods, count, options: Vec::new(), relist: false },
+        repetitions,
+        subjects: METADATA,
+        columns: SYNC,
     }
 }
 
@@ -139,7 +209,12 @@ fn reads(count: u64, repetitions: usize) -> Scenario {
     Scenario {
         name: "reads".to_owned(),
         title: format!("Reads, {} pods, {} a node", grouped(count), count / NODES),
-        work: Work::Pods { count, options: vec!["--reads".to_owned()], relist: false },
+        work: Work::FirstState {
+            load: Load::Pods,
+            count,
+            options: vec!["--reads".to_owned()],
+            relist: false,
+        },
         repetitions,
         subjects: THREE,
         columns: READS,
@@ -150,7 +225,12 @@ fn idle(count: u64, seconds: u64) -> Scenario {
     Scenario {
         name: "idle".to_owned(),
         title: format!("Idle with {} pods", grouped(count)),
-        work: Work::Pods { count, options: vec!["--idle".to_owned(), seconds.to_string()], relist: false },
+        work: Work::FirstState {
+            load: Load::Pods,
+            count,
+            options: vec!["--idle".to_owned(), seconds.to_string()],
+            relist: false,
+        },
         repetitions: 1,
         subjects: THREE,
         columns: IDLE,

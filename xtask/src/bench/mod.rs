@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod figures;
+mod load;
 mod machine;
 mod paper;
 mod plot;

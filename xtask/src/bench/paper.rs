@@ -124,16 +124,20 @@ impl Table<'_> {
             cell += &format!(" ({} – {})", column.form.write(least), column.form.write(most));
         }
         match self.reference(column) {
-            Some(reference) if subject != Subject::REFERENCE && reference > 0.0 && median > 0.0 => {
+            Some(reference) if self.first() != Some(subject) && reference > 0.0 && median > 0.0 => {
                 format!("{cell}, **{}×**", digits(column.ratio(median, reference)))
             }
             _ => cell,
         }
     }
 
+    /// The others are compared with the first, which is always one of ours.
+    fn first(&self) -> Option<Subject> {
+        self.results.first().map(|(subject, _)| *subject)
+    }
+
     fn reference(&self, column: Column) -> Option<f64> {
-        let ours = self.results.iter().find(|(subject, _)| *subject == Subject::REFERENCE);
-        ours.and_then(|(_, figures)| figures.median(column.figure))
+        self.results.first()?.1.median(column.figure)
     }
 
     /// Where a peer's median is better than ours, by what can be seen in two digits.

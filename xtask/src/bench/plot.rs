@@ -4,7 +4,7 @@ use super::paper::Table;
 use super::subject::Subject;
 
 const WIDTH: f64 = 820.0;
-const LABEL: f64 = 220.0;
+const LABEL: f64 = 230.0;
 const VALUE: f64 = 90.0;
 const BAR: f64 = 18.0;
 
@@ -54,11 +54,14 @@ pub(super) fn bars(title: &str, table: &Table<'_>) -> Option<String> {
 
 fn colour(subject: Subject) -> &'static str {
     match subject {
-        Subject::Ours => "#1f883d",
+        Subject::Ours | Subject::OursMetadata => "#1f883d",
+        Subject::OursDecoding => "#4aa564",
         Subject::OursJson => "#7bc48d",
-        Subject::ClientGo => "#0969da",
+        Subject::ClientGo | Subject::ClientGoMetadata => "#0969da",
+        Subject::ClientGoStripped => "#4490e6",
         Subject::ClientGoJson => "#7fb3ef",
-        Subject::KubeRs => "#bc4c00",
+        Subject::KubeRs | Subject::KubeRsMetadata => "#bc4c00",
+        Subject::KubeRsStripped => "#d07a36",
         Subject::KubeRsStreaming => "#e3975e",
         Subject::Floor => "#8c959f",
     }

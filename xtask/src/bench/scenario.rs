@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::figures::{self, Printed, Repeated};
+use super::load::Load;
 use super::paper::{Column, Table};
 use super::programs::Programs;
 use super::servers::Server;
@@ -33,8 +34,8 @@ pub(super) struct Scenario {
 }
 
 pub(super) enum Work {
-    /// The first state of so many pods, and what the options ask for besides.
-    Pods { count: u64, options: Vec<String>, relist: bool },
+    /// The first state of so many objects, and what the options ask for besides.
+    FirstState { load: Load, count: u64, options: Vec<String>, relist: bool },
     /// So many changes of pods, as fast as they are taken or so many a second, as a replay sends them.
     Changes { count: u64, changes: u64, rate: Option<u64> },
     /// The same, but somebody writes the pods of a real server.
@@ -49,8 +50,9 @@ impl Scenario {
     /// Runs it.
     pub(super) fn run(&self, programs: &Programs) -> Outcome<Section> {
         let mut server = match self.work {
-            Work::Pods { count, .. } | Work::Start { count, .. } | Work::Written { count, .. } => {
-                Server::of_pods(programs, count)?
+            Work::FirstState { load, count, .. } => Server::of(programs, load, count)?,
+            Work::Start { count, .. } | Work::Written { count, .. } => {
+                Server::of(programs, Load::Pods, count)?
             }
             Work::Changes { count, changes, rate } => Server::of_changes(programs, count, changes, rate)?,
             Work::Queue => {
@@ -96,8 +98,8 @@ impl Scenario {
     /// Why somebody is left out: the first state would not fit into what memory there is. The machine would swap or kill,
     /// and maybe somebody else.
     fn too_large(&self, subject: Subject, available: u64) -> Option<String> {
-        let (Work::Pods { count, .. } | Work::Start { count, .. }) = self.work else { return None };
-        let needed = count * subject.bytes_a_pod();
+        let (Work::FirstState { count, .. } | Work::Start { count, .. }) = self.work else { return None };
+        let needed = count * subject.object_bytes_max();
         (needed > available).then(|| {
             let (needed, free) = (needed.div_ceil(1 << 30), available >> 30);
             format!("{}: not run, it needs about {needed} GiB and {free} were free.", subject.label())
@@ -106,7 +108,7 @@ impl Scenario {
 
     /// Whether a subject is made to relist: for that it holds everything twice.
     fn relists(&self, subject: Subject, available: u64) -> bool {
-        matches!(self.work, Work::Pods { count, relist: true, .. } if 2 * count * subject.bytes_a_pod() <= available)
+        matches!(self.work, Work::FirstState { count, relist: true, .. } if 2 * count * subject.object_bytes_max() <= available)
     }
 
     /// How many of the changes a subject gets.
@@ -118,10 +120,10 @@ impl Scenario {
     /// What is said of a subject that was not measured like the others; lateness without an end is no figure.
     fn did_less(&self, subject: Subject, figures: &mut Repeated) -> Option<String> {
         match self.work {
-            Work::Pods { count, relist: true, .. }
+            Work::FirstState { count, relist: true, .. }
                 if subject != Floor && figures.median("relist cpu").is_none() =>
             {
-                let needed = (2 * count * subject.bytes_a_pod()).div_ceil(1 << 30);
+                let needed = (2 * count * subject.object_bytes_max()).div_ceil(1 << 30);
                 Some(format!("{}: no relist, for which it needs about {needed} GiB.", subject.label()))
             }
             Work::Changes { changes, rate: None, .. } if self.changes_of(subject, changes) < changes => {
@@ -154,11 +156,17 @@ impl Scenario {
     fn measure(&self, subject: Subject, programs: &Programs, server: &mut Server) -> Outcome<Printed> {
         let ask = |subcommand| subject.command(programs, subcommand, server.kubeconfig());
         match &self.work {
-            Work::Pods { .. } if subject == Floor => figures::of(&mut ask("floor")),
-            Work::Pods { options, .. } if self.relists(subject, machine::available()) => {
-                figures::of_waiting(ask("informer").args(options).arg("--relist"), || server.relist())
+            Work::FirstState { load, .. } if subject == Floor => {
+                figures::of(ask("floor").args(load.options()))
             }
-            Work::Pods { options, .. } => figures::of(ask("informer").args(options)),
+            Work::FirstState { load, options, .. } if self.relists(subject, machine::available()) => {
+                let mut command = ask("informer");
+                command.args(load.options()).args(options).arg("--relist");
+                figures::of_waiting(&mut command, || server.relist())
+            }
+            Work::FirstState { load, options, .. } => {
+                figures::of(ask("informer").args(load.options()).args(options))
+            }
             Work::Changes { count, changes, .. } if subject == Floor => {
                 let numbers = [changes.to_string(), count.to_string()];
                 figures::of(ask("floor").args(["--watch", &numbers[0], "--objects", &numbers[1]]))
@@ -200,7 +208,7 @@ impl Scenario {
             return Ok(());
         };
         // A replay numbers its changes anew for everybody, and after a relist the next one sees another state.
-        let versions = matches!(self.work, Work::Pods { relist: false, .. });
+        let versions = matches!(self.work, Work::FirstState { relist: false, .. });
         let number = |printed: &Printed| printed.get("objects").and_then(|value| value.parse::<f64>().ok());
         let same = number(first) == number(printed)
             && (!versions || first.get("checksum") == printed.get("checksum"));

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::Outcome;
 use super::figures;
+use super::load::Load;
 use super::programs::Programs;
 
 /// A running server; it ends with this value.
@@ -19,8 +20,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// A server with so many pods.
-    pub(super) fn of_pods(programs: &Programs, count: u64) -> Outcome<Self> {
+    /// A server with so many objects. A real one is filled with pods only.
+    pub(super) fn of(programs: &Programs, load: Load, count: u64) -> Outcome<Self> {
         if let Some((starter, built)) = &programs.real {
             let mut command = Command::new(starter);
             command.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", built);
@@ -34,7 +35,8 @@ impl Server {
             return Ok(server);
         }
         let mut command = Command::new(&programs.ours);
-        Self::start(command.arg("serve").arg(directory()?).arg(count.to_string()), ready)
+        command.arg("serve").arg(directory()?).arg(count.to_string()).args(load.options());
+        Self::start(&mut command, ready)
     }
 
     /// A server that sends so many pods, and then so many changes to everybody who watches.

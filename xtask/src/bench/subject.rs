@@ -10,71 +10,105 @@ use super::programs::Programs;
 pub(super) enum Subject {
     Ours,
     OursJson,
+    /// Its handler decodes each object once, as a controller does that looks at everything.
+    OursDecoding,
+    OursMetadata,
     ClientGo,
+    /// With a transform that drops managedFields, as ours does by default.
+    ClientGoStripped,
     ClientGoJson,
+    ClientGoMetadata,
     /// Pages of 500, its default.
     KubeRs,
     KubeRsStreaming,
+    /// Streaming, with a `modify` that drops managedFields.
+    KubeRsStripped,
+    KubeRsMetadata,
     /// Receives the same bytes and throws them away.
     Floor,
 }
 
 impl Subject {
-    /// The columns of figures begin with this one; the others are compared with it.
-    pub(super) const REFERENCE: Self = Self::Ours;
-    pub(super) const ALL: [Self; 7] = [
-        Self::Ours,
-        Self::OursJson,
-        Self::ClientGo,
-        Self::ClientGoJson,
-        Self::KubeRs,
-        Self::KubeRsStreaming,
-        Self::Floor,
-    ];
-
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Ours => "ours, protobuf",
             Self::OursJson => "ours, JSON",
+            Self::OursDecoding => "ours, each object decoded once",
+            Self::OursMetadata => "ours, metadata only",
             Self::ClientGo => "client-go, protobuf",
+            Self::ClientGoStripped => "client-go, managedFields stripped",
             Self::ClientGoJson => "client-go, JSON",
+            Self::ClientGoMetadata => "client-go, metadata only",
             Self::KubeRs => "kube-rs, pages of 500 (JSON)",
             Self::KubeRsStreaming => "kube-rs, streaming list (JSON)",
+            Self::KubeRsStripped => "kube-rs, managedFields stripped",
+            Self::KubeRsMetadata => "kube-rs, metadata only",
             Self::Floor => "floor: received and thrown away",
         }
     }
 
-    /// What a pod of the first state takes at most in memory, roughly: it decides what is not asked of whom.
-    pub(super) fn bytes_a_pod(self) -> u64 {
-        match self {
-            Self::Ours | Self::OursJson => 3_000,
-            Self::ClientGo | Self::ClientGoJson => 25_000,
-            Self::KubeRs | Self::KubeRsStreaming => 68_000,
-            Self::Floor => 0,
+    /// What an object of the first state takes at most in memory, roughly: it decides what is not asked of whom.
+    pub(super) fn object_bytes_max(self) -> u64 {
+        match self.program() {
+            Program::Ours if self == Self::Floor => 0,
+            Program::Ours => 3_000,
+            Program::ClientGo => 25_000,
+            Program::KubeRs => 68_000,
         }
     }
 
     pub(super) fn is_ours(self) -> bool {
-        matches!(self, Self::Ours | Self::OursJson)
+        self.program() == Program::Ours && self != Self::Floor
+    }
+
+    fn program(self) -> Program {
+        match self {
+            Self::Ours | Self::OursJson | Self::OursDecoding | Self::OursMetadata | Self::Floor => {
+                Program::Ours
+            }
+            Self::ClientGo | Self::ClientGoStripped | Self::ClientGoJson | Self::ClientGoMetadata => {
+                Program::ClientGo
+            }
+            Self::KubeRs | Self::KubeRsStreaming | Self::KubeRsStripped | Self::KubeRsMetadata => {
+                Program::KubeRs
+            }
+        }
+    }
+
+    /// Its options.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Ours | Self::ClientGo | Self::KubeRs | Self::Floor => &[],
+            Self::OursJson | Self::ClientGoJson => &["--json"],
+            Self::OursDecoding => &["--decode"],
+            Self::OursMetadata | Self::ClientGoMetadata => &["--metadata"],
+            Self::ClientGoStripped => &["--strip"],
+            Self::KubeRsStreaming => &["--watch-list"],
+            Self::KubeRsStripped => &["--watch-list", "--strip"],
+            Self::KubeRsMetadata => &["--watch-list", "--metadata"],
+        }
     }
 
     /// The program with its subcommand and its way of saying how.
     pub(super) fn command(self, programs: &Programs, subcommand: &str, kubeconfig: &Path) -> Command {
-        let mut command = match self {
-            Self::Ours | Self::OursJson | Self::Floor => Command::new(&programs.ours),
-            Self::ClientGo | Self::ClientGoJson => Command::new(&programs.client_go),
-            Self::KubeRs | Self::KubeRsStreaming => Command::new(&programs.kube_rs),
+        let mut command = match self.program() {
+            Program::Ours => Command::new(&programs.ours),
+            Program::ClientGo => Command::new(&programs.client_go),
+            Program::KubeRs => Command::new(&programs.kube_rs),
         };
-        match self {
-            Self::Floor => command.arg("floor").arg(kubeconfig),
-            Self::ClientGo | Self::ClientGoJson => command.args([subcommand, "--kubeconfig"]).arg(kubeconfig),
+        match self.program() {
+            Program::ClientGo => command.args([subcommand, "--kubeconfig"]).arg(kubeconfig),
+            _ if self == Self::Floor => command.arg("floor").arg(kubeconfig),
             _ => command.arg(subcommand).arg(kubeconfig),
         };
-        match self {
-            Self::OursJson | Self::ClientGoJson => command.arg("--json"),
-            Self::KubeRsStreaming => command.arg("--watch-list"),
-            _ => &mut command,
-        };
+        command.args(self.options());
         command
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Program {
+    Ours,
+    ClientGo,
+    KubeRs,
 }
