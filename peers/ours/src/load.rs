@@ -56,7 +56,7 @@ impl Load {
         }
     }
 
-    /// Whether somebody else than who creates them writes a status.
+    /// Whether a second writer, such as a kubelet, writes a status.
     pub(crate) fn has_status(self) -> bool {
         self != Self::Secrets
     }

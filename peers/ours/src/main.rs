@@ -7,7 +7,7 @@
 //! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as they are taken
 //! ours informer FILE [--objects LOAD] [--json] [--metadata] [--decode] [--reads] [--idle SECONDS] [--relist]
 //! ours watch FILE --changes N [--json] [--decode] [--label]
-//!                                                  the changes of a replay, or of what somebody else writes
+//!                                                  the changes of a replay, or of another writer
 //! ours start FILE [--namespaces N]                 an informer for each namespace, all at once
 //! ours floor FILE [--objects LOAD] [--watch]       receives the same bytes and throws them away
 //! ```

@@ -73,7 +73,7 @@ fn words(random: &mut StdRng, least: usize, most: usize) -> Map<String, Value> {
         .collect()
 }
 
-/// Four to twelve random letters: a word that nobody else uses.
+/// Four to twelve random letters: a word that no other pod has.
 fn word(random: &mut StdRng) -> String {
     (0..random.random_range(4..=12)).map(|_| char::from(random.random_range(b'a'..=b'z'))).collect()
 }

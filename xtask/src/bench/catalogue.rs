@@ -41,8 +41,8 @@ const FOLLOWING: &[Subject] = &[
 ];
 /// Without those who would take minutes.
 const LARGE: &[Subject] = &[Ours, OursJson, ClientGo, KubeRsStreaming, Floor];
-/// The floor cannot tell which change is the last that somebody writes.
-const HEARING: &[Subject] = &[
+/// The floor cannot recognise the last change that is written.
+const WRITTEN_TO: &[Subject] = &[
     Ours,
     OursDecoding,
     OursJson,
@@ -259,7 +259,7 @@ fn written(count: u64, changes: u64, rate: u64, repetitions: usize) -> Scenario 
         title: format!("{} changes a second of {} pods", grouped(rate), grouped(count)),
         work: Work::Written { count, changes, rate },
         repetitions,
-        subjects: HEARING,
+        subjects: WRITTEN_TO,
         columns: PACED,
     }
 }
