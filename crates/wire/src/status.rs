@@ -367,11 +367,16 @@ mod tests {
             (
                 "text/html",
                 "<html><head><title>502</title><style>b{}</style></head>\n<body><h1>Bad  Gateway</h1><hr>nginx</body></html>",
-                "Bad Gateway nginx",
+                "Bad Gateway nginx (an HTML page, not from a Kubernetes API server: a proxy or login page?)",
             ),
             ("application/json", "not json at all", "not json at all"),
             ("", "", ""),
-            ("text/html", "<html", ""),
+            ("text/html", "<html", "an empty HTML page, not from a Kubernetes API server"),
+            (
+                "",
+                " <!DOCTYPE html><p>Log in",
+                "Log in (an HTML page, not from a Kubernetes API server: a proxy or login page?)",
+            ),
         ] {
             assert_eq!(Status::from_response(502, content_type, None, body.as_bytes()).message, message);
         }

@@ -150,7 +150,7 @@ async fn no_planted_secret_shows_in_any_output_log_metric_or_error_of_a_long_run
             }
             2 => {
                 world.server.refuse_connections().await;
-                world.server.accept_connections().await;
+                world.server.accept_connections().await.unwrap();
             }
             _ => {}
         }
