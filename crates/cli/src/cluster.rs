@@ -44,17 +44,19 @@ pub(crate) struct ClusterFlags {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestTimeout(pub(crate) Option<Duration>);
 
-/// As kubectl reads it: a number of seconds, or numbers with units.
 fn parse_timeout(text: &str) -> Result<RequestTimeout, String> {
-    let limit = match text.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => text
-            .parse::<jiff::SignedDuration>()
-            .ok()
-            .and_then(|duration| Duration::try_from(duration).ok())
-            .ok_or("give a duration such as 30s, 2m or 1m30s, or 0 for no limit")?,
-    };
+    let limit = parse_duration(text).map_err(|error| format!("{error}, or 0 for no limit"))?;
     Ok(RequestTimeout((!limit.is_zero()).then_some(limit)))
+}
+
+/// As kubectl reads it: a number of seconds, or numbers with units.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let duration = text.parse::<jiff::SignedDuration>().ok();
+    let duration = duration.and_then(|duration| Duration::try_from(duration).ok());
+    duration.ok_or("give a duration such as 30s, 2m or 1m30s")
 }
 
 /// A cluster that can be asked.

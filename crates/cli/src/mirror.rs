@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_informer::reflector::{Trouble, WatchList};
+use kube_informer::reflector::{ReflectorError, Trouble, WatchList};
 use kube_informer::source::{EncodingPreference, ListWatch};
 use kube_informer::store::Index;
 use kube_informer::{Informer, InformerMetrics, Object};
@@ -46,8 +46,11 @@ pub(crate) struct MirrorOptions<'a> {
 /// Trouble of the mirror with this number.
 pub(crate) type Troubles = mpsc::Receiver<(usize, Trouble)>;
 
+/// Where mirrors report trouble.
+pub(crate) type TroubleSender = mpsc::Sender<(usize, Trouble)>;
+
 /// Makes the channel in which mirrors tell of trouble.
-pub(crate) fn troubles() -> (mpsc::Sender<(usize, Trouble)>, Troubles) {
+pub(crate) fn troubles() -> (TroubleSender, Troubles) {
     mpsc::channel(TROUBLES_MAX)
 }
 
@@ -62,7 +65,7 @@ impl Mirror {
         select: &SelectFlags,
         options: &MirrorOptions<'_>,
         number: usize,
-        troubles: mpsc::Sender<(usize, Trouble)>,
+        troubles: TroubleSender,
     ) -> Result<Self, Failure> {
         check_selectors(select)?;
         selected.kind.path(select.namespace_of(cluster, &selected.kind), None)?;
@@ -113,6 +116,12 @@ impl Mirror {
         let refused = matches!(status.code, 400 | 401 | 403 | 404);
         refused.then(|| Failure::from_status(&self.asked, status))
     }
+}
+
+/// Whether the server only lacks watch-lists, so that it is listed instead: nothing to report.
+pub(crate) fn is_lack_of_watch_lists(trouble: &Trouble) -> bool {
+    let ReflectorError::WatchList(error) = &*trouble.error else { return false };
+    error.status().is_some_and(|status| status.is_invalid())
 }
 
 /// Selectors are checked before anything is asked for.

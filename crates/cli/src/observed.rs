@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use kube_informer::source::{
-    JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions,
-    WatchStream,
+    JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, Resource, SourceError,
+    WatchOptions, WatchStream,
 };
 use kube_wire::{TypeMeta, WatchEvent};
 use tokio::sync::watch;
@@ -24,10 +24,16 @@ pub(crate) struct Traffic {
     objects: AtomicU64,
     events: AtomicU64,
     bookmarks: AtomicU64,
+    /// Watches that are open now.
+    open: AtomicU64,
     /// In microseconds since the start, plus one; 0 for never.
     last_event: AtomicU64,
     last_bookmark: AtomicU64,
+    last_open: AtomicU64,
 }
+
+/// An open watch; it is counted as long as it lives.
+struct OpenWatch(Arc<Traffic>);
 
 /// Stops the watches of several sources while it is closed.
 #[derive(Debug)]
@@ -50,8 +56,10 @@ impl Traffic {
             objects: zero(),
             events: zero(),
             bookmarks: zero(),
+            open: zero(),
             last_event: zero(),
             last_bookmark: zero(),
+            last_open: zero(),
         }
     }
 
@@ -79,6 +87,14 @@ impl Traffic {
         self.age(&self.last_bookmark)
     }
 
+    /// For how long no watch has been open; `None` if none ever was. A dead connection counts as open until a ping fails.
+    pub(crate) fn disconnected_for(&self) -> Option<Duration> {
+        match self.open.load(Ordering::Relaxed) {
+            0 => self.age(&self.last_open),
+            _ => Some(Duration::ZERO),
+        }
+    }
+
     fn age(&self, at: &AtomicU64) -> Option<Duration> {
         let at = at.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.started.elapsed().saturating_sub(Duration::from_micros(at)))
@@ -102,6 +118,22 @@ impl Traffic {
             }
             _ => {}
         }
+    }
+}
+
+// === impl OpenWatch ===
+
+impl OpenWatch {
+    fn new(traffic: &Arc<Traffic>) -> Self {
+        traffic.open.fetch_add(1, Ordering::Relaxed);
+        Self(traffic.clone())
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.note(&self.0.last_open);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -166,7 +198,8 @@ impl ListerWatcher for Observed {
                 Some(gate) => gated(events, gate.clone()),
                 None => events,
             };
-            Ok(events.inspect(move |event| traffic.heard(event)).boxed())
+            let open = OpenWatch::new(&traffic);
+            Ok(events.inspect(move |event| open.0.heard(event)).boxed())
         }
         .boxed()
     }
@@ -183,6 +216,14 @@ impl ListerWatcher for Observed {
         self.source.json_switch()
     }
 
+    fn watch_list_is_broken(&self) {
+        self.source.watch_list_is_broken();
+    }
+
+    fn resource(&self) -> Option<Resource> {
+        self.source.resource()
+    }
+
     fn describe(&self) -> String {
         self.source.describe()
     }
@@ -190,11 +231,9 @@ impl ListerWatcher for Observed {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use kube_client::Client;
     use kube_client::client::Body;
-    use kube_informer::source::Resource;
-
-    use super::*;
 
     #[tokio::test]
     async fn a_switch_to_json_reaches_the_source_and_outdates_what_it_gave_before() {

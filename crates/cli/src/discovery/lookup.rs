@@ -20,6 +20,13 @@ pub(crate) struct Selected {
     pub(crate) name: Option<String>,
 }
 
+impl Wanted {
+    /// Whether every kind is wanted, those of the future included.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.what.iter().any(|what| what == "everything")
+    }
+}
+
 impl Catalogue {
     /// Resolves the arguments: kinds first, and from the first one that is not a kind on, names.
     ///

@@ -58,6 +58,14 @@ impl Kind {
         }
     }
 
+    /// Whether its objects add kinds to the server.
+    pub(crate) fn defines_kinds(&self) -> bool {
+        matches!(
+            (self.resource.group.as_str(), self.resource.plural.as_str()),
+            ("apiextensions.k8s.io", "customresourcedefinitions") | ("apiregistration.k8s.io", "apiservices")
+        )
+    }
+
     pub(crate) fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }

@@ -1,7 +1,7 @@
 //! Answers that a working API server does not give: the program reports them, tries again where that helps, and never takes
 //! them for an empty list.
 
-use embedded_apiserver::Server;
+use embedded_apiserver::{Server, WatchListMode};
 
 use crate::gateway::{self, Canned};
 use crate::support::{World, rows};
@@ -185,4 +185,34 @@ async fn a_certificate_that_is_not_trusted_is_not_blamed_on_a_server_that_is_dow
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.stderr.contains("certificate-authority did not sign"), "{ended:?}");
     assert!(!ended.stderr.contains("is the server running"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_forbidden_ends_the_command_though_lists_are_allowed() {
+    for mode in [WatchListMode::On, WatchListMode::Off] {
+        let world = World::with(Server::builder().watch_list(mode)).await;
+        world.create_pod("default", "api-1", "node-7").await;
+        gateway::before(&world, move |target, _| {
+            let watches = target.contains("/pods?") && target.contains("watch=");
+            // Without watch-lists the list comes first.
+            let refused = watches && (mode == WatchListMode::On || !target.contains("sendInitialEvents"));
+            refused.then(|| Canned::status(403, "Forbidden", ("x-none", "")))
+        })
+        .await;
+        let ended = world.run(&["watch", "pods"]).await;
+        assert_eq!(ended.code, 4, "{mode:?}: {ended:?}");
+        assert!(ended.stderr.contains("canned Forbidden"), "{mode:?}: {ended:?}");
+        assert_eq!(ended.stdout.contains("api-1"), mode == WatchListMode::Off, "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_watch_lists_is_listed_without_a_word() {
+    let world = World::with(Server::builder().watch_list(WatchListMode::Off)).await;
+    world.create_pod("default", "api-1", "node-7").await;
+    let mut running = world.start(&["watch", "pods"]);
+    running.line_with(&["ADDED", "api-1"]).await;
+    running.interrupt();
+    let output = running.child.wait_with_output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

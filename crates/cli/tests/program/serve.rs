@@ -166,3 +166,68 @@ async fn a_kind_that_is_refused_keeps_it_from_being_ready_but_not_alive() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_ends_when_the_server_is_gone_for_longer_than_asked() {
+    let world = World::populated().await;
+    let mut serve = world.start(&["serve", "pods", "-A", "--port", "0"]);
+    let address = address_of(&mut serve).await;
+    ready(address).await;
+    while ask(address, "GET /readyz?max-age=0", "").await.0 != 200 {
+        tokio::task::yield_now().await;
+    }
+    world.server.refuse_connections().await;
+    world.server.disconnect_all();
+    loop {
+        let (code, text) = ask(address, "GET /readyz?max-age=0", "").await;
+        if code == 503 {
+            assert!(text.starts_with("stale: pods (no watch for "), "{text}");
+            break;
+        }
+    }
+    assert_eq!(ask(address, "GET /readyz?max-age=1h", "").await.0, 200);
+    assert_eq!(ask(address, "GET /readyz", "").await.0, 200);
+    let (code, text) = ask(address, "GET /readyz?max-age=soon", "").await;
+    assert!(code == 400 && text.contains("give a duration"), "{text}");
+    assert_eq!(serve.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_send_nothing_do_not_delay_health_checks() {
+    let world = World::populated().await;
+    let mut serve = world.start(&["serve", "pods", "-A", "--port", "0"]);
+    let address = address_of(&mut serve).await;
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+        silent.push(stream);
+    }
+    assert_eq!(ask(address, "GET /livez", "").await, (200, "ok\n".to_owned()));
+    // The oldest made place for it, before their time was up.
+    let mut rest = Vec::new();
+    let _ = silent[0].read_to_end(&mut rest).await;
+    assert_eq!(serve.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_name_the_resource_the_process_and_the_build() {
+    let world = World::populated().await;
+    let mut serve = world.start(&["serve", "pods", "-A", "--port", "0", "--token", "right"]);
+    let address = address_of(&mut serve).await;
+    let (code, metrics) = ask(address, "GET /metrics", "authorization: bearer right\r\n").await;
+    assert_eq!(code, 200);
+    for line in [
+        "informer_objects{name=\"pods\",group=\"\",version=\"v1\",resource=\"pods\"}",
+        "kube_informer_build_info{version=\"",
+        "process_cpu_seconds_total ",
+        "process_resident_memory_bytes ",
+        "process_virtual_memory_bytes ",
+        "process_open_fds ",
+        "process_max_fds ",
+        "process_start_time_seconds ",
+    ] {
+        assert!(metrics.lines().any(|found| found.starts_with(line)), "{line}: {metrics}");
+    }
+    assert_eq!(serve.end().await, 0);
+}

@@ -158,3 +158,19 @@ async fn a_reader_that_goes_ends_it_without_an_error() {
     assert_eq!(child.wait().await.unwrap().code(), Some(0));
     assert_eq!(stderr.next_line().await.unwrap(), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_includes_kinds_that_are_defined_later() {
+    let world = World::new().await;
+    let mut watch = world.start(&["watch", "everything", "-A"]);
+    watch.line_with(&["ADDED", "namespace/default"]).await;
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+    world.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}});
+    world.create("/apis/example.com/v1/namespaces/default/widgets", widget).await;
+    watch.line_with(&["ADDED", "widget.example.com/one"]).await;
+    assert_eq!(watch.end().await, 0);
+}

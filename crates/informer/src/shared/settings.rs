@@ -293,6 +293,11 @@ impl Source {
     pub(super) fn resource(&self) -> Resource {
         match self {
             Self::Client { resource, .. } => resource.clone(),
+            Self::Given(sources)
+                if let Some(resource) = sources.first().and_then(|(_, source)| source.resource()) =>
+            {
+                resource
+            }
             Self::Given(sources) => {
                 let type_meta = sources.first().and_then(|(_, source)| source.expected_type());
                 let type_meta = type_meta.unwrap_or_else(|| TypeMeta::new("", ""));

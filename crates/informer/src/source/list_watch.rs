@@ -327,6 +327,10 @@ impl ListerWatcher for ListWatch {
         Some(self.type_meta())
     }
 
+    fn resource(&self) -> Option<Resource> {
+        Some(self.resource.clone())
+    }
+
     fn json_switch(&self) -> Option<JsonSwitch> {
         Some(self.json_switch.clone())
     }

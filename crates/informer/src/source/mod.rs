@@ -75,6 +75,12 @@ pub trait ListerWatcher: Send + Sync + 'static {
         None
     }
 
+    /// The resource that is listed and watched, where that is known: metrics name it. A source around another one forwards
+    /// this.
+    fn resource(&self) -> Option<Resource> {
+        None
+    }
+
     /// What is listed and watched, for messages: `pods in namespace web with labels tier=backend`.
     fn describe(&self) -> String;
 }

@@ -1,5 +1,6 @@
 //! The HTTP side of `serve`: a handful of paths, bounded connections, and an orderly end.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Served, browsers, report};
+use crate::cluster::parse_duration;
 
-/// Connections at the same time, at most; more wait.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections at the same time, at most. When another one comes, the oldest is closed: clients that read slowly or send
+/// nothing must not keep a health check waiting.
+const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long answers that are under way may take once the program is to end.
@@ -53,27 +56,25 @@ impl Endpoint {
 }
 
 async fn accept(listener: TcpListener, served: Arc<Served>, tasks: TaskTracker, stop: CancellationToken) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = VecDeque::<AbortHandle>::new();
     loop {
-        let connection = async {
-            // The semaphore is never closed.
-            let place = room.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            connection = connection => connection,
+            accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
-        let (served, stop) = (served.clone(), stop.clone());
-        tasks.spawn(async move {
-            serve(stream, served, stop).await;
-            drop(place);
-        });
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = connections.pop_front()
+        {
+            oldest.abort();
+        }
+        let connection = tasks.spawn(serve(stream, served.clone(), stop.clone()));
+        connections.push_back(connection.abort_handle());
     }
 }
 
@@ -103,7 +104,7 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Response<Full<Bytes>> {
     }
     match path {
         "/livez" => plain(StatusCode::OK, "ok\n"),
-        "/readyz" | "/healthz" => health(served),
+        "/readyz" | "/healthz" => health(request.uri().query().unwrap_or_default(), served),
         "/metrics" | "/debug/informers" if let Err(refusal) = browsers::check(request.headers(), served) => {
             plain(StatusCode::FORBIDDEN, refusal)
         }
@@ -124,12 +125,23 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Response<Full<Bytes>> {
     }
 }
 
-/// Ready is who has the initial state of every kind.
-fn health(served: &Served) -> Response<Full<Bytes>> {
-    match served.unsynced().as_slice() {
-        [] => plain(StatusCode::OK, "ok\n"),
-        unsynced => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("not synced: {}\n", unsynced.join(", "))),
+/// Ready is a mirror that has the initial state of every kind and, with `max-age`, has had a watch open within that time.
+fn health(query: &str, served: &Served) -> Response<Full<Bytes>> {
+    let max_age = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "max-age");
+    let max_age = match max_age.map(|(_, value)| parse_duration(&value)) {
+        None => None,
+        Some(Ok(max_age)) => Some(max_age),
+        Some(Err(why)) => return plain(StatusCode::BAD_REQUEST, &format!("max-age: {why}\n")),
+    };
+    let unsynced = served.unsynced();
+    if !unsynced.is_empty() {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, &format!("not synced: {}\n", unsynced.join(", ")));
     }
+    let stale = max_age.map(|max_age| served.stale(max_age)).unwrap_or_default();
+    if !stale.is_empty() {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, &format!("stale: {}\n", stale.join(", ")));
+    }
+    plain(StatusCode::OK, "ok\n")
 }
 
 fn metrics(served: &Served) -> Response<Full<Bytes>> {
@@ -142,8 +154,11 @@ fn metrics(served: &Served) -> Response<Full<Bytes>> {
 
 fn is_admitted<B>(request: &Request<B>, served: &Served) -> bool {
     let Some(token) = &served.token else { return true };
-    let given =
-        request.headers().get(AUTHORIZATION).and_then(|header| header.as_bytes().strip_prefix(b"Bearer "));
+    let given = request.headers().get(AUTHORIZATION).and_then(|header| {
+        // The scheme is case-insensitive.
+        let (scheme, given) = header.as_bytes().split_at_checked(b"Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+    });
     // Takes as long for a token that is nearly right as for one that is all wrong.
     given.is_some_and(|given| {
         given.len() == token.len()

@@ -5,6 +5,7 @@
 
 mod browsers;
 mod http;
+mod process;
 mod report;
 
 use std::net::{IpAddr, SocketAddr};
@@ -150,6 +151,7 @@ impl Served {
         let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
         let mut registry = Registry::default();
         let metrics = InformerMetrics::register(&mut registry);
+        process::register(&mut registry);
         let options = MirrorOptions { metrics: Some(&metrics), ..MirrorOptions::default() };
         let (sender, troubles) = mirror::troubles();
         let start = |(number, selected)| {
@@ -157,6 +159,15 @@ impl Served {
         };
         let mirrors = selected.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
         Ok((Self { mirrors, registry, token, allowed_hosts: arguments.allowed_hosts.clone() }, troubles))
+    }
+
+    /// The kinds that have had no open watch for longer than this.
+    pub(crate) fn stale(&self, max_age: Duration) -> Vec<String> {
+        let age = |mirror: &Mirror| mirror.traffic.disconnected_for().filter(|age| *age > max_age);
+        let name = |mirror: &Mirror, age: Duration| {
+            format!("{} (no watch for {} s)", mirror.selected.kind.qualified(), age.as_secs())
+        };
+        self.mirrors.iter().filter_map(|mirror| Some(name(mirror, age(mirror)?))).collect()
     }
 
     /// The kinds whose initial state is not complete.
@@ -176,6 +187,9 @@ async fn report_troubles(
     let mut refused = vec![false; served.mirrors.len()];
     while let Some((number, trouble)) = troubles.recv().await {
         let mirror = &served.mirrors[number];
+        if mirror::is_lack_of_watch_lists(&trouble) {
+            continue;
+        }
         let refusal = mirror.refusal(&trouble);
         refused[number] = refusal.is_some() && !mirror.informer.is_synced();
         if refused.iter().all(|refused| *refused) {

@@ -5,19 +5,20 @@ mod progress;
 
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::{BoxStream, select_all};
-use kube_informer::reflector::Trouble;
+use futures::stream::{BoxStream, SelectAll, select_all};
+use futures::{FutureExt, StreamExt};
+use kube_informer::reflector::{ReflectorError, Trouble};
 use kube_informer::{Event, Origin};
 use serde_json::Value;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::changes;
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::discovery::{Catalogue, Wanted};
+use crate::discovery::{Catalogue, Selected, Wanted};
 use crate::failure::Failure;
 use crate::flags::{OutputFlags, SelectFlags};
-use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
+use crate::mirror::{self, Mirror, MirrorOptions, TroubleSender, Troubles};
 use crate::observed::Gate;
 use crate::output::EventType;
 use crate::signals::Signals;
@@ -30,6 +31,16 @@ const READER_CHECK: Duration = Duration::from_millis(500);
 
 /// Events that are taken before it is the turn of others: signals first of all.
 const BATCH_MAX: usize = 1000;
+
+/// What a kind must allow to be watched.
+const VERBS: &[&str] = &["list", "watch"];
+
+/// How long after a change of definitions kinds are looked up again: several often change together, and a new kind is
+/// served a moment after its definition shows.
+const REDISCOVERY_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a list that was read may take to be applied before the program ends.
+const LAST_LIST_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What to watch.
 #[derive(clap::Args)]
@@ -63,45 +74,51 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> {
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
-    let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
+    let selected = catalogue.select(&arguments.wanted, VERBS)?;
     let (sender, troubles) = mirror::troubles();
-    let gate = Gate::new();
-    let options = MirrorOptions {
-        managed_fields: arguments.output.show_managed_fields,
-        show_secrets: arguments.output.show_secrets,
-        gate: Some(&gate),
-        ..MirrorOptions::default()
+    let mut watching = Watching {
+        arguments,
+        cluster: &cluster,
+        mirrors: Vec::new(),
+        gate: Gate::new(),
+        printer: Printer::new(&arguments.select, &arguments.output, arguments.since_start),
+        progress: Progress::none(),
+        told: Vec::new(),
+        sender,
+        troubles,
+        started: Instant::now(),
+        rediscover_at: None,
     };
-    let mut mirrors = Vec::new();
-    for (number, selected) in selected.into_iter().enumerate() {
-        let mirror = Mirror::start(&cluster, selected, &arguments.select, &options, number, sender.clone())?;
-        mirrors.push(mirror);
+    for selected in selected {
+        watching.start(selected)?;
     }
-    let progress = Progress::new(&cluster, &arguments.select, &mirrors, screen).await;
-    let printer = Printer::new(&mirrors, &arguments.select, &arguments.output, arguments.since_start);
-    let told = mirrors.iter().map(|_| Told::default()).collect();
-    let watching =
-        Watching { arguments, mirrors, gate, printer, progress, told, troubles, started: Instant::now() };
+    watching.progress = Progress::new(&cluster, &arguments.select, &watching.mirrors, screen).await;
     watching.run(screen).await
 }
 
 /// A running watch of several kinds.
 struct Watching<'a> {
     arguments: &'a Arguments,
+    cluster: &'a Cluster,
     mirrors: Vec<Mirror>,
     /// Closed while output is written.
     gate: Gate,
     printer: Printer,
     progress: Progress,
     told: Vec<Told>,
+    sender: TroubleSender,
     troubles: Troubles,
     started: Instant,
+    /// When the server is asked for new kinds, because a definition changed.
+    rediscover_at: Option<Instant>,
 }
 
 /// What was told of a kind besides its events.
 #[derive(Default)]
 struct Told {
     refused: bool,
+    /// Lists are allowed and watches are not: nothing more will come.
+    watch_refused: bool,
     /// The last trouble since the last event.
     trouble: String,
 }
@@ -109,12 +126,47 @@ struct Told {
 type Events = BoxStream<'static, (usize, Event<Value>)>;
 
 impl Watching<'_> {
+    /// Starts to mirror one more kind.
+    fn start(&mut self, selected: Selected) -> Result<(), Failure> {
+        let options = MirrorOptions {
+            managed_fields: self.arguments.output.show_managed_fields,
+            show_secrets: self.arguments.output.show_secrets,
+            gate: Some(&self.gate),
+            ..MirrorOptions::default()
+        };
+        let (number, sender) = (self.mirrors.len(), self.sender.clone());
+        self.printer.add_kind(&selected.kind);
+        let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, number, sender)?;
+        self.mirrors.push(mirror);
+        self.told.push(Told::default());
+        Ok(())
+    }
+
+    /// The events of a kind.
+    fn events(&self, number: usize) -> Events {
+        self.mirrors[number].informer.subscribe().map(move |event| (number, event)).boxed()
+    }
+
+    /// Starts to mirror kinds that the server did not have before. One that cannot be asked is asked again when a
+    /// definition changes the next time.
+    async fn rediscover(&mut self) -> Result<Vec<Events>, Failure> {
+        self.rediscover_at = None;
+        let Ok(catalogue) = Catalogue::fetch(self.cluster).await else { return Ok(Vec::new()) };
+        let Ok(selected) = catalogue.select(&self.arguments.wanted, VERBS) else { return Ok(Vec::new()) };
+        let known = |one: &Selected| {
+            self.mirrors.iter().any(|mirror| mirror.selected.kind.qualified() == one.kind.qualified())
+        };
+        let new = selected.into_iter().filter(|one| !known(one)).collect::<Vec<_>>();
+        let mut events = Vec::new();
+        for selected in new {
+            self.start(selected)?;
+            events.push(self.events(self.mirrors.len() - 1));
+        }
+        Ok(events)
+    }
+
     async fn run(mut self, screen: &mut Screen) -> Result<(), Failure> {
-        let streams = self.mirrors.iter().enumerate();
-        let streams = streams.map(|(number, mirror)| -> Events {
-            mirror.informer.subscribe().map(move |event| (number, event)).boxed()
-        });
-        let mut events = select_all(streams.collect::<Vec<_>>());
+        let mut events = select_all((0..self.mirrors.len()).map(|number| self.events(number)));
         let mut tick = tokio::time::interval(Duration::from_millis(100));
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(READER_CHECK);
@@ -129,7 +181,12 @@ impl Watching<'_> {
             }
             tokio::select! {
                 biased;
-                Some((number, trouble)) = self.troubles.recv() => self.trouble(number, &trouble, screen).await?,
+                Some((number, trouble)) = self.troubles.recv() => {
+                    if let Err(failure) = self.trouble(number, &trouble, screen).await {
+                        self.print_rest(number, &mut events, screen).await?;
+                        return Err(failure);
+                    }
+                }
                 event = events.next() => match event {
                     Some((number, event)) => {
                         taken += 1;
@@ -141,6 +198,7 @@ impl Watching<'_> {
                     self.print(screen).await?;
                     taken = 0;
                 }
+                () = until(self.rediscover_at) => events.extend(self.rediscover().await?),
                 _ = look.tick() => if screen.reader_has_gone() {
                     return Err(Failure::ReaderGone);
                 },
@@ -150,6 +208,27 @@ impl Watching<'_> {
                 }
             }
         }
+    }
+
+    /// Prints what was received before the last kind was refused.
+    async fn print_rest(
+        &mut self,
+        number: usize,
+        events: &mut SelectAll<Events>,
+        screen: &mut Screen,
+    ) -> Result<(), Failure> {
+        if self.told[number].watch_refused {
+            // Its list was read; it may not have been applied yet.
+            let applied = self.mirrors[number].informer.synced();
+            let _ = tokio::time::timeout(LAST_LIST_TIME_MAX, applied).await;
+        }
+        while let Some(Some((number, event))) = unconstrained(events.next()).now_or_never() {
+            self.event(number, &event, screen).await?;
+            if self.printer.is_full() {
+                self.print(screen).await?;
+            }
+        }
+        self.print(screen).await
     }
 
     /// Prints everything that was taken. Until it is written nothing further is read from the server.
@@ -193,6 +272,10 @@ impl Watching<'_> {
             }
         };
         self.told[number].trouble.clear();
+        let defines_kinds = self.mirrors[number].selected.kind.defines_kinds();
+        if defines_kinds && self.arguments.wanted.is_everything() {
+            self.rediscover_at.get_or_insert(Instant::now() + REDISCOVERY_WAIT);
+        }
         let object = mirror::value_of(object, show_secrets);
         self.printer.add(number, Happened { event_type, object, change, at: self.started.elapsed() })
     }
@@ -215,19 +298,20 @@ impl Watching<'_> {
         screen: &mut Screen,
     ) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
+        if mirror::is_lack_of_watch_lists(trouble) {
+            return Ok(());
+        }
         if let Some(refusal) = mirror.refusal(trouble) {
-            if std::mem::replace(&mut self.told[number].refused, true) {
-                return Ok(());
-            }
-            let none_is_left = self
-                .told
-                .iter()
-                .zip(&self.mirrors)
-                .all(|(told, mirror)| told.refused && !mirror.informer.is_synced());
+            self.told[number].watch_refused |= matches!(*trouble.error, ReflectorError::Open(_));
+            let repeated = std::mem::replace(&mut self.told[number].refused, true);
+            let none_is_left =
+                self.told.iter().zip(&self.mirrors).all(|(told, mirror)| {
+                    told.refused && (told.watch_refused || !mirror.informer.is_synced())
+                });
             if none_is_left {
                 return Err(refusal);
             }
-            return screen.remark(&refusal.to_string()).await;
+            return if repeated { Ok(()) } else { screen.remark(&refusal.to_string()).await };
         }
         let error = trouble.error.to_string();
         let text = format!("{}: {}", mirror.selected.kind.qualified(), escape::one_line(&error));
@@ -236,5 +320,13 @@ impl Watching<'_> {
             self.told[number].trouble = text;
         }
         Ok(())
+    }
+}
+
+/// Waits until a moment, or endlessly without one.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::discovery::Kind;
 use crate::failure::Failure;
 use crate::flags::{OutputFlags, SelectFlags};
-use crate::mirror::Mirror;
 use crate::output::columns::Columns;
 use crate::output::grid::Grid;
 use crate::output::{self, EventType, Format};
@@ -47,19 +46,9 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(
-        mirrors: &[Mirror],
-        select: &SelectFlags,
-        output: &OutputFlags,
-        since_start: bool,
-    ) -> Self {
-        let kind = |mirror: &Mirror| {
-            let kind = mirror.selected.kind.clone();
-            let columns = Columns::of(&kind.resource);
-            (kind, columns)
-        };
+    pub(super) fn new(select: &SelectFlags, output: &OutputFlags, since_start: bool) -> Self {
         Self {
-            kinds: mirrors.iter().map(kind).collect(),
+            kinds: Vec::new(),
             format: output.format(),
             headers: !output.no_headers,
             namespaces: select.all_namespaces,
@@ -70,6 +59,11 @@ impl Printer {
             text: String::new(),
             titled: None,
         }
+    }
+
+    /// One more kind, whose number is that of those before.
+    pub(super) fn add_kind(&mut self, kind: &Kind) {
+        self.kinds.push((kind.clone(), Columns::of(&kind.resource)));
     }
 
     pub(super) fn is_full(&self) -> bool {

@@ -18,6 +18,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Nothing to show.
+    pub(super) fn none() -> Self {
+        Self { expected: None, over: true }
+    }
+
     /// Asks how many objects there are, if there is a terminal to show it on.
     pub(super) async fn new(
         cluster: &Cluster,
@@ -26,7 +31,7 @@ impl Progress {
         screen: &Screen,
     ) -> Self {
         if !screen.has_status() {
-            return Self { expected: None, over: true };
+            return Self::none();
         }
         let counts = mirrors.iter().map(|mirror| count(cluster, select, mirror));
         let counts = futures::future::join_all(counts).await;
