@@ -46,7 +46,7 @@ pub(crate) struct MirrorOptions<'a> {
 /// Trouble of the mirror with this number.
 pub(crate) type Troubles = mpsc::Receiver<(usize, Trouble)>;
 
-/// Where mirrors report trouble.
+/// Where mirrors report errors.
 pub(crate) type TroubleSender = mpsc::Sender<(usize, Trouble)>;
 
 /// Makes the channel in which mirrors tell of trouble.

@@ -87,7 +87,7 @@ async fn bookmarks_of_a_known_version_do_not_hide_that_a_watch_keeps_breaking() 
 
 // === back-off ===
 
-/// The wait after the next trouble, as the state shows it.
+/// The wait after the next error, as the state shows it.
 async fn next_wait(rig: &mut Rig) -> Duration {
     rig.watching().await;
     let started = Instant::now();
