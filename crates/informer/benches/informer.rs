@@ -154,8 +154,8 @@ async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
 async fn latency() {
     let server = Server::start().await.expect("the server starts");
     let config = server.config().expect("it has a port");
-    let clients = kube_informer::source::Clients::from_config(config).expect("a client");
-    let maps = Informer::<ConfigMap>::builder(clients).start().expect("it starts");
+    let cluster = kube_informer::Cluster::from_config(config).expect("a client");
+    let maps = Informer::<ConfigMap>::builder(cluster).start().expect("it starts");
     let heard = Arc::new((Mutex::new(None), Notify::new()));
     let hears = heard.clone();
     let handle = maps.add_handler(move |event: Event<ConfigMap>| {

@@ -5,11 +5,10 @@
 //! ```no_run
 //! use futures::StreamExt;
 //! use k8s_openapi::api::core::v1::Pod;
-//! use kube_informer::source::Clients;
-//! use kube_informer::{Event, Informer};
+//! use kube_informer::{Cluster, Event, Informer};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let pods = Informer::<Pod>::builder(Clients::infer().await?).labels("tier=backend").start()?;
+//! let pods = Informer::<Pod>::builder(Cluster::infer().await?).labels("tier=backend").start()?;
 //! pods.synced().await?;
 //! println!("{} pods", pods.lister().count());
 //! let mut events = pods.subscribe();
@@ -63,6 +62,8 @@ pub use shared::{
     InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
     Subscription, SyncError, Unsynced, WaitError,
 };
+pub use source::Cluster;
+pub use source::ClusterConfig;
 pub use store::{Index, Memory, Origin};
 pub use version::compare_resource_versions;
 

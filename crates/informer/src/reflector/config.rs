@@ -46,7 +46,7 @@ pub struct ReflectorConfig {
     /// Hears of every trouble, and what is done about it.
     pub on_error: Option<ErrorHandler>,
     /// What was learned about the server; shared by all reflectors that talk to it. Those that use one
-    /// [`Clients`](crate::source::Clients) share what they learned anyway.
+    /// [`Cluster`](crate::Cluster) share what they learned anyway.
     pub server: Arc<ServerMemory>,
     /// Seed of the random choices (jitter); `None` for one of the system's.
     pub seed: Option<u64>,

@@ -4,7 +4,7 @@
 //! connections: it asks a source for a list or a watch and reads objects. Sources know nothing of retries or stores: each
 //! call is one request, and an error is told as it happened.
 
-mod clients;
+mod cluster;
 mod connections;
 mod credentials;
 mod error;
@@ -26,7 +26,7 @@ mod server_memory;
 mod tls;
 mod unpack;
 
-pub use clients::{Clients, ClientsConfig, IsList, Pings, STREAMS_PER_CONNECTION};
+pub use cluster::{Cluster, ClusterConfig, IsList, Pings, STREAMS_PER_CONNECTION};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;
