@@ -79,9 +79,9 @@ pub enum EncodingPreference {
 
 impl ListWatch {
     /// Lists and watches a resource in all namespaces.
-    pub fn new(client: Client, resource: Resource) -> Self {
+    pub fn new(client: impl Into<Client>, resource: Resource) -> Self {
         Self {
-            client,
+            client: client.into(),
             resource,
             namespace: None,
             label_selector: String::new(),
