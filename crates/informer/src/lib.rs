@@ -34,12 +34,12 @@
 //! on to kube. `metrics` gives `InformerMetrics`, `kube-runtime` keys to and from kube's `ObjectRef`, and `testing` the scripted
 //! source of the module `testing`. The application chooses the version feature of `k8s-openapi`.
 
-mod calls;
 mod deadline;
 mod key;
 mod lister;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod panic;
 pub mod queue;
 pub mod reflector;
 mod selector;

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::reflector::{ReflectorStatus, State};
+use crate::reflector::{ReflectorState, ReflectorStatus};
 use crate::shared::Core;
 use crate::source::Resource;
 use crate::version::is_older;
@@ -237,7 +237,9 @@ fn event_age(core: &Core) -> i64 {
 }
 
 fn troubled(core: &Core) -> i64 {
-    let troubled = |state: &State| matches!(state, State::BackingOff { .. } | State::Degraded { .. });
+    let troubled = |state: &ReflectorState| {
+        matches!(state, ReflectorState::BackingOff { .. } | ReflectorState::Degraded { .. })
+    };
     signed(core.status().iter().filter(|scope| troubled(&scope.reflector.state)).count())
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Getter<'a, T> {
 }
 
 /// What a getter is to do.
-pub(crate) enum Step<T> {
+pub(crate) enum GetStep<T> {
     /// Stop: here is a key, or there will never be one again.
     Stop(Option<Taken<T>>),
     /// Sleep until woken, or until that time if one is given.
@@ -145,15 +145,15 @@ impl<T: Eq> Shared<T> {
 impl<T: Clone + Eq> Getter<'_, T> {
     /// Takes the next key, or a place in the line.
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> Step<T> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> GetStep<T> {
         self.shared.with_state(|state| {
             state.leave(self.place.take());
             state.core.promote(&now);
             if let Some(taken) = state.core.take(now) {
-                return Step::Stop(Some(taken));
+                return GetStep::Stop(Some(taken));
             }
             if state.core.is_finished() {
-                return Step::Stop(None);
+                return GetStep::Stop(None);
             }
             let place = state.next_place();
             self.place = Some(place);
@@ -162,7 +162,7 @@ impl<T: Clone + Eq> Getter<'_, T> {
             if let Some(alarm) = alarm {
                 state.watch = Some((place, alarm));
             }
-            Step::Sleep(alarm)
+            GetStep::Sleep(alarm)
         })
     }
 }

@@ -8,7 +8,7 @@ use kube_wire::{ListHead, RawObject};
 use tokio::task::coop::cooperative;
 
 use super::decide::{Decision, During, decide};
-use super::{End, NextStep, Reflector, ReflectorConfig, ReflectorError, State};
+use super::{CycleEnd, NextStep, Reflector, ReflectorConfig, ReflectorError, ReflectorState};
 use crate::queue::{Replace, Sink};
 use crate::source::{ListOptions, ListPart, SourceError, list_type};
 
@@ -26,8 +26,8 @@ struct EndlessList;
 
 impl<S: Sink> Reflector<S> {
     /// Lists everything and hands it to the sink as one replace.
-    pub(super) async fn list(&mut self) -> Result<(), End> {
-        self.enter(State::Listing);
+    pub(super) async fn list(&mut self) -> Result<(), CycleEnd> {
+        self.enter(ReflectorState::Listing);
         let version = self.relist_version();
         let limit = self.page_limit(&version);
         let listed = match self.list_pages(&version, limit).await? {
@@ -39,9 +39,9 @@ impl<S: Sink> Reflector<S> {
                 let version = self.relist_version();
                 self.list_pages(&version, limit)
                     .await?
-                    .map_err(|error| End::because(ReflectorError::List(error)))?
+                    .map_err(|error| CycleEnd::because(ReflectorError::List(error)))?
             }
-            Err(error) => return Err(End::because(ReflectorError::List(error))),
+            Err(error) => return Err(CycleEnd::because(ReflectorError::List(error))),
         };
         if version == "0" && listed.paginated {
             self.paginated = true;
@@ -75,7 +75,7 @@ impl<S: Sink> Reflector<S> {
         &self,
         version: &str,
         limit: Option<u32>,
-    ) -> Result<Result<Listed<S::Replace>, SourceError>, End> {
+    ) -> Result<Result<Listed<S::Replace>, SourceError>, CycleEnd> {
         let first = ListOptions { resource_version: version.to_owned(), limit, ..ListOptions::default() };
         let mut options = first.clone();
         let mut replace = self.sink.begin_replace(self.scope).await?;
@@ -125,7 +125,7 @@ impl<S: Sink> Reflector<S> {
         &self,
         options: ListOptions,
         replace: &mut S::Replace,
-    ) -> Result<Result<ListHead, SourceError>, End> {
+    ) -> Result<Result<ListHead, SourceError>, CycleEnd> {
         let mut parts = match self.source.list(options).await {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(error)),

@@ -10,7 +10,7 @@ use super::ReflectorError;
 /// What a reflector is doing.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub enum State {
+pub enum ReflectorState {
     /// It has not begun.
     #[default]
     Pending,
@@ -40,12 +40,12 @@ pub enum State {
     Stopped,
 }
 
-/// State of a reflector, and how far it has come.
+/// The state of a reflector, and how far it has come.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
     /// What it is doing.
-    pub state: State,
+    pub state: ReflectorState,
     /// Whether a first full state was handed to the sink.
     pub listed: bool,
     /// How often the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
@@ -92,7 +92,7 @@ impl ReflectorStatus {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ReflectorState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pending => f.write_str("pending"),

@@ -17,7 +17,7 @@ use super::core::{Core, Owner};
 use super::decoder::Decoder;
 use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
-use crate::calls::panic_text;
+use crate::panic::panic_text;
 use crate::store::Origin;
 
 /// Hears of everything that happens. A closure from an event to a future is one.

@@ -31,8 +31,8 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use super::connections::{Count, Counted};
 use super::credentials::{self, without_password};
-use super::held::Held;
 use super::server_memory::{Introduction, ServerMemory};
+use super::tracked_body::TrackedBody;
 use super::unpack::{Compression, Unpack};
 
 /// Most requests that one connection carries at a time: watches and other streams, lists, or all others.
@@ -396,7 +396,7 @@ where
     C: Service<Uri> + Clone,
     Counted<C>: Connect + Clone + Send + Sync + 'static,
 {
-    type Response = Response<Unpack<Held<Incoming>>>;
+    type Response = Response<Unpack<TrackedBody<Incoming>>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -419,7 +419,7 @@ where
         async move {
             let answer = count.carry(client.request(request)).await;
             let token = unanswered.map(Unanswered::answered);
-            let answer = answer?.map(|body| Held::new(body, token));
+            let answer = answer?.map(|body| TrackedBody::new(body, token));
             Ok(match compression {
                 Some(compression) => compression.unpack(answer),
                 None => answer.map(Unpack::Plain),

@@ -9,7 +9,6 @@ mod connections;
 mod credentials;
 mod error;
 mod functions;
-mod held;
 mod json_switch;
 pub(crate) mod list_type;
 mod list_watch;
@@ -24,6 +23,7 @@ mod self_signed;
 mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod tls;
+mod tracked_body;
 mod unpack;
 
 pub use cluster::{Cluster, ClusterConfig, IsList, Pings, STREAMS_PER_CONNECTION};

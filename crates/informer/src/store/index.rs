@@ -11,7 +11,7 @@ use kube_wire::{FieldPath, Projection, TypeMeta};
 
 use super::StoredObject;
 use crate::Key;
-use crate::calls::guarded;
+use crate::panic::guarded;
 
 /// A way to find objects by a value. An object may have several values, or none.
 ///

@@ -31,7 +31,7 @@ use crate::{FieldSelector, Key};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ScriptedSource {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<ScriptedState>>,
     /// How many requests were made, for those who wait for one.
     requests: Arc<watch::Sender<usize>>,
 }
@@ -68,7 +68,7 @@ struct Watcher {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ScriptedState {
     server: Server,
     script: Script,
     watch_list: WatchListSupport,
@@ -85,7 +85,7 @@ struct Inner {
 impl ScriptedSource {
     /// An empty server of one resource.
     pub fn new(api_version: &str, kind: &str) -> Self {
-        let inner = Inner {
+        let inner = ScriptedState {
             server: Server::new(api_version, kind),
             script: Script::default(),
             watch_list: WatchListSupport::default(),
@@ -302,9 +302,9 @@ impl ListerWatcher for ScriptedSource {
     }
 }
 
-// === impl Inner ===
+// === impl ScriptedState ===
 
-impl Inner {
+impl ScriptedState {
     /// Sends the last change to the watches that began before it.
     fn send_change(&mut self, event: &WatchEvent) {
         let revision = self.server.revision;

@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 use http_body::{Body, Frame, SizeHint};
 
 /// A body, and the token of the place that it takes on its connection.
-pub(super) struct Held<B> {
+pub(super) struct TrackedBody<B> {
     body: B,
     _token: Option<Arc<()>>,
 }
 
-impl<B> Held<B> {
+impl<B> TrackedBody<B> {
     pub(super) fn new(body: B, token: Option<Arc<()>>) -> Self {
         Self { body, _token: token }
     }
 }
 
-impl<B: Body + Unpin> Body for Held<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

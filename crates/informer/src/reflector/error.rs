@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::queue::SinkError;
 use crate::source::SourceError;
 
-/// Something went wrong. The reflector goes on; [`Trouble::next`] says how.
+/// Something went wrong. The reflector goes on; [`ErrorReport::next`] says how.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Trouble {
+pub struct ErrorReport {
     /// What is reflected, e.g. `pods in all namespaces`.
     pub resource: Arc<str>,
     /// What went wrong.
@@ -133,9 +133,9 @@ impl NextStep {
     }
 }
 
-// === impl Trouble ===
+// === impl ErrorReport ===
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ErrorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.resource, self.error, self.next)
     }
