@@ -56,6 +56,8 @@ pub use key::{InvalidKey, Key};
 pub use lister::{Lister, View};
 #[cfg(feature = "metrics")]
 pub use metrics::InformerMetrics;
+#[doc(hidden)]
+pub use panic::panic_text;
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use shared::{
     DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,

@@ -20,7 +20,7 @@ pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
-/// Somebody who waits for a key. However it ends, its place in the line is given back.
+/// A call that waits for a key. However it ends, its entry in the line is removed.
 pub(crate) struct Getter<'a, T> {
     shared: &'a Shared<T>,
     place: Option<u64>,
@@ -34,7 +34,7 @@ pub(crate) enum GetStep<T> {
     Sleep(Option<u64>),
 }
 
-/// Somebody who waits for the end of a drain.
+/// A call that waits for the end of a drain.
 pub(crate) struct Drainer<'a, T> {
     shared: &'a Shared<T>,
     place: Option<u64>,
