@@ -40,7 +40,7 @@ enum WaiterState<T> {
     Chosen(T),
 }
 
-/// A caller's place among the others, left on drop.
+/// A caller's entry in the list, removed on drop.
 struct Waiter<'a, T: Ord + Clone, const N: usize> {
     waiters: &'a Waiters<T>,
     topics: [T; N],

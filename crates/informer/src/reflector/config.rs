@@ -41,9 +41,9 @@ pub struct ReflectorConfig {
     pub resync_period: Option<Duration>,
     /// Asked each time before that; `None` for always.
     pub should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// How long to wait after trouble.
+    /// How long to wait after an error.
     pub backoff: BackoffConfig,
-    /// Hears of every trouble, and what is done about it.
+    /// Receives every error, and what is done about it.
     pub on_error: Option<ErrorHandler>,
     /// What was learned about the server; shared by all reflectors that talk to it. Those that use one
     /// [`Cluster`](crate::Cluster) share what they learned anyway.
@@ -52,7 +52,7 @@ pub struct ReflectorConfig {
     pub seed: Option<u64>,
 }
 
-/// Hears of trouble.
+/// Receives errors.
 pub type ErrorHandler = Arc<dyn Fn(&ErrorReport) + Send + Sync>;
 
 /// Whether the initial state comes as a stream of events (watch-list) or as a list.

@@ -1,4 +1,4 @@
-//! What can go wrong in a reflector, and what it says it will do about it.
+//! The errors of a reflector, and what it does about each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::queue::SinkError;
 use crate::source::SourceError;
 
-/// Something went wrong. The reflector goes on; [`ErrorReport::next`] says how.
+/// An error, as the error handler receives it. The reflector goes on; [`ErrorReport::next`] is how.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ErrorReport {
@@ -85,7 +85,7 @@ pub enum ReflectorError {
     Sink(SinkError),
 }
 
-/// What a reflector does about trouble.
+/// What a reflector does about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextStep {
@@ -106,7 +106,7 @@ pub enum NextStep {
 // === impl ReflectorError ===
 
 impl ReflectorError {
-    /// The server's answer, where that is the trouble.
+    /// The server's answer, where that is the error.
     pub fn status(&self) -> Option<&kube_wire::Status> {
         match self {
             Self::List(error)

@@ -86,7 +86,7 @@ impl<S: Sink> Reflector<S> {
             let head = match self.list_page(options.clone(), &mut replace).await? {
                 Ok(head) => head,
                 // The rest of the list is gone. What was read is of no use: read all of it anew, in one.
-                // Once: a server that does not heed that would go on for ever.
+                // Once: a server that does not heed that would never finish.
                 Err(SourceError::Status(status))
                     if on_later_page && options.limit.is_some() && status.reason == "Expired" =>
                 {
@@ -143,7 +143,7 @@ impl<S: Sink> Reflector<S> {
                 }
                 Ok(ListPart::End(head)) => return Ok(self.check_list(head)),
                 Err(error) if error.is_about_one_object() => {
-                    // It is left out; what is known of it stays, if it can be told which it is.
+                    // It is left out; its cached state stays, if the error names its key.
                     if let Some(key) = error.key() {
                         replace.keep(&key);
                     }

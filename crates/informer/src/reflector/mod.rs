@@ -67,7 +67,7 @@ pub struct Reflector<S> {
     /// The type of its objects: asked for once, not with each of them.
     expected: Option<TypeMeta>,
     status: channel::Sender<ReflectorStatus>,
-    /// The resourceVersion up to which the sink was told everything.
+    /// The resourceVersion up to which the sink has received everything.
     last_version: LastVersion,
     /// The last resourceVersion was found expired, or newer than the server.
     version_unavailable: bool,
@@ -106,7 +106,7 @@ enum CycleEnd {
     Cycle(Arc<ReflectorError>),
     /// The source would now give everything differently.
     Outdated,
-    /// Nobody reads the sink any more.
+    /// The sink is closed.
     Closed,
 }
 
@@ -143,7 +143,7 @@ impl<S: Sink> Reflector<S> {
         self.status.subscribe()
     }
 
-    /// The resourceVersion up to which the sink was told everything, as it advances.
+    /// The resourceVersion up to which the sink has received everything, as it advances.
     pub fn last_version(&self) -> LastVersion {
         self.last_version.clone()
     }
@@ -202,21 +202,21 @@ impl<S: Sink> Reflector<S> {
         });
     }
 
-    /// Tells the error handler, the log and the status.
+    /// Reports an error to the error handler, the log and the status.
     fn report(&self, error: &Arc<ReflectorError>, next: NextStep) {
-        let trouble = ErrorReport { resource: self.resource.clone(), error: error.clone(), next };
-        tracing::debug!(%trouble, "reflector");
+        let report = ErrorReport { resource: self.resource.clone(), error: error.clone(), next };
+        tracing::debug!(%report, "reflector");
         self.status.send_modify(|status| {
-            status.last_error = Some(trouble.error.clone());
+            status.last_error = Some(report.error.clone());
             if next.gives_up() {
                 status.failure = status.last_error.clone();
             }
             status.count(error);
         });
         if let Some(on_error) = &self.config.on_error
-            && let Err(panic) = guarded(|| on_error(&trouble))
+            && let Err(panic) = guarded(|| on_error(&report))
         {
-            tracing::error!(%trouble, %panic, "the function that hears of trouble failed");
+            tracing::error!(%report, %panic, "the error handler panicked");
         }
     }
 

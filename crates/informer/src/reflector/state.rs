@@ -1,4 +1,4 @@
-//! What a reflector is doing, for everybody to see.
+//! What a reflector is doing, readable while it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub enum ReflectorState {
     Opening,
     /// It follows the changes.
     Watching,
-    /// It waits after trouble.
+    /// It waits after an error.
     BackingOff {
-        /// The trouble.
+        /// The error.
         error: Arc<ReflectorError>,
         /// When it will try again.
         until: Instant,
@@ -60,14 +60,14 @@ pub struct ReflectorStatus {
     pub failed_watches: u64,
     /// How many ended otherwise than by a normal close.
     pub broken_watches: u64,
-    /// The last trouble since the last full state, if there was any.
+    /// The last error since the last full state, if there was one.
     pub last_error: Option<Arc<ReflectorError>>,
     /// The last of them after which nothing else was tried at once.
     pub(crate) failure: Option<Arc<ReflectorError>>,
 }
 
 impl ReflectorStatus {
-    /// Counts a trouble that was reported.
+    /// Counts an error that was reported.
     pub(super) fn count(&mut self, error: &ReflectorError) {
         let counter = match error {
             ReflectorError::List(_)

@@ -22,7 +22,7 @@ const VERY_SHORT: Duration = Duration::from_secs(1);
 /// A watch that ends normally, but by more than this before its time, may have been ended by a restart of the server.
 const EARLY: Duration = Duration::from_secs(5);
 
-/// Internal errors further apart than this count as separate troubles.
+/// Internal errors further apart than this are separate incidents.
 const INTERNAL_ERROR_RESET: Duration = Duration::from_secs(60);
 
 /// From the third unsound watch in a row without progress on, the state says so.
@@ -281,7 +281,7 @@ impl<S: Sink> Reflector<S> {
                 None => return Ok(WatchEnd::Closed),
                 Some(Ok(WatchEvent::Error(status))) => return Ok(WatchEnd::Failed(status.into())),
                 Some(Ok(event)) => event,
-                // The change it told of is lost: it must be asked for again.
+                // Its change is lost: it must be requested again.
                 Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
             };
             *events += 1;

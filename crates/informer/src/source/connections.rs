@@ -57,7 +57,7 @@ impl Count {
     }
 
     /// Waits for the answer to a request that these connections carry. It is looked at again when one begins or ends, and
-    /// given up when there is none.
+    /// given up when no connection is left.
     pub(super) async fn carry<T, E: Into<BoxError>>(
         &self,
         answer: impl Future<Output = Result<T, E>>,

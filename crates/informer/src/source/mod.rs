@@ -2,7 +2,7 @@
 //!
 //! [`ListerWatcher`] is the seam between the network and everything else. A reflector knows nothing of URLs, headers or
 //! connections: it asks a source for a list or a watch and reads objects. Sources know nothing of retries or stores: each
-//! call is one request, and an error is told as it happened.
+//! call is one request, and returns its error unchanged.
 
 mod cluster;
 mod connections;

@@ -1,4 +1,4 @@
-//! A body that holds something until it is read to its end or dropped.
+//! A response body that counts as a request on its connection until it is read to its end or dropped.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
-/// A body, and the token of the place that it takes on its connection.
+/// A body, and the token that counts it among its connection's requests.
 pub(super) struct TrackedBody<B> {
     body: B,
     _token: Option<Arc<()>>,

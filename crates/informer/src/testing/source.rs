@@ -25,7 +25,7 @@ use crate::{FieldSelector, Key};
 ///
 /// let pods = ScriptedSource::new("v1", "Pod");
 /// pods.put(json!({"metadata": {"namespace": "web", "name": "api"}}));
-/// pods.close_watches();                 // the next change is missed by nobody who resumes
+/// pods.close_watches();                 // a resumed watch still receives the next change
 /// pods.delete("web/api");
 /// pods.compact();                       // but now it cannot be resumed: 410
 /// ```
@@ -241,7 +241,7 @@ impl ScriptedSource {
         self.inner.lock().script.watches.push_back(WatchStep::Fail(error.into()));
     }
 
-    /// The next watch (or watch-list) is refused: nobody listens.
+    /// The next watch (or watch-list) is refused: no connection can be made.
     pub fn refuse_next_watch(&self) {
         self.fail_next_watch(script::refused());
     }
