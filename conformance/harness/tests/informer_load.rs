@@ -14,10 +14,8 @@ use common::informers::{converges, listed, long, quick};
 use common::writes::{Change, churn, create, write};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::{
-    Cluster, Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin,
-    compare_resource_versions,
-};
+use kube_informer::building_blocks::compare_resource_versions;
+use kube_informer::{Cluster, Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin};
 use kube_informer_conformance::Proxy;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

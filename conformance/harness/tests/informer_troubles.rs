@@ -13,12 +13,10 @@ use common::informers::{converges, converges_to, listed, quick};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::reflector::WatchList;
-use kube_informer::source::{
-    Cluster, ClusterConfig, ListOptions, ListStream, ListWatch, ListerWatcher, Pings, Resource, SourceError,
-    WatchOptions, WatchStream,
+use kube_informer::building_blocks::{
+    ListOptions, ListStream, ListWatch, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream,
 };
-use kube_informer::{Event, Informer, SyncError};
+use kube_informer::{Cluster, ClusterConfig, Event, Informer, Pings, SyncError, WatchList};
 use kube_informer_conformance::{Programs, Proxy, RealServer};
 use tokio::sync::mpsc;
 

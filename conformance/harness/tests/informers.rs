@@ -14,9 +14,7 @@ use k8s_openapi::api::{
 };
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube_informer::reflector::WatchList;
-use kube_informer::source::{Cluster, EncodingPreference};
-use kube_informer::{Event, Informer, InformerBuilder};
+use kube_informer::{Cluster, EncodingPreference, Event, Informer, InformerBuilder, WatchList};
 use kube_informer_conformance::{Programs, RealServer};
 use serde::de::DeserializeOwned;
 use serde_json::json;

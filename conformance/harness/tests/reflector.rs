@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use common::MAPS;
 use kube_client::Client;
-use kube_informer::queue::{Fifo, Scope};
-use kube_informer::reflector::{Reflector, ReflectorConfig, ReflectorStatus, WatchList};
-use kube_informer::source::{Cluster, EncodingPreference, ListWatch, Resource};
-use kube_informer::store::{Store, StoreConfig};
+use kube_informer::building_blocks::{
+    Fifo, ListWatch, Reflector, ReflectorConfig, ReflectorStatus, Resource, Store, StoreConfig,
+};
+use kube_informer::{Cluster, EncodingPreference, Scope, WatchList};
 use kube_informer_conformance::{Programs, RealServer, raw};
 use kube_wire::Encoding;
 use tokio::sync::watch;

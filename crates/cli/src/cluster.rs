@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
-use kube_informer::ClusterConfig;
-use kube_informer::source::Compression;
+use kube_informer::{ClusterConfig, Compression};
 
 use crate::failure::{Failure, root_cause};
 use crate::kubeconfig;

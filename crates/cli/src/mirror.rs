@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use kube_informer::reflector::{ErrorReport, ReflectorError, WatchList};
-use kube_informer::source::{EncodingPreference, ListWatch};
-use kube_informer::store::Index;
-use kube_informer::{Informer, InformerMetrics, Object};
+use kube_informer::building_blocks::{ErrorReport, ListWatch, ReflectorError};
+use kube_informer::{EncodingPreference, Index, Informer, InformerMetrics, Object, WatchList};
 use kube_wire::Projection;
 use serde_json::Value;
 use tokio::sync::mpsc;

@@ -6,7 +6,8 @@ mod cluster;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams};
-use kube_informer::{Event, Filtered, Informer, Key, Object};
+use kube_informer::building_blocks::Filtered;
+use kube_informer::{Event, Informer, Key, Object};
 use serde_json::json;
 use tokio::sync::mpsc;
 

@@ -17,12 +17,11 @@ use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube_client::client::Body;
 use kube_client::{Client, Config};
-use kube_informer::Informer;
-use kube_informer::reflector::ReflectorConfig;
-use kube_informer::source::{
-    Cluster, ClusterConfig, Compression, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher,
-    Pings, Resource, STREAMS_PER_CONNECTION, SourceError, WatchOptions,
+use kube_informer::building_blocks::{
+    ListOptions, ListPart, ListWatch, ListerWatcher, ReflectorConfig, Resource, SourceError, WatchOptions,
 };
+use kube_informer::internals::STREAMS_PER_CONNECTION;
+use kube_informer::{Cluster, ClusterConfig, Compression, EncodingPreference, Informer, Pings};
 use kube_wire::{Encoding, WatchEvent};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

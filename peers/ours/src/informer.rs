@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_core::{ApiResource, GroupVersionKind};
-use kube_informer::source::{Cluster, EncodingPreference};
-use kube_informer::{Event, Index, Informer, InformerBuilder};
+use kube_informer::{Cluster, EncodingPreference, Event, Index, Informer, InformerBuilder};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::sleep;

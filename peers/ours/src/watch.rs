@@ -4,8 +4,7 @@
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::source::{Cluster, EncodingPreference};
-use kube_informer::{Event, Informer, Object};
+use kube_informer::{Cluster, EncodingPreference, Event, Informer, Object};
 use tokio::sync::mpsc;
 
 use crate::Outcome;

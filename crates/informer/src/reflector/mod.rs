@@ -47,7 +47,7 @@ use watchdog::Watchdog;
 ///
 /// ```no_run
 /// # use std::sync::Arc;
-/// # use kube_informer::{queue::{Scope, Sink}, reflector::{Reflector, ReflectorConfig}, source::ListerWatcher};
+/// # use kube_informer::{Scope, building_blocks::{ListerWatcher, Reflector, ReflectorConfig, Sink}};
 /// # async fn example(source: Arc<dyn ListerWatcher>, queue: Arc<impl Sink>) {
 /// let reflector = Reflector::new(source, queue, Scope::default(), ReflectorConfig::default());
 /// let mut status = reflector.status();

@@ -56,7 +56,8 @@ where
 /// What has passed is remembered by key; so every disappearance is told, whatever the test says of the last state.
 ///
 /// ```
-/// use kube_informer::{Event, Filtered, Object};
+/// use kube_informer::{Event, Object};
+/// use kube_informer::building_blocks::Filtered;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let backend = Filtered::new(

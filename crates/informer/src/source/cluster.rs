@@ -468,7 +468,7 @@ impl Class {
 ///
 /// ```
 /// # use kube_client::client::Body;
-/// use kube_informer::source::IsList;
+/// use kube_informer::building_blocks::IsList;
 ///
 /// let mut request = http::Request::get("/api/v1/pods").body(Body::empty())?;
 /// request.extensions_mut().insert(IsList);

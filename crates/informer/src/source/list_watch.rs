@@ -27,7 +27,7 @@ use super::{
 /// Works over any [`kube_client::Client`]; [`Cluster`](super::Cluster) gives one that is made for many watches.
 ///
 /// ```no_run
-/// # use kube_informer::source::{ListWatch, Resource};
+/// # use kube_informer::building_blocks::{ListWatch, Resource};
 /// # fn example(client: kube_client::Client) {
 /// let pods = ListWatch::new(client, Resource::new("", "v1", "pods", "Pod"))
 ///     .namespace("web")

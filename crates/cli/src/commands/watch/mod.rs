@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
-use kube_informer::reflector::{ErrorReport, ReflectorError};
+use kube_informer::building_blocks::{ErrorReport, ReflectorError};
 use kube_informer::{Event, Origin};
 use serde_json::Value;
 use tokio::task::unconstrained;
