@@ -18,8 +18,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, Config};
 use kube_core::ResourceExt;
-use kube_informer::source::Clients;
-use kube_informer::{Event, Informer};
+use kube_informer::{Cluster, Event, Informer};
 use kube_informer_conformance::{Proxy, raw};
 use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::Value;
@@ -153,8 +152,8 @@ struct Ours {
 
 impl Ours {
     fn start(config: Config) -> Self {
-        let clients = Clients::from_config(config).unwrap();
-        let informer = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(quick());
+        let cluster = Cluster::from_config(config).unwrap();
+        let informer = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(quick());
         let informer = informer.start().unwrap();
         let seen = Arc::<Mutex<Seen>>::default();
         let heard = seen.clone();

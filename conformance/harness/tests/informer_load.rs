@@ -14,21 +14,19 @@ use common::informers::{converges, listed, long, quick};
 use common::writes::{Change, churn, create, write};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::source::Clients;
-use kube_informer::{
-    Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin, compare_resource_versions,
-};
+use kube_informer::building_blocks::compare_resource_versions;
+use kube_informer::{Cluster, Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin};
 use kube_informer_conformance::Proxy;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
     const INFORMERS: usize = 250;
     let Some((server, client)) = common::server().await else { return };
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     write(&client, (0..INFORMERS).map(|n| Change::Create(n, n))).await;
     let informers: Vec<_> = (0..INFORMERS)
         .map(|n| {
-            let builder = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]);
+            let builder = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]);
             builder.labels(format!("group=g{n}")).reflector(quick()).start().unwrap()
         })
         .collect();
@@ -49,11 +47,11 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
     let (objects, rounds) = if long() { (20_000, 10) } else { (1_000, 4) };
     let Some((mut server, client)) = common::server().await else { return };
     let proxy = Proxy::start(server.address()).await.unwrap();
-    let clients = Clients::from_config(proxy.before(server.config().await.unwrap())).unwrap();
+    let cluster = Cluster::from_config(proxy.before(server.config().await.unwrap())).unwrap();
     write(&client, create(objects)).await;
 
     let by_group = Index::label("group", "group");
-    let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).index(&by_group);
+    let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).index(&by_group);
     let maps = maps.reflector(quick()).start().unwrap();
     maps.synced().await.unwrap();
     let watched = Arc::new(Watched::default());

@@ -13,12 +13,10 @@ use common::informers::{converges, converges_to, listed, quick};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::reflector::WatchList;
-use kube_informer::source::{
-    Clients, ClientsConfig, ListOptions, ListStream, ListWatch, ListerWatcher, Pings, Resource, SourceError,
-    WatchOptions, WatchStream,
+use kube_informer::building_blocks::{
+    ListOptions, ListStream, ListWatch, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream,
 };
-use kube_informer::{Event, Informer, SyncError};
+use kube_informer::{Cluster, ClusterConfig, Event, Informer, Pings, SyncError, WatchList};
 use kube_informer_conformance::{Programs, Proxy, RealServer};
 use tokio::sync::mpsc;
 
@@ -53,10 +51,10 @@ async fn what_happened_while_disconnected_and_was_compacted_is_told_and_every_di
         let Some((mut server, client)) = common::server().await else { return };
         let proxy = Proxy::start(server.address()).await.unwrap();
         common::create(&client, &["gone", "kept", "replaced", "updated"]).await;
-        let clients = Clients::from_config(proxy.before(server.config().await.unwrap())).unwrap();
+        let cluster = Cluster::from_config(proxy.before(server.config().await.unwrap())).unwrap();
         let mut config = quick();
         config.watch_list = watch_list;
-        let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(config);
+        let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(config);
         let maps = maps.start().unwrap();
         maps.synced().await.unwrap();
         let mut events = maps.subscribe();
@@ -97,10 +95,10 @@ async fn a_frozen_server_is_noticed_by_pings_and_the_watch_resumed_once_it_thaws
     let Some((server, client)) = common::server().await else { return };
     common::create(&client, &["a"]).await;
     let pings = Pings { after: Duration::from_millis(200), timeout: Duration::from_millis(300) };
-    let clients =
-        Clients::configured(server.config().await.unwrap(), ClientsConfig::default().pings(pings)).unwrap();
+    let cluster =
+        Cluster::configured(server.config().await.unwrap(), ClusterConfig::default().pings(pings)).unwrap();
     let (heard, mut troubles) = mpsc::unbounded_channel();
-    let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(quick());
+    let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(quick());
     let maps = maps.on_error(move |trouble| drop(heard.send(trouble.to_string()))).start().unwrap();
     maps.synced().await.unwrap();
     let mut events = maps.subscribe();
@@ -130,9 +128,9 @@ async fn a_revoked_token_is_shown_as_trouble_and_a_restored_one_ends_it() {
     let client = server.client().await.unwrap();
     common::create(&client, &["a"]).await;
     grant(&server, "default").await;
-    let clients = Clients::from_config(server.config_of("reader").await.unwrap()).unwrap();
+    let cluster = Cluster::from_config(server.config_of("reader").await.unwrap()).unwrap();
     let (heard, mut troubles) = mpsc::unbounded_channel();
-    let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(quick());
+    let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(quick());
     let maps = maps
         .on_error(move |trouble| {
             let _ = heard.send(trouble.error.status().map(|status| status.code));
@@ -161,8 +159,8 @@ async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_i
     server.kubectl(&["create", "namespace", "closed"]).await.unwrap();
     server.kubectl(&["create", "configmap", "hidden", "-n", "closed"]).await.unwrap();
     common::create(&client, &["a"]).await;
-    let clients = Clients::from_config(server.config_of("reader").await.unwrap()).unwrap();
-    let all = Informer::<ConfigMap>::builder(&clients).reflector(quick()).start().unwrap();
+    let cluster = Cluster::from_config(server.config_of("reader").await.unwrap()).unwrap();
+    let all = Informer::<ConfigMap>::builder(&cluster).reflector(quick()).start().unwrap();
     let Err(SyncError::Refused { status, .. }) = all.synced().await else { panic!("{:?}", all.state()) };
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
     let last_error = all.status()[0].reflector.last_error.clone().unwrap();
@@ -170,7 +168,7 @@ async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_i
 
     // One of two namespaces is allowed: it is shown, and the other's refusal is told.
     grant(&server, "default").await;
-    let two = Informer::<ConfigMap>::builder(&clients).namespaces(["default", "closed"]).reflector(quick());
+    let two = Informer::<ConfigMap>::builder(&cluster).namespaces(["default", "closed"]).reflector(quick());
     let two = two.start().unwrap();
     converges(&two, &client, MAPS).await;
     let Err(SyncError::Refused { resource, status }) = two.synced().await else {
@@ -234,8 +232,8 @@ async fn a_list_in_pages_whose_token_expires_between_two_of_them_is_completed_al
     let client = server.client().await.unwrap();
     let names: Vec<_> = (0..45).map(|i| format!("map-{i:02}")).collect();
     common::create(&client, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
-    let inner = ListWatch::new(clients.client(), Resource::of::<ConfigMap>()).namespace("default");
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
+    let inner = ListWatch::new(cluster.client(), Resource::of::<ConfigMap>()).namespace("default");
     let forgetful = Arc::new(Forgetful { inner, server: server.clone(), done: AtomicBool::new(false) });
     let mut config = quick();
     (config.page_size, config.watch_list) = (Some(10), WatchList::Off);
@@ -279,10 +277,10 @@ impl ListerWatcher for Forgetful {
 
 /// An informer over the config maps of the default namespace.
 async fn informer(server: &RealServer, watch_list: WatchList) -> Informer<ConfigMap> {
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     let mut config = quick();
     config.watch_list = watch_list;
-    Informer::<ConfigMap>::builder(&clients).namespaces(["default"]).reflector(config).start().unwrap()
+    Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(config).start().unwrap()
 }
 
 /// Lets the group `readers` read config maps in a namespace.

@@ -14,9 +14,7 @@ use k8s_openapi::api::{
 };
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube_informer::reflector::WatchList;
-use kube_informer::source::{Clients, EncodingPreference};
-use kube_informer::{Event, Informer, InformerBuilder};
+use kube_informer::{Cluster, EncodingPreference, Event, Informer, InformerBuilder, WatchList};
 use kube_informer_conformance::{Programs, RealServer};
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -63,11 +61,11 @@ async fn every_field_of_every_kind_is_shown_as_the_server_has_it_in_both_encodin
     for streaming in [true, false] {
         let server = RealServer::builder(programs.clone()).watch_list(streaming).start().await.unwrap();
         server.kubectl_with(&["apply", "-f", "-"], WORLD).await.unwrap();
-        let (clients, client) = both(&server).await;
+        let (cluster, client) = both(&server).await;
         for encoding in [EncodingPreference::Auto, EncodingPreference::Json] {
             // Asked for where the server does not have it, too.
             for watch_list in [WatchList::Auto, WatchList::On, WatchList::Off] {
-                let world = World { clients: &clients, client: &client, encoding, watch_list };
+                let world = World { cluster: &cluster, client: &client, encoding, watch_list };
                 world.is_shown::<Namespace>("/api/v1/namespaces").await;
                 world.is_shown::<Node>("/api/v1/nodes").await;
                 world.is_shown::<Secret>("/api/v1/secrets").await;
@@ -86,14 +84,14 @@ async fn only_metadata_is_only_the_metadata_of_the_same_objects_and_follows_thei
     let Some(programs) = Programs::or_skip() else { return };
     let server = RealServer::builder(programs).start().await.unwrap();
     server.kubectl_with(&["apply", "-f", "-"], WORLD).await.unwrap();
-    let (clients, client) = both(&server).await;
+    let (cluster, client) = both(&server).await;
     let expected = async |path: &str| {
         let mut objects = listed(&client, path).await;
         objects.values_mut().for_each(|object| *object = json!({"metadata": object["metadata"]}));
         objects
     };
     for encoding in [EncodingPreference::Auto, EncodingPreference::Json] {
-        let pods = Informer::<Pod>::builder(&clients).metadata_only().reflector(quick());
+        let pods = Informer::<Pod>::builder(&cluster).metadata_only().reflector(quick());
         let pods = pods.encoding(encoding).start().unwrap();
         pods.synced().await.unwrap();
         converges_to(&pods, async || expected("/api/v1/pods").await).await;
@@ -108,9 +106,9 @@ async fn only_metadata_is_only_the_metadata_of_the_same_objects_and_follows_thei
 async fn selectors_choose_what_the_server_chooses_and_objects_come_and_go_with_their_labels() {
     let Some((server, client)) = common::server().await else { return };
     common::create(&client, &["a", "b", "c"]).await;
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     let selected = "/api/v1/configmaps?labelSelector=shop%3Dyes&fieldSelector=metadata.name%21%3Db";
-    let maps = Informer::<ConfigMap>::builder(&clients).reflector(quick());
+    let maps = Informer::<ConfigMap>::builder(&cluster).reflector(quick());
     let maps = maps.labels("shop=yes").fields("metadata.name!=b").start().unwrap();
     maps.synced().await.unwrap();
     converges(&maps, &client, selected).await;
@@ -140,8 +138,8 @@ async fn several_namespaces_are_one_informer_that_shows_all_of_them_and_nothing_
         server.kubectl(&["create", "namespace", namespace]).await.unwrap();
         server.kubectl(&["create", "configmap", "c", "-n", namespace]).await.unwrap();
     }
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
-    let maps = Informer::<ConfigMap>::builder(&clients).namespaces(["one", "two"]).reflector(quick());
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
+    let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["one", "two"]).reflector(quick());
     let maps = maps.start().unwrap();
     maps.synced().await.unwrap();
     let expected = async || {
@@ -167,9 +165,9 @@ async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_w
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {}});
         server.kubectl_with(&["create", "-f", "-"], &widget.to_string()).await.unwrap();
     }
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
-    let mirror = Informer::<DynamicObject>::dynamic(&clients, &resource).reflector(quick()).start().unwrap();
+    let mirror = Informer::<DynamicObject>::dynamic(&cluster, &resource).reflector(quick()).start().unwrap();
     mirror.synced().await.unwrap();
     converges(&mirror, &client, widgets).await;
     let spec = |name: &str| {
@@ -196,9 +194,9 @@ async fn the_store_follows_a_custom_resource_whose_conversion_changes_while_it_i
     define_converted(&server, json!({"strategy": "None"})).await;
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 3}});
     server.kubectl_with(&["create", "-f", "-"], &widget.to_string()).await.unwrap();
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v2", "Widget"));
-    let mirror = Informer::<DynamicObject>::dynamic(&clients, &resource).reflector(quick()).start().unwrap();
+    let mirror = Informer::<DynamicObject>::dynamic(&cluster, &resource).reflector(quick()).start().unwrap();
     mirror.synced().await.unwrap();
     converges(&mirror, &client, widgets).await;
     let key = "default/a".parse().unwrap();
@@ -247,14 +245,14 @@ async fn apply_definition(server: &RealServer, versions: serde_json::Value, conv
     server.kubectl(&["wait", "--for=condition=established", "crd/widgets.example.com"]).await.unwrap();
 }
 
-async fn both(server: &RealServer) -> (Clients, Client) {
-    let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
-    (clients, server.client().await.unwrap())
+async fn both(server: &RealServer) -> (Cluster, Client) {
+    let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
+    (cluster, server.client().await.unwrap())
 }
 
 /// A server's objects, and how informers are to look at them.
 struct World<'a> {
-    clients: &'a Clients,
+    cluster: &'a Cluster,
     client: &'a Client,
     encoding: EncodingPreference,
     watch_list: WatchList,
@@ -267,10 +265,10 @@ impl World<'_> {
         K: kube_core::Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
         K::Scope: 'static,
     {
-        let typed = self.equals(Informer::<K>::builder(self.clients), path).await;
+        let typed = self.equals(Informer::<K>::builder(self.cluster), path).await;
         typed.lister().list().iter().for_each(|object| drop(object.decode().unwrap()));
         let resource = ApiResource::erase::<K>(&());
-        let dynamic = self.equals(Informer::dynamic(self.clients, &resource), path).await;
+        let dynamic = self.equals(Informer::dynamic(self.cluster, &resource), path).await;
         assert!(dynamic.lister().count() > 0, "{path}");
     }
 

@@ -1,7 +1,7 @@
 //! The sample operator on a real kube-apiserver with the garbage collector: the same trial as on the embedded server.
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 use kube_informer_conformance::{Programs, RealServer};
 use kube_informer_controller::Stop;
 use prometheus_client::registry::Registry;
@@ -25,9 +25,9 @@ async fn websites_are_as_they_should_be_though_children_break_and_the_server_res
     let mut replicas = Vec::new();
     for replica in ["one", "two"] {
         let settings = Settings { replica: replica.to_owned(), ..Settings::default() };
-        let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
+        let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
         let operator =
-            Operator::start(clients, directory.clone(), &settings, &mut Registry::default()).unwrap();
+            Operator::start(cluster, directory.clone(), &settings, &mut Registry::default()).unwrap();
         let stop = stop.clone();
         replicas.push(tokio::spawn(async move { operator.run(&stop).await }));
     }

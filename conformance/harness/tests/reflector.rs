@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use common::MAPS;
 use kube_client::Client;
-use kube_informer::queue::{Fifo, Scope};
-use kube_informer::reflector::{Reflector, ReflectorConfig, ReflectorStatus, WatchList};
-use kube_informer::source::{Clients, EncodingPreference, ListWatch, Resource};
-use kube_informer::store::{Store, StoreConfig};
+use kube_informer::building_blocks::{
+    Fifo, ListWatch, Reflector, ReflectorConfig, ReflectorStatus, Resource, Store, StoreConfig,
+};
+use kube_informer::{Cluster, EncodingPreference, Scope, WatchList};
 use kube_informer_conformance::{Programs, RealServer, raw};
 use kube_wire::Encoding;
 use tokio::sync::watch;
@@ -104,8 +104,8 @@ struct Mirror {
 
 impl Mirror {
     async fn start(server: &RealServer, watch_list: WatchList, encoding: EncodingPreference) -> Self {
-        let clients = Clients::from_config(server.config().await.unwrap()).unwrap();
-        let source = ListWatch::new(clients.client(), Resource::new("", "v1", "configmaps", "ConfigMap"))
+        let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
+        let source = ListWatch::new(cluster.client(), Resource::new("", "v1", "configmaps", "ConfigMap"))
             .namespace("default")
             .encoding(encoding);
         let store = Arc::new(Store::new(StoreConfig::default()).unwrap());

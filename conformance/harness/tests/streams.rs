@@ -1,4 +1,4 @@
-//! `Clients` as a whole client, through a real kube-apiserver to a kubelet: followed logs, `exec`, and writes beside them.
+//! `Cluster` as a whole client, through a real kube-apiserver to a kubelet: followed logs, `exec`, and writes beside them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_client::Client;
 use kube_client::api::{Api, Patch, PatchParams, PostParams};
 use kube_client::client::Body;
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 use kube_informer_conformance::{Programs, RealServer};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,7 +24,7 @@ const LOGS: usize = 150;
 
 async fn server() -> Option<(RealServer, Kubelet, Client)> {
     let server = RealServer::builder(Programs::or_skip()?).start().await.unwrap();
-    let client = Clients::from_config(server.config().await.unwrap()).unwrap().client();
+    let client = Cluster::from_config(server.config().await.unwrap()).unwrap().client();
     let kubelet = Kubelet::start().await;
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": "node"}})).unwrap();

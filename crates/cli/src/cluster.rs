@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
-use kube_informer::source::{Clients, ClientsConfig, Compression};
+use kube_informer::{ClusterConfig, Compression};
 
 use crate::failure::{Failure, root_cause};
 use crate::kubeconfig;
@@ -80,18 +80,18 @@ impl Cluster {
             config.auth_info.impersonate_groups = Some(flags.impersonate_groups.clone());
         }
         let (url, default_namespace) = (shown(&config.cluster_url), config.default_namespace.clone());
-        let mut own = ClientsConfig::default();
+        let mut own = ClusterConfig::default();
         if flags.compress {
             own = own.compress_lists(Compression::default());
         }
         // Reading files and the commands of auth providers blocks.
-        let clients = tokio::task::spawn_blocking(move || Clients::configured(config, own));
-        let clients = clients.await.map_err(|error| Failure::other("reading the configuration", &error))?;
-        let clients = clients.map_err(|error| {
+        let cluster = tokio::task::spawn_blocking(move || kube_informer::Cluster::configured(config, own));
+        let cluster = cluster.await.map_err(|error| Failure::other("reading the configuration", &error))?;
+        let cluster = cluster.map_err(|error| {
             Failure::NoCluster(format!("the credentials for {url} cannot be used: {}", root_cause(&error)))
         })?;
         let (request_timeout, compress) = (flags.request_timeout.0, flags.compress);
-        Ok(Self { client: clients.client(), url, default_namespace, request_timeout, compress })
+        Ok(Self { client: cluster.client(), url, default_namespace, request_timeout, compress })
     }
 }
 

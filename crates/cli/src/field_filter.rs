@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use kube_informer::store::StoredObject;
+use kube_informer::building_blocks::StoredObject;
 use kube_wire::path::PathReader;
 use kube_wire::{FieldPath, TypeMeta};
 
@@ -261,7 +261,7 @@ fn outside_brackets(text: &str) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use kube_informer::queue::Scope;
+    use kube_informer::Scope;
     use kube_wire::{Encoding, Limits, ObjectReader, Projection};
 
     use super::*;

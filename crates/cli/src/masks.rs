@@ -6,7 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use kube_informer::source::Resource;
+use kube_informer::building_blocks::Resource;
 use kube_wire::FieldPath;
 use serde_json::Value;
 

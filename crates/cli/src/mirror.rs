@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use kube_informer::reflector::{ReflectorError, Trouble, WatchList};
-use kube_informer::source::{EncodingPreference, ListWatch};
-use kube_informer::store::Index;
-use kube_informer::{Informer, InformerMetrics, Object};
+use kube_informer::building_blocks::{ErrorReport, ListWatch, ReflectorError};
+use kube_informer::{EncodingPreference, Index, Informer, InformerMetrics, Object, WatchList};
 use kube_wire::Projection;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -44,10 +42,10 @@ pub(crate) struct MirrorOptions<'a> {
 }
 
 /// Trouble of the mirror with this number.
-pub(crate) type Troubles = mpsc::Receiver<(usize, Trouble)>;
+pub(crate) type Troubles = mpsc::Receiver<(usize, ErrorReport)>;
 
 /// Where mirrors report errors.
-pub(crate) type TroubleSender = mpsc::Sender<(usize, Trouble)>;
+pub(crate) type TroubleSender = mpsc::Sender<(usize, ErrorReport)>;
 
 /// Makes the channel in which mirrors tell of trouble.
 pub(crate) fn troubles() -> (TroubleSender, Troubles) {
@@ -110,7 +108,7 @@ impl Mirror {
     }
 
     /// What a refusal of the server means; none if the trouble is another.
-    pub(crate) fn refusal(&self, trouble: &Trouble) -> Option<Failure> {
+    pub(crate) fn refusal(&self, trouble: &ErrorReport) -> Option<Failure> {
         let status = trouble.error.status()?;
         // 400: a field selector that the server does not know, for instance. Asking again does not help.
         let refused = matches!(status.code, 400 | 401 | 403 | 404);
@@ -119,7 +117,7 @@ impl Mirror {
 }
 
 /// Whether the server only lacks watch-lists, so that it is listed instead: nothing to report.
-pub(crate) fn is_lack_of_watch_lists(trouble: &Trouble) -> bool {
+pub(crate) fn is_lack_of_watch_lists(trouble: &ErrorReport) -> bool {
     let ReflectorError::WatchList(error) = &*trouble.error else { return false };
     error.status().is_some_and(|status| status.is_invalid())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
-use kube_informer::source::{
+use kube_informer::building_blocks::{
     JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, Resource, SourceError,
     WatchOptions, WatchStream,
 };

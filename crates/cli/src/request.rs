@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
-use kube_informer::source::IsList;
+use kube_informer::building_blocks::IsList;
 use kube_wire::Status;
 use serde_json::Value;
 

@@ -1,8 +1,7 @@
 //! What can go wrong with a controller as a whole. (What goes wrong with one key is [`Error`](crate::Error).)
 
 use kube_core::Status;
-use kube_informer::store::IndexError;
-use kube_informer::{Stopped, SyncError};
+use kube_informer::{IndexError, Stopped, SyncError};
 
 use crate::leader::LeaseRefused;
 

@@ -16,7 +16,7 @@ use embedded_apiserver::Server;
 use futures::StreamExt;
 use futures::stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube_informer::source::{FunctionSource, ListPart, ListerWatcher};
+use kube_informer::building_blocks::{FunctionSource, ListPart, ListerWatcher};
 use kube_informer::{Event, Informer, Key};
 use kube_wire::{Encoding, Limits, ListHead, ObjectReader, Projection, WatchDecoder};
 use parking_lot::Mutex;
@@ -93,9 +93,9 @@ fn source(chunks: &Arc<Vec<Bytes>>, go: &Arc<Notify>) -> Arc<dyn ListerWatcher> 
     Arc::new(FunctionSource::new("pods of a recording", list, watch))
 }
 
-fn listing() -> kube_informer::reflector::ReflectorConfig {
-    let mut config = kube_informer::reflector::ReflectorConfig::default();
-    config.watch_list = kube_informer::reflector::WatchList::Off;
+fn listing() -> kube_informer::building_blocks::ReflectorConfig {
+    let mut config = kube_informer::building_blocks::ReflectorConfig::default();
+    config.watch_list = kube_informer::WatchList::Off;
     config
 }
 
@@ -154,8 +154,8 @@ async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
 async fn latency() {
     let server = Server::start().await.expect("the server starts");
     let config = server.config().expect("it has a port");
-    let clients = kube_informer::source::Clients::from_config(config).expect("a client");
-    let maps = Informer::<ConfigMap>::builder(clients).start().expect("it starts");
+    let cluster = kube_informer::Cluster::from_config(config).expect("a client");
+    let maps = Informer::<ConfigMap>::builder(cluster).start().expect("it starts");
     let heard = Arc::new((Mutex::new(None), Notify::new()));
     let hears = heard.clone();
     let handle = maps.add_handler(move |event: Event<ConfigMap>| {

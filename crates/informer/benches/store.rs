@@ -17,9 +17,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use kube_informer::Key;
-use kube_informer::queue::{Fifo, Scope, Sink};
-use kube_informer::store::{Index, Memory, Store, StoreConfig, StoredObject, Write};
+use kube_informer::building_blocks::{Fifo, Sink, Store, StoreConfig, StoredObject, Write};
+use kube_informer::{Index, Key, Memory, Scope};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder, WatchEvent};
 use pods::PodReader;
 

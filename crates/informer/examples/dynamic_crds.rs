@@ -14,14 +14,14 @@ use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     for kind in ["Widget", "Gadget"] {
-        define(&clients.client(), kind).await?;
+        define(&cluster.client(), kind).await?;
     }
 
     // One informer for each that is defined; the factory starts them in turn, so that many do not storm the server.
-    let factory = InformerFactory::new(clients.clone());
-    let definitions: Api<CustomResourceDefinition> = Api::all(clients.client());
+    let factory = InformerFactory::new(cluster.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let mut informers = Vec::new();
     for definition in definitions.list(&Default::default()).await? {
         for version in definition.spec.versions.iter().filter(|version| version.served) {
@@ -39,7 +39,7 @@ async fn main() -> cluster::Result<()> {
     println!("{} kinds are watched", informers.len());
 
     for (resource, _) in &informers {
-        let api: Api<DynamicObject> = Api::namespaced_with(clients.client(), "default", resource);
+        let api: Api<DynamicObject> = Api::namespaced_with(cluster.client(), "default", resource);
         let object = DynamicObject::new("first", resource).data(json!({"spec": {"size": 7}}));
         api.create(&PostParams::default(), &object).await?;
     }

@@ -6,17 +6,18 @@ mod cluster;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams};
-use kube_informer::{Event, Filtered, Informer, Key, Object};
+use kube_informer::building_blocks::Filtered;
+use kube_informer::{Event, Informer, Key, Object};
 use serde_json::json;
 use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     for (name, tier) in [("api", "backend"), ("page", "front")] {
-        cluster::create::<Pod>(&clients.client(), "web", cluster::pod(name, tier, "")).await?;
+        cluster::create::<Pod>(&cluster.client(), "web", cluster::pod(name, tier, "")).await?;
     }
-    let pods = Informer::<Pod>::builder(clients.clone()).start()?;
+    let pods = Informer::<Pod>::builder(cluster.clone()).start()?;
 
     let (heard, mut hears) = mpsc::channel(16);
     let is_backend = |pod: &Object<Pod>| pod.labels().get("tier").as_deref() == Some("backend");
@@ -37,7 +38,7 @@ async fn main() -> cluster::Result<()> {
     })?;
     backend.synced().await?;
 
-    let api: Api<Pod> = Api::namespaced(clients.client(), "web");
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "web");
     let tier = |tier: &str| Patch::Merge(json!({"metadata": {"labels": {"tier": tier}}}));
     api.patch("page", &PatchParams::default(), &tier("backend")).await?; // now it passes: added
     api.patch("api", &PatchParams::default(), &tier("front")).await?; // now it does not: deleted

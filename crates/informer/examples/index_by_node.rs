@@ -8,11 +8,11 @@ use kube_informer::{Index, Informer};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     for number in 0..200 {
         let node = format!("node-{}", number % 10);
         cluster::create::<Pod>(
-            &clients.client(),
+            &cluster.client(),
             "web",
             cluster::pod(&format!("pod-{number}"), "backend", &node),
         )
@@ -20,7 +20,7 @@ async fn main() -> cluster::Result<()> {
     }
 
     let by_node = Index::field("node", "spec.nodeName");
-    let pods = Informer::<Pod>::builder(clients).index(&by_node).start()?;
+    let pods = Informer::<Pod>::builder(cluster).index(&by_node).start()?;
     pods.synced().await?;
 
     let on_node = pods.lister().by_index(&by_node, "node-7")?;

@@ -12,16 +12,16 @@ use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     for name in ["api", "page"] {
-        cluster::create::<Pod>(&clients.client(), "web", cluster::pod(name, "backend", "")).await?;
+        cluster::create::<Pod>(&cluster.client(), "web", cluster::pod(name, "backend", "")).await?;
     }
 
-    let pods = Informer::<Pod>::builder(clients.clone()).namespaces(["web"]).start()?;
+    let pods = Informer::<Pod>::builder(cluster.clone()).namespaces(["web"]).start()?;
     pods.synced().await?;
     println!("{} pods are in the store", pods.lister().count());
 
-    let api: Api<Pod> = Api::namespaced(clients.client(), "web");
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "web");
     let mut events = pods.subscribe();
     while let Some(event) = events.next().await {
         match event {

@@ -9,15 +9,15 @@ use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     let password = "correct horse battery staple ".repeat(40);
     for name in ["database", "mail"] {
         let secret = json!({"metadata": {"name": name, "labels": {"app": name}}, "stringData": {"password": password}});
-        cluster::create::<Secret>(&clients.client(), "web", secret).await?;
+        cluster::create::<Secret>(&cluster.client(), "web", secret).await?;
     }
 
-    let whole = Informer::<Secret>::builder(clients.clone()).start()?;
-    let metadata = Informer::<Secret>::builder(clients).metadata_only().start()?;
+    let whole = Informer::<Secret>::builder(cluster.clone()).start()?;
+    let metadata = Informer::<Secret>::builder(cluster).metadata_only().start()?;
     whole.synced().await?;
     metadata.synced().await?;
 

@@ -11,25 +11,25 @@ use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     let maps =
-        Informer::<ConfigMap>::builder(clients.clone()).namespaces(["web"]).labels("tier=backend").start()?;
+        Informer::<ConfigMap>::builder(cluster.clone()).namespaces(["web"]).labels("tier=backend").start()?;
     maps.synced().await?;
 
     let labelled = |name: &str, tier: &str| json!({"metadata": {"name": name, "labels": {"tier": tier}}});
     let created: ConfigMap =
-        cluster::create(&clients.client(), "web", labelled("settings", "backend")).await?;
+        cluster::create(&cluster.client(), "web", labelled("settings", "backend")).await?;
     let seen = maps.wait_for(&created).await?.ok_or("it is there")?;
     println!("{} is in the store at resourceVersion {}", seen.key(), seen.resource_version());
 
-    let api: Api<ConfigMap> = Api::namespaced(clients.client(), "web");
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), "web");
     let patch = Patch::Merge(json!({"data": {"colour": "red"}}));
     let patched = api.patch("settings", &PatchParams::default(), &patch).await?;
     let seen = maps.wait_for(&patched).await?.ok_or("it is there")?;
     println!("its colour is {:?}", seen.decode()?.data.as_ref().and_then(|data| data.get("colour")));
 
     // What this informer will never see is told at once, instead of being waited for.
-    let other: ConfigMap = cluster::create(&clients.client(), "web", labelled("page", "front")).await?;
+    let other: ConfigMap = cluster::create(&cluster.client(), "web", labelled("page", "front")).await?;
     if let Err(error) = maps.wait_for(&other).await {
         println!("{error}");
     }

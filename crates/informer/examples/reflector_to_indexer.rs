@@ -11,10 +11,12 @@
 
 use std::sync::Arc;
 
-use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, DeltaKind, Popped, Scope};
-use kube_informer::reflector::{Reflector, ReflectorConfig};
-use kube_informer::store::{Index, Indexer, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{
+    DeltaFifo, DeltaFifoConfig, DeltaKind, Indexer, Popped, Reflector, ReflectorConfig, Store, StoreConfig,
+    StoredObject,
+};
 use kube_informer::testing::ScriptedSource;
+use kube_informer::{Index, Scope};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

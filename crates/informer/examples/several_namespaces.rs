@@ -8,14 +8,14 @@ use kube_informer::{Informer, Selectors};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> cluster::Result<()> {
-    let (_server, clients) = cluster::start().await?;
+    let (_server, cluster) = cluster::start().await?;
     for namespace in ["web", "api", "batch", "db"] {
         for (name, tier) in [("one", "backend"), ("two", "frontend")] {
-            cluster::create::<Pod>(&clients.client(), namespace, cluster::pod(name, tier, "node-1")).await?;
+            cluster::create::<Pod>(&cluster.client(), namespace, cluster::pod(name, tier, "node-1")).await?;
         }
     }
 
-    let pods = Informer::<Pod>::builder(clients.clone())
+    let pods = Informer::<Pod>::builder(cluster.clone())
         .namespaces(["web", "api"])
         .namespace_with("batch", Selectors::default().labels("tier=backend"))
         .start()?;
@@ -29,7 +29,7 @@ async fn main() -> cluster::Result<()> {
     }
 
     let elsewhere =
-        cluster::create::<Pod>(&clients.client(), "db", cluster::pod("three", "backend", "")).await?;
+        cluster::create::<Pod>(&cluster.client(), "db", cluster::pod("three", "backend", "")).await?;
     if let Err(error) = pods.wait_for(&elsewhere).await {
         println!("{error}");
     }

@@ -8,15 +8,28 @@ use kube_wire::Head;
 
 /// Namespace and name of an object; the namespace is empty for a cluster-scoped one. Prints as `namespace/name`, or
 /// `name`. Cloning is cheap.
+///
+/// Keys made by informers and stores name no cluster. A program that follows several clusters can put one in front:
+/// `east//web/api`, or `east//node-7` for a cluster-scoped object.
+///
+/// ```
+/// use kube_informer::Key;
+///
+/// let key = Key::new("web", "api").in_cluster("east");
+/// assert_eq!(key.to_string(), "east//web/api");
+/// assert_eq!((key.cluster(), key.namespace(), key.name()), (Some("east"), "web", "api"));
+/// assert_eq!("east//web/api".parse(), Ok(key));
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// `namespace/name`, or `name`: one allocation, ordered as the server orders.
+    /// `[cluster//][namespace/]name`: one allocation, ordered as the server orders. Neither a namespace nor a name can
+    /// hold a slash, so reading from the end is unambiguous whatever the cluster is called.
     text: Arc<str>,
 }
 
-/// The text is no key.
+/// The text is not the key of an object.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is no object key: write `name`, or `namespace/name`")]
+#[error("invalid object key `{0}`: write `name` or `namespace/name`, with or without `cluster//` in front")]
 pub struct InvalidKey(String);
 
 // === impl Key ===
@@ -34,15 +47,29 @@ impl Key {
         Self::new(head.namespace(), head.name())
     }
 
+    /// The same object's key in this cluster, in place of the one it names. An empty text names none.
+    #[must_use]
+    pub fn in_cluster(&self, cluster: &str) -> Self {
+        let within = self.cluster().map_or(&*self.text, |named| &self.text[named.len() + "//".len()..]);
+        let text = if cluster.is_empty() { within.into() } else { [cluster, "//", within].concat().into() };
+        Self { text }
+    }
+
+    /// The cluster, if the key names one.
+    pub fn cluster(&self) -> Option<&str> {
+        let (before, _) = self.text.rsplit_once('/')?;
+        before.strip_suffix('/').or_else(|| before.rsplit_once('/')?.0.strip_suffix('/'))
+    }
+
     /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
-        // Neither a namespace nor a name can hold a slash.
-        self.text.split_once('/').map_or("", |(namespace, _)| namespace)
+        let before = self.text.rsplit_once('/').map_or("", |(before, _)| before);
+        before.rsplit_once('/').map_or(before, |(_, namespace)| namespace)
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        self.text.split_once('/').map_or(&*self.text, |(_, name)| name)
+        self.text.rsplit_once('/').map_or(&*self.text, |(_, name)| name)
     }
 
     /// The key as text.
@@ -68,11 +95,13 @@ impl std::str::FromStr for Key {
     type Err = InvalidKey;
 
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
-        let parts = text.split('/').collect::<Vec<_>>();
-        if parts.len() > 2 || parts.iter().any(|part| part.is_empty()) {
-            return Err(InvalidKey(text.to_owned()));
-        }
-        Ok(Self { text: text.into() })
+        let key = Self { text: text.into() };
+        // Whatever is not a cluster is `name` or `namespace/name`.
+        let within = key.cluster().map_or(text, |cluster| &text[cluster.len() + "//".len()..]);
+        let is_valid = key.cluster() != Some("")
+            && within.split('/').count() <= 2
+            && within.split('/').all(|part| !part.is_empty());
+        if is_valid { Ok(key) } else { Err(InvalidKey(text.to_owned())) }
     }
 }
 
@@ -96,6 +125,7 @@ impl<K: kube_runtime::reflector::Lookup> From<&kube_runtime::reflector::ObjectRe
 }
 
 #[cfg(feature = "kube-runtime")]
+/// The cluster is left out: an `ObjectRef` cannot name one.
 impl<K: kube_runtime::reflector::Lookup> From<&Key> for kube_runtime::reflector::ObjectRef<K>
 where
     K::DynamicType: Default,
@@ -131,8 +161,44 @@ mod tests {
         assert_eq!(key, Key::new("web", "api"));
         let key: Key = "node-7".parse().unwrap();
         assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), ("", "node-7", "node-7"));
-        for bad in ["", "/", "a/", "/b", "a/b/c"] {
+        for bad in ["", "/", "a/", "/b", "a/b/c", "//b", "//a/b", "a//", "a//b/", "a//b//"] {
             assert!(bad.parse::<Key>().unwrap_err().to_string().contains("namespace/name"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_can_have_any_name_and_is_replaced_or_removed() {
+        let key = Key::new("", "system:node:a");
+        assert_eq!((key.cluster(), key.namespace(), key.name()), (None, "", "system:node:a"));
+        for cluster in ["east", "arn:aws:eks:eu-west-1:1:cluster/prod", "a//b", "a/"] {
+            let there = key.in_cluster(cluster);
+            assert_eq!(
+                (there.cluster(), there.namespace(), there.name()),
+                (Some(cluster), "", "system:node:a")
+            );
+            assert_eq!(there.in_cluster("west").as_str(), "west//system:node:a");
+            assert_eq!(there.in_cluster(""), key);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_key_survives_printing_and_parsing(
+            cluster in "|[a-z/:.-]{1,12}",
+            namespace in "|[a-z][a-z0-9-]{0,9}",
+            name in "[a-z][a-z0-9.:-]{0,9}",
+        ) {
+            let key = Key::new(&namespace, &name).in_cluster(&cluster);
+            let parsed: Key = key.to_string().parse().unwrap();
+            assert_eq!(parsed, key);
+            assert_eq!(parsed.cluster().unwrap_or_default(), cluster);
+            assert_eq!((parsed.namespace(), parsed.name()), (&*namespace, &*name));
+        }
+
+        #[test]
+        fn keys_without_a_cluster_are_ordered_as_their_text(a in "([a-z.-]{1,4}/)?[a-z.-]{1,4}", b in "([a-z.-]{1,4}/)?[a-z.-]{1,4}") {
+            let key = |text: &str| text.parse::<Key>().unwrap();
+            assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
         }
     }
 }

@@ -5,11 +5,10 @@
 //! ```no_run
 //! use futures::StreamExt;
 //! use k8s_openapi::api::core::v1::Pod;
-//! use kube_informer::source::Clients;
-//! use kube_informer::{Event, Informer};
+//! use kube_informer::{Cluster, Event, Informer};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let pods = Informer::<Pod>::builder(Clients::infer().await?).labels("tier=backend").start()?;
+//! let pods = Informer::<Pod>::builder(Cluster::infer().await?).labels("tier=backend").start()?;
 //! pods.synced().await?;
 //! println!("{} pods", pods.lister().count());
 //! let mut events = pods.subscribe();
@@ -22,12 +21,11 @@
 //! # }
 //! ```
 //!
-//! Inside, an object travels one way, as bytes: a [`source`] gives it, a [`reflector`] follows the source and writes to a
-//! [`queue`], whose deltas are applied to a [`store`]; listeners hear of it afterwards. Each of these can be used by itself:
-//! `Reflector` → `DeltaFifo` → `Indexer`, as in client-go, is the example `reflector_to_indexer`.
+//! The root of this crate is what most programs need. The pieces an informer is made of (`Reflector`, `DeltaFifo`, `Store` and
+//! others, as client-go has them) can be used by themselves: see [`building_blocks`].
 //!
-//! The typed value is made when somebody calls [`Object::decode`]. Keys, labels, owners, generations and whatever an
-//! [`Index`] reads cost no decoding.
+//! A typed value is created when [`Object::decode`] is called. Keys, labels, owners, generations and fields that an [`Index`]
+//! reads need no decoding.
 //!
 //! # Features
 //!
@@ -35,36 +33,73 @@
 //! on to kube. `metrics` gives `InformerMetrics`, `kube-runtime` keys to and from kube's `ObjectRef`, and `testing` the scripted
 //! source of the module `testing`. The application chooses the version feature of `k8s-openapi`.
 
-mod calls;
+pub mod building_blocks;
 mod deadline;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod internals;
 mod key;
 mod lister;
 #[cfg(feature = "metrics")]
 mod metrics;
-pub mod queue;
-pub mod reflector;
+mod panic;
+mod queue;
+mod reflector;
 mod selector;
 mod shared;
-pub mod source;
-pub mod store;
+mod source;
+mod store;
 mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod version;
 mod waiters;
 
-pub use key::{InvalidKey, Key};
-pub use lister::{Lister, View};
+// Types of these crates are part of signatures here, so a program must use the same versions. Taken from here, they are.
+pub use kube_client;
+pub use kube_core;
+
+pub use key::InvalidKey;
+pub use key::Key;
+pub use lister::Lister;
+pub use lister::View;
 #[cfg(feature = "metrics")]
 pub use metrics::InformerMetrics;
-pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
-pub use shared::{
-    DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
-    InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
-    Subscription, SyncError, Unsynced, WaitError,
-};
-pub use store::{Index, Memory, Origin};
-pub use version::compare_resource_versions;
+#[doc(hidden)]
+pub use panic::panic_text;
+pub use queue::Scope;
+pub use reflector::WatchList;
+pub use selector::FieldSelector;
+pub use selector::InvalidSelector;
+pub use selector::LabelSelector;
+pub use shared::DecodeError;
+pub use shared::Event;
+pub use shared::EventHandler;
+pub use shared::HandlerHandle;
+pub use shared::Informer;
+pub use shared::InformerBuilder;
+pub use shared::InformerFactory;
+pub use shared::InformerState;
+pub use shared::ListenerConfig;
+pub use shared::NotSynced;
+pub use shared::Object;
+pub use shared::ScopeStatus;
+pub use shared::Selectors;
+pub use shared::StartError;
+pub use shared::Stopped;
+pub use shared::Subscription;
+pub use shared::SyncError;
+pub use shared::Unsynced;
+pub use shared::WaitError;
+pub use source::Cluster;
+pub use source::ClusterConfig;
+pub use source::Compression;
+pub use source::EncodingPreference;
+pub use source::Pings;
+pub use store::Index;
+pub use store::IndexError;
+pub use store::Memory;
+pub use store::Origin;
 
 /// The README's example compiles.
 #[cfg(doctest)]

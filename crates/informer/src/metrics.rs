@@ -1,4 +1,4 @@
-//! What informers report: gathered when somebody asks for it, so that it costs nothing otherwise.
+//! The metrics of informers. They are collected when scraped and cost nothing otherwise.
 //!
 //! The names `informer_queued_items`, `informer_processing_latency_seconds` and `informer_store_resource_version`, and the
 //! labels, are client-go's, so that existing dashboards work; the others stand beside them.
@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::reflector::{ReflectorStatus, State};
+use crate::reflector::{ReflectorState, ReflectorStatus};
 use crate::shared::Core;
 use crate::source::Resource;
 use crate::version::is_older;
@@ -118,7 +118,7 @@ const GAUGES: [Gauge; 9] = [
     ("informer_synced", "Whether the first full state is in the store", |core| {
         i64::from(*core.hub.synced().borrow())
     }),
-    ("informer_troubled_watches", "Watches that wait after trouble, or may be stale", troubled),
+    ("informer_degraded_watches", "Watches that wait after an error, or may be stale", degraded),
     ("informer_objects", "Objects in the store", |core| signed(core.store.len())),
     ("informer_stored_bytes", "Bytes that the objects in the store hold", |core| {
         signed(core.store.snapshot().stored_bytes())
@@ -129,7 +129,7 @@ const GAUGES: [Gauge; 9] = [
         event_age,
     ),
     ("informer_listeners", "Handlers and streams", |core| signed(core.hub.listeners().0)),
-    ("informer_listener_lag", "Events that the slowest listener has yet to hear", |core| {
+    ("informer_listener_lag", "Events pending for the slowest listener", |core| {
         signed(core.hub.listeners().1)
     }),
 ];
@@ -236,9 +236,11 @@ fn event_age(core: &Core) -> i64 {
     ages.max().and_then(|age| i64::try_from(age).ok()).unwrap_or_default()
 }
 
-fn troubled(core: &Core) -> i64 {
-    let troubled = |state: &State| matches!(state, State::BackingOff { .. } | State::Degraded { .. });
-    signed(core.status().iter().filter(|scope| troubled(&scope.reflector.state)).count())
+fn degraded(core: &Core) -> i64 {
+    let is_degraded = |state: &ReflectorState| {
+        matches!(state, ReflectorState::BackingOff { .. } | ReflectorState::Degraded { .. })
+    };
+    signed(core.status().iter().filter(|scope| is_degraded(&scope.reflector.state)).count())
 }
 
 impl fmt::Debug for InformerMetrics {

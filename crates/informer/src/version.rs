@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// Orders two resourceVersions; `None` if one of them cannot be compared.
 ///
 /// ```
-/// use kube_informer::compare_resource_versions as compare;
+/// use kube_informer::building_blocks::compare_resource_versions as compare;
 /// use std::cmp::Ordering::*;
 /// assert_eq!(compare("9", "10"), Some(Less));
 /// assert_eq!(compare("10", "10"), Some(Equal));

@@ -12,27 +12,27 @@ use std::task::{Poll, Waker, ready};
 
 use tokio::task::coop;
 
-use crate::calls::wake;
+use crate::panic::wake;
 use crate::sync::{AtomicUsize, Mutex};
 
 /// The waiting callers. Without any, a change costs one look at a counter.
 #[derive(Debug)]
 pub(crate) struct Waiters<T> {
     count: AtomicUsize,
-    seats: Mutex<Seats<T>>,
+    list: Mutex<WaiterList<T>>,
 }
 
 #[derive(Debug)]
-struct Seats<T> {
+struct WaiterList<T> {
     /// Numbers ascend: the caller that has waited longest comes first.
-    by_number: BTreeMap<u64, Seat<T>>,
+    by_number: BTreeMap<u64, WaiterState<T>>,
     by_topic: BTreeSet<(T, u64)>,
     next: u64,
 }
 
 /// The state of one waiting caller.
 #[derive(Debug)]
-enum Seat<T> {
+enum WaiterState<T> {
     Asleep(Waker),
     /// Woken, and has not looked yet.
     Woken,
@@ -40,8 +40,8 @@ enum Seat<T> {
     Chosen(T),
 }
 
-/// A caller's place among the others, left on drop.
-struct Place<'a, T: Ord + Clone, const N: usize> {
+/// A caller's entry in the list, removed on drop.
+struct Waiter<'a, T: Ord + Clone, const N: usize> {
     waiters: &'a Waiters<T>,
     topics: [T; N],
     /// `None` until it has to wait.
@@ -63,11 +63,13 @@ impl<T: Ord + Clone> Waiters<T> {
 
     /// Wakes every caller of these topics. Called after the change can be seen, as [`any`](Self::any).
     pub(crate) fn wake(&self, topics: impl IntoIterator<Item = RangeInclusive<T>>) {
-        self.wake_with(|seats, woken| {
+        self.wake_with(|list, woken| {
             for topics in topics {
                 let (first, last) = topics.into_inner();
-                for (_, number) in seats.by_topic.range((first, 0)..=(last, u64::MAX)) {
-                    woken.extend(seats.by_number.get_mut(number).and_then(|seat| seat.rouse(Seat::Woken)));
+                for (_, number) in list.by_topic.range((first, 0)..=(last, u64::MAX)) {
+                    woken.extend(
+                        list.by_number.get_mut(number).and_then(|state| state.rouse(WaiterState::Woken)),
+                    );
                 }
             }
         });
@@ -75,8 +77,8 @@ impl<T: Ord + Clone> Waiters<T> {
 
     /// Wakes every caller.
     pub(crate) fn wake_all(&self) {
-        self.wake_with(|seats, woken| {
-            woken.extend(seats.by_number.values_mut().filter_map(|seat| seat.rouse(Seat::Woken)));
+        self.wake_with(|list, woken| {
+            woken.extend(list.by_number.values_mut().filter_map(|state| state.rouse(WaiterState::Woken)));
         });
     }
 
@@ -84,7 +86,7 @@ impl<T: Ord + Clone> Waiters<T> {
     /// satisfied or not, wakes the next; the chain ends with one that finds nothing and sleeps again.
     pub(crate) fn wake_one(&self, topic: &T) {
         if self.any() {
-            let chosen = self.seats.lock().choose(topic);
+            let chosen = self.list.lock().choose(topic);
             chosen.into_iter().for_each(wake);
         }
     }
@@ -100,12 +102,12 @@ impl<T: Ord + Clone> Waiters<T> {
         topics: [T; N],
         mut check: impl FnMut() -> Option<R>,
     ) -> R {
-        let mut place = Place { waiters: self, topics, number: None, chosen: None };
+        let mut waiter = Waiter { waiters: self, topics, number: None, chosen: None };
         poll_fn(|context| {
             let budget = ready!(coop::poll_proceed(context));
-            let mut found = if place.number.is_none() { check() } else { None };
+            let mut found = if waiter.number.is_none() { check() } else { None };
             // Listening begins before looking, so that nothing is missed in between.
-            if found.is_none() && place.listen(context.waker()) {
+            if found.is_none() && waiter.listen(context.waker()) {
                 found = check();
             }
             match found {
@@ -114,7 +116,7 @@ impl<T: Ord + Clone> Waiters<T> {
                     Poll::Ready(found)
                 }
                 None => {
-                    place.chosen = None;
+                    waiter.chosen = None;
                     Poll::Pending
                 }
             }
@@ -123,10 +125,10 @@ impl<T: Ord + Clone> Waiters<T> {
     }
 
     /// Wakers are called when no lock is held.
-    fn wake_with(&self, choose: impl FnOnce(&mut Seats<T>, &mut Vec<Waker>)) {
+    fn wake_with(&self, choose: impl FnOnce(&mut WaiterList<T>, &mut Vec<Waker>)) {
         if self.any() {
             let mut woken = Vec::new();
-            choose(&mut self.seats.lock(), &mut woken);
+            choose(&mut self.list.lock(), &mut woken);
             woken.into_iter().for_each(wake);
         }
     }
@@ -134,20 +136,20 @@ impl<T: Ord + Clone> Waiters<T> {
 
 impl<T> Default for Waiters<T> {
     fn default() -> Self {
-        let seats = Seats { by_number: BTreeMap::new(), by_topic: BTreeSet::new(), next: 0 };
-        Self { count: AtomicUsize::new(0), seats: Mutex::new(seats) }
+        let list = WaiterList { by_number: BTreeMap::new(), by_topic: BTreeSet::new(), next: 0 };
+        Self { count: AtomicUsize::new(0), list: Mutex::new(list) }
     }
 }
 
-// === impl Seats ===
+// === impl WaiterList ===
 
-impl<T: Ord + Clone> Seats<T> {
+impl<T: Ord + Clone> WaiterList<T> {
     /// The waker of the first caller of a topic that sleeps.
     fn choose(&mut self, topic: &T) -> Option<Waker> {
         let numbers = self.by_topic.range((topic.clone(), 0)..=(topic.clone(), u64::MAX));
         for (_, number) in numbers {
-            let seat = self.by_number.get_mut(number);
-            if let Some(waker) = seat.and_then(|seat| seat.rouse(Seat::Chosen(topic.clone()))) {
+            let state = self.by_number.get_mut(number);
+            if let Some(waker) = state.and_then(|state| state.rouse(WaiterState::Chosen(topic.clone()))) {
                 return Some(waker);
             }
         }
@@ -155,9 +157,9 @@ impl<T: Ord + Clone> Seats<T> {
     }
 }
 
-// === impl Seat ===
+// === impl WaiterState ===
 
-impl<T> Seat<T> {
+impl<T> WaiterState<T> {
     /// The waker of a caller that sleeps, which is then `woken`.
     fn rouse(&mut self, woken: Self) -> Option<Waker> {
         if !matches!(self, Self::Asleep(_)) {
@@ -170,46 +172,46 @@ impl<T> Seat<T> {
     }
 }
 
-// === impl Place ===
+// === impl Waiter ===
 
-impl<T: Ord + Clone, const N: usize> Place<'_, T, N> {
+impl<T: Ord + Clone, const N: usize> Waiter<'_, T, N> {
     /// Sleeps from now on; whether there may be something new since the caller last looked.
     fn listen(&mut self, waker: &Waker) -> bool {
-        let mut seats = self.waiters.seats.lock();
+        let mut list = self.waiters.list.lock();
         let number = *self.number.get_or_insert_with(|| {
             self.waiters.count.fetch_add(1, Ordering::SeqCst);
-            let number = seats.next;
-            seats.next += 1;
-            seats.by_topic.extend(self.topics.iter().map(|topic| (topic.clone(), number)));
+            let number = list.next;
+            list.next += 1;
+            list.by_topic.extend(self.topics.iter().map(|topic| (topic.clone(), number)));
             number
         });
-        let before = seats.by_number.get(&number);
-        if matches!(before, Some(Seat::Asleep(known)) if known.will_wake(waker)) {
+        let before = list.by_number.get(&number);
+        if matches!(before, Some(WaiterState::Asleep(known)) if known.will_wake(waker)) {
             return false;
         }
-        let before = seats.by_number.insert(number, Seat::Asleep(waker.clone()));
-        drop(seats);
+        let before = list.by_number.insert(number, WaiterState::Asleep(waker.clone()));
+        drop(list);
         match before {
             // Dropped when no lock is held: its task may go with it.
-            Some(Seat::Asleep(_earlier)) => return false,
-            Some(Seat::Chosen(topic)) => self.chosen = Some(topic),
-            Some(Seat::Woken) | None => {}
+            Some(WaiterState::Asleep(_earlier)) => return false,
+            Some(WaiterState::Chosen(topic)) => self.chosen = Some(topic),
+            Some(WaiterState::Woken) | None => {}
         }
         true
     }
 }
 
-impl<T: Ord + Clone, const N: usize> Drop for Place<'_, T, N> {
+impl<T: Ord + Clone, const N: usize> Drop for Waiter<'_, T, N> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
-        let mut seats = self.waiters.seats.lock();
+        let mut list = self.waiters.list.lock();
         for topic in &self.topics {
-            seats.by_topic.remove(&(topic.clone(), number));
+            list.by_topic.remove(&(topic.clone(), number));
         }
-        let seat = seats.by_number.remove(&number);
+        let state = list.by_number.remove(&number);
         self.waiters.count.fetch_sub(1, Ordering::SeqCst);
-        drop(seats);
-        if let Some(Seat::Chosen(topic)) = seat {
+        drop(list);
+        if let Some(WaiterState::Chosen(topic)) = state {
             self.chosen = Some(topic);
         }
         if let Some(topic) = self.chosen.take() {

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::queue::{Fifo, Replace, Scope, Sink};
-use kube_informer::store::{Index, Memory, Packing, Store, StoreConfig, StoredObject, Write};
+use kube_informer::building_blocks::{Fifo, Packing, Replace, Sink, Store, StoreConfig, StoredObject, Write};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Informer, Key};
+use kube_informer::{Index, Informer, Key, Memory, Scope};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
 use parking_lot::{Mutex, MutexGuard};
 use pods::PodReader;

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_informer::Key;
-use kube_informer::compare_resource_versions as compare;
-use kube_informer::queue::{Applied, Fifo, Scope};
-use kube_informer::reflector::{Reflector, ReflectorConfig, WatchList};
-use kube_informer::store::{Change, ChangeKind, Index, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::compare_resource_versions as compare;
+use kube_informer::building_blocks::{
+    Change, ChangeKind, Fifo, Reflector, ReflectorConfig, Snapshot, Store, StoreConfig, StoredObject,
+};
+use kube_informer::internals::Applied;
 use kube_informer::testing::{Checkpoint, ScriptedSource, WatchListSupport};
+use kube_informer::{Index, Scope, WatchList};
 use kube_wire::Status;
 use proptest::prelude::*;
 use serde_json::json;

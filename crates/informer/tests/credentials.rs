@@ -10,7 +10,7 @@ use http::StatusCode;
 use kube_client::client::Body;
 use kube_client::config::{ExecConfig, ExecInteractiveMode};
 use kube_client::{Client, Config};
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 
 /// A plugin that is a script in a directory of its own.
 struct Plugin {
@@ -54,7 +54,7 @@ impl Plugin {
             ..ExecConfig::default()
         };
         config.auth_info.exec = Some(exec);
-        Clients::from_config(config).unwrap().client()
+        Cluster::from_config(config).unwrap().client()
     }
 }
 

@@ -8,8 +8,8 @@ use futures::StreamExt;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
 use kube_core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube_informer::reflector::{ReflectorConfig, WatchList};
-use kube_informer::{Event, Informer, InformerFactory, Subscription};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{Event, Informer, InformerFactory, Subscription, WatchList};
 use serde_json::json;
 
 async fn start(mode: WatchListMode) -> (Server, Client) {

@@ -12,9 +12,10 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube_informer::reflector::ReflectorConfig;
-use kube_informer::source::EncodingPreference;
-use kube_informer::{Event, Index, Informer, InformerBuilder, Key, ListenerConfig, SyncError, WaitError};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{
+    EncodingPreference, Event, Index, Informer, InformerBuilder, Key, ListenerConfig, SyncError, WaitError,
+};
 use parking_lot::Mutex;
 use serde_json::json;
 

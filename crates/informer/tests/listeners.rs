@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::store::Packing;
+use kube_informer::building_blocks::{Filtered, Packing};
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{
-    Event, Filtered, HandlerHandle, Informer, InformerState, ListenerConfig, Object, Subscription, SyncError,
-    WaitError,
+    Event, HandlerHandle, Informer, InformerState, ListenerConfig, Object, Subscription, SyncError, WaitError,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -355,7 +354,7 @@ async fn several_namespaces_are_one_informer_that_is_synced_when_all_are() {
     api.put(json!({"metadata": {"namespace": "api", "name": "a"}}));
     api.fail_next_list(status(500, "InternalError"));
     let sources = [("web", &web), ("api", &api)].map(|(namespace, source)| {
-        let source: Arc<dyn kube_informer::source::ListerWatcher> = Arc::new(source.clone());
+        let source: Arc<dyn kube_informer::building_blocks::ListerWatcher> = Arc::new(source.clone());
         (namespace, source)
     });
     let pods = Informer::<Pod>::from_sources(sources).reflector(listing()).memory(memory()).start().unwrap();

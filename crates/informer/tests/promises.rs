@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::pending;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::store::Index;
+use kube_informer::Index;
 use kube_informer::testing::WatchListSupport;
 use kube_informer::{Event, Key, ListenerConfig, Origin, SyncError};
 use parking_lot::Mutex;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::store::Index;
+use kube_informer::Index;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Event, Informer, Key};
 use parking_lot::Mutex;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt, stream};
-use kube_informer::queue::Scope;
-use kube_informer::reflector::Reflector;
-use kube_informer::source::{FunctionSource, ListOptions, ListPart, ListerWatcher, WatchOptions};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{
+    FunctionSource, ListOptions, ListPart, ListerWatcher, Reflector, WatchOptions,
+};
 use kube_informer::testing::Request;
 use kube_wire::TypeMeta;
 use parking_lot::Mutex;

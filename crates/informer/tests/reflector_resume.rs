@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube_informer::queue::Scope;
-use kube_informer::reflector::Reflector;
-use kube_informer::source::{ListOptions, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{
+    ListOptions, ListStream, ListerWatcher, Reflector, SourceError, WatchOptions, WatchStream,
+};
 use kube_informer::testing::{Request, ScriptedSource};
 use kube_informer::{Informer, InformerState};
 use kube_wire::TypeMeta;

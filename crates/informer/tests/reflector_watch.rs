@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube_informer::queue::Scope;
-use kube_informer::reflector::Reflector;
-use kube_informer::source::SourceError;
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Reflector, SourceError};
 use kube_informer::testing::{Request, WatchListSupport};
 use kube_wire::{Status, WatchEvent};
 use serde_json::json;

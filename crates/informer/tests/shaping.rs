@@ -14,11 +14,11 @@ use kube_client::client::Body;
 use kube_client::{Api, Client};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{ApiResource, DynamicObject, ObjectMeta};
-use kube_informer::reflector::{BackoffConfig, ReflectorConfig};
-use kube_informer::source::{EncodingPreference, ListWatch, ListerWatcher, Resource};
-use kube_informer::store::Index;
+use kube_informer::building_blocks::{BackoffConfig, ListWatch, ListerWatcher, ReflectorConfig, Resource};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Event, Informer, InformerFactory, Key, Selectors, StartError, WaitError};
+use kube_informer::{
+    EncodingPreference, Event, Index, Informer, InformerFactory, Key, Selectors, StartError, WaitError,
+};
 use parking_lot::Mutex;
 use serde_json::json;
 use support::informers::*;
@@ -397,7 +397,7 @@ fn server_of_the_future(version: &'static str) -> (Client, Arc<Mutex<Vec<String>
 
 fn listing() -> ReflectorConfig {
     let mut config = seeded();
-    config.watch_list = kube_informer::reflector::WatchList::Off;
+    config.watch_list = kube_informer::WatchList::Off;
     config
 }
 
@@ -639,7 +639,7 @@ async fn settings_hold_whether_they_are_set_before_or_after_those_of_the_reflect
         let builder = if reflector_first { builder.reflector(config()) } else { builder };
         let builder = builder
             .page_size(2)
-            .watch_list(kube_informer::reflector::WatchList::Off)
+            .watch_list(kube_informer::WatchList::Off)
             .on_error(move |_| *counted.lock() += 1);
         let builder = if reflector_first { builder } else { builder.reflector(config()) };
         source.paginate_at_zero(true);

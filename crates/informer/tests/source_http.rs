@@ -17,12 +17,11 @@ use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube_client::client::Body;
 use kube_client::{Client, Config};
-use kube_informer::Informer;
-use kube_informer::reflector::ReflectorConfig;
-use kube_informer::source::{
-    Clients, ClientsConfig, Compression, EncodingPreference, ListOptions, ListPart, ListWatch, ListerWatcher,
-    Pings, Resource, STREAMS_PER_CONNECTION, SourceError, WatchOptions,
+use kube_informer::building_blocks::{
+    ListOptions, ListPart, ListWatch, ListerWatcher, ReflectorConfig, Resource, SourceError, WatchOptions,
 };
+use kube_informer::internals::STREAMS_PER_CONNECTION;
+use kube_informer::{Cluster, ClusterConfig, Compression, EncodingPreference, Informer, Pings};
 use kube_wire::{Encoding, WatchEvent};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,8 +38,8 @@ async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
         _ => text(200, "application/json", EMPTY_LIST),
     })
     .await;
-    let clients = server.clients();
-    let pods = ListWatch::new(clients.client(), pods());
+    let cluster = server.cluster();
+    let pods = ListWatch::new(cluster.client(), pods());
     let mut watches = Vec::new();
     for _ in 0..250 {
         watches.push(pods.watch(WatchOptions::default()).await.unwrap());
@@ -48,7 +47,7 @@ async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
     assert_eq!(server.connections(), 250_usize.div_ceil(STREAMS_PER_CONNECTION));
     list(&pods, ListOptions::default()).await.unwrap();
     let write = Request::put("/api/v1/namespaces/web/pods/a").body(Body::from(b"{}".to_vec())).unwrap();
-    assert_eq!(clients.client().send(write).await.unwrap().status(), 200);
+    assert_eq!(cluster.client().send(write).await.unwrap().status(), 200);
     assert_eq!(
         server.connections(),
         250_usize.div_ceil(STREAMS_PER_CONNECTION) + 2,
@@ -74,7 +73,7 @@ async fn a_write_is_never_queued_behind_answers_that_go_on() {
             _ => answer("text/plain", stream::pending()),
         })
         .await;
-        let client = server.clients().client();
+        let client = server.cluster().client();
         let mut streams = Vec::new();
         for _ in 0..150 {
             streams.push(client.send(Request::get(path).body(Body::empty()).unwrap()).await.unwrap());
@@ -92,7 +91,7 @@ async fn a_request_that_is_given_up_takes_its_silent_connection_with_it() {
     let relay = Relay::start(server.config.cluster_url.port_u16().unwrap()).await;
     let mut config = server.config.clone();
     config.cluster_url = format!("https://{}", relay.address).parse().unwrap();
-    let client = Clients::from_config(config).unwrap().client();
+    let client = Cluster::from_config(config).unwrap().client();
     let get = || {
         let (client, request) = (client.clone(), Request::get("/api/v1/namespaces/web/leases/a"));
         async move { client.send(request.body(Body::empty()).unwrap()).await.unwrap().status() }
@@ -127,7 +126,7 @@ async fn an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
         }
     })
     .await;
-    let client = server.clients().client();
+    let client = server.cluster().client();
     let pod = || Request::get("/api/v1/namespaces/web/pods/a").body(Body::empty()).unwrap();
     assert_eq!(client.send(pod()).await.unwrap().status(), 200);
     let mut upgraded = Vec::new();
@@ -176,8 +175,8 @@ fn compressing(request: &Request<Incoming>, name: &str) -> Answer {
 
 #[tokio::test]
 async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
-    let gzip = ClientsConfig::default().compress_lists(Compression::default());
-    for config in [ClientsConfig::default(), gzip] {
+    let gzip = ClusterConfig::default().compress_lists(Compression::default());
+    for config in [ClusterConfig::default(), gzip] {
         let compressed = Arc::<AtomicUsize>::default();
         let counted = compressed.clone();
         let server = TestServer::tls(true, move |request| {
@@ -186,7 +185,7 @@ async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
             answer
         })
         .await;
-        let client = Clients::configured(server.config.clone(), config).unwrap().client();
+        let client = Cluster::configured(server.config.clone(), config).unwrap().client();
         let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
         let parts = list(&source, ListOptions::default()).await.unwrap();
         assert_eq!(parts.len(), 501, "all items, and the end");
@@ -199,8 +198,8 @@ async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
 async fn a_compressed_list_that_unpacks_to_more_than_allowed_is_an_error() {
     let server = TestServer::tls(true, |request| compressing(request, "a-rather-long-name")).await;
     let compression = Compression::default().unpacked_bytes_max(10_000);
-    let config = ClientsConfig::default().compress_lists(compression);
-    let client = Clients::configured(server.config.clone(), config).unwrap().client();
+    let config = ClusterConfig::default().compress_lists(compression);
+    let client = Cluster::configured(server.config.clone(), config).unwrap().client();
     let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
     let error = list(&source, ListOptions::default()).await.unwrap_err();
     assert!(matches!(error, SourceError::Other(_)), "{error:?}");
@@ -216,8 +215,8 @@ async fn a_compressed_list_that_is_cut_or_broken_is_an_error() {
             answer
         })
         .await;
-        let config = ClientsConfig::default().compress_lists(Compression::default());
-        let client = Clients::configured(server.config.clone(), config).unwrap().client();
+        let config = ClusterConfig::default().compress_lists(Compression::default());
+        let client = Cluster::configured(server.config.clone(), config).unwrap().client();
         let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
         assert!(list(&source, ListOptions::default()).await.is_err());
     }
@@ -233,7 +232,7 @@ async fn a_server_without_http_2_is_served_all_the_same() {
         }
     })
     .await;
-    let pods = ListWatch::new(server.clients().client(), pods());
+    let pods = ListWatch::new(server.cluster().client(), pods());
     let mut watches = Vec::new();
     for _ in 0..5 {
         watches.push(pods.watch(WatchOptions::default()).await.unwrap());
@@ -450,19 +449,19 @@ async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group
         text(200, "application/json", &list)
     })
     .await;
-    let clients = server.clients();
-    sync::<k8s_openapi::api::core::v1::Pod>(&clients).await;
-    sync::<k8s_openapi::api::core::v1::Secret>(&clients).await;
-    sync::<k8s_openapi::api::apps::v1::Deployment>(&clients).await;
+    let cluster = server.cluster();
+    sync::<k8s_openapi::api::core::v1::Pod>(&cluster).await;
+    sync::<k8s_openapi::api::core::v1::Secret>(&cluster).await;
+    sync::<k8s_openapi::api::apps::v1::Deployment>(&cluster).await;
     assert_eq!(*streamed.lock(), ["/api/v1/pods", "/apis/apps/v1/deployments"]);
     // Others do not know, and a source that insists is not spared.
-    sync::<k8s_openapi::api::core::v1::Secret>(&server.clients()).await;
+    sync::<k8s_openapi::api::core::v1::Secret>(&server.cluster()).await;
     let options = || {
         let mut options = WatchOptions::default();
         options.send_initial_events = true;
         options
     };
-    let pods = ListWatch::new(clients.client(), pods());
+    let pods = ListWatch::new(cluster.client(), pods());
     assert!(pods.watch(options()).await.is_ok());
     let mut optional = options();
     optional.initial_events_optional = true;
@@ -471,7 +470,7 @@ async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group
 }
 
 /// Starts an informer that does not wait long for the end of a watch-list, and waits until it is synced.
-async fn sync<K>(clients: &Clients)
+async fn sync<K>(cluster: &Cluster)
 where
     K: kube_core::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + Sync + 'static,
     K::Scope: 'static,
@@ -479,7 +478,7 @@ where
     let mut config = ReflectorConfig::default();
     config.watch_list_quiet_max = Duration::from_millis(50);
     config.backoff.first = Duration::from_millis(1);
-    let informer = Informer::<K>::builder(clients).reflector(config).start().unwrap();
+    let informer = Informer::<K>::builder(cluster).reflector(config).start().unwrap();
     informer.synced().await.unwrap();
 }
 
@@ -501,8 +500,8 @@ async fn a_watch_may_be_asked_to_last_as_long_as_can_be_said() {
 async fn pings_may_be_as_far_apart_as_can_be_said() {
     let server = TestServer::tls(true, |_| text(200, "application/json", EMPTY_LIST)).await;
     let never = Pings { after: Duration::MAX, timeout: Duration::MAX };
-    let clients = Clients::configured(server.config.clone(), ClientsConfig::default().pings(never)).unwrap();
-    list(&ListWatch::new(clients.client(), pods()), ListOptions::default()).await.unwrap();
+    let cluster = Cluster::configured(server.config.clone(), ClusterConfig::default().pings(never)).unwrap();
+    list(&ListWatch::new(cluster.client(), pods()), ListOptions::default()).await.unwrap();
 }
 
 #[tokio::test]
@@ -510,7 +509,7 @@ async fn a_server_that_is_not_there_is_told_from_one_that_breaks() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let client = Clients::from_config(config(address, "http")).unwrap().client();
+    let client = Cluster::from_config(config(address, "http")).unwrap().client();
     let error = list(&ListWatch::new(client, pods()), ListOptions::default()).await.unwrap_err();
     assert!(matches!(error, SourceError::ConnectionRefused(_)), "{error:?}");
     assert!(error.to_string().contains("is the API server running"));
@@ -632,12 +631,12 @@ impl TestServer {
         self.connections.load(Ordering::Relaxed)
     }
 
-    fn clients(&self) -> Clients {
-        Clients::from_config(self.config.clone()).unwrap()
+    fn cluster(&self) -> Cluster {
+        Cluster::from_config(self.config.clone()).unwrap()
     }
 
     fn client(&self) -> Client {
-        self.clients().client()
+        self.cluster().client()
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_informer::reflector::ReflectorConfig;
+use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Event, HandlerHandle, Informer, ListenerConfig};
 use parking_lot::Mutex;
 use peak_alloc::PeakAlloc;

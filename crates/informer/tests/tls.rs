@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube_client::Config;
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
@@ -58,7 +58,7 @@ async fn server(
 
 async fn request(config: Config) -> Result<String, kube_client::Error> {
     let request = Request::get("/").body(Vec::new()).unwrap();
-    Clients::from_config(config)?.client().request_text(request).await
+    Cluster::from_config(config)?.client().request_text(request).await
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use crate::{
     AddError, Builder, DrainAborted, RateLimiter, Work,
     clock::Clock,
     core::Core,
-    shared::{Shared, Step},
+    shared::{GetStep, Shared},
     sync::Mutex,
 };
 
@@ -183,17 +183,17 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             let budget = ready!(coop::poll_proceed(cx));
             loop {
                 match getter.poll(cx, self.now()) {
-                    Step::Stop(taken) => {
+                    GetStep::Stop(taken) => {
                         if taken.as_ref().is_none_or(|taken| taken.arrival % KEYS_A_UNIT == 0) {
                             budget.made_progress();
                         }
                         return Poll::Ready(taken);
                     }
-                    Step::Sleep(None) => {
+                    GetStep::Sleep(None) => {
                         alarm.set(None);
                         return Poll::Pending;
                     }
-                    Step::Sleep(Some(until)) => {
+                    GetStep::Sleep(Some(until)) => {
                         let until = self.inner.clock.instant(until);
                         match alarm.as_mut().as_pin_mut() {
                             Some(sleep) => sleep.reset(until),

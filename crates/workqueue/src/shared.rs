@@ -20,21 +20,21 @@ pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
-/// Somebody who waits for a key. However it ends, its place in the line is given back.
+/// A call that waits for a key. However it ends, its entry in the line is removed.
 pub(crate) struct Getter<'a, T> {
     shared: &'a Shared<T>,
     place: Option<u64>,
 }
 
 /// What a getter is to do.
-pub(crate) enum Step<T> {
+pub(crate) enum GetStep<T> {
     /// Stop: here is a key, or there will never be one again.
     Stop(Option<Taken<T>>),
     /// Sleep until woken, or until that time if one is given.
     Sleep(Option<u64>),
 }
 
-/// Somebody who waits for the end of a drain.
+/// A call that waits for the end of a drain.
 pub(crate) struct Drainer<'a, T> {
     shared: &'a Shared<T>,
     place: Option<u64>,
@@ -145,15 +145,15 @@ impl<T: Eq> Shared<T> {
 impl<T: Clone + Eq> Getter<'_, T> {
     /// Takes the next key, or a place in the line.
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> Step<T> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> GetStep<T> {
         self.shared.with_state(|state| {
             state.leave(self.place.take());
             state.core.promote(&now);
             if let Some(taken) = state.core.take(now) {
-                return Step::Stop(Some(taken));
+                return GetStep::Stop(Some(taken));
             }
             if state.core.is_finished() {
-                return Step::Stop(None);
+                return GetStep::Stop(None);
             }
             let place = state.next_place();
             self.place = Some(place);
@@ -162,7 +162,7 @@ impl<T: Clone + Eq> Getter<'_, T> {
             if let Some(alarm) = alarm {
                 state.watch = Some((place, alarm));
             }
-            Step::Sleep(alarm)
+            GetStep::Sleep(alarm)
         })
     }
 }

@@ -52,7 +52,7 @@ use loom::{
 
 use crate::{
     core::{Core, Limits, Taken},
-    shared::{Shared, Step},
+    shared::{GetStep, Shared},
 };
 
 /// A queue whose clock and alarms are part of the model.
@@ -94,9 +94,9 @@ impl Queue {
         block_on(poll_fn(|cx| {
             loop {
                 match getter.poll(cx, || self.now.load(SeqCst)) {
-                    Step::Stop(taken) => return Poll::Ready(taken),
-                    Step::Sleep(Some(alarm)) if !self.set_alarm(alarm, cx) => {}
-                    Step::Sleep(_) => return Poll::Pending,
+                    GetStep::Stop(taken) => return Poll::Ready(taken),
+                    GetStep::Sleep(Some(alarm)) if !self.set_alarm(alarm, cx) => {}
+                    GetStep::Sleep(_) => return Poll::Pending,
                 }
             }
         }))
@@ -106,7 +106,7 @@ impl Queue {
     fn get_and_give_up(&self) {
         let mut getter = self.shared.getter();
         let step = getter.poll(&mut Context::from_waker(Waker::noop()), || self.now.load(SeqCst));
-        if let Step::Stop(Some(taken)) = step {
+        if let GetStep::Stop(Some(taken)) = step {
             self.work(&taken);
             self.add(1);
         }

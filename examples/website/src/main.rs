@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_client::Api;
 use kube_client::api::{Patch, PatchParams};
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 use kube_informer_controller::Stop;
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
@@ -23,15 +23,15 @@ async fn main() -> anyhow::Result<()> {
     // Failed reconciles, lost leases and refused events are logged: without a subscriber they would be invisible.
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let clients = Clients::infer().await?;
-    let client: kube_client::Client = (&clients).into();
+    let cluster = Cluster::infer().await?;
+    let client: kube_client::Client = (&cluster).into();
     let definitions = Api::<CustomResourceDefinition>::all(client);
     let apply = PatchParams::apply("website-operator").force();
     let crd = definition();
     definitions.patch(crd.metadata.name.as_deref().unwrap_or_default(), &apply, &Patch::Apply(&crd)).await?;
 
     let mut registry = Registry::default();
-    let operator = Operator::start(clients, Directory::default(), &Settings::default(), &mut registry)?;
+    let operator = Operator::start(cluster, Directory::default(), &Settings::default(), &mut registry)?;
     let router = operator.health().metrics(Arc::new(registry)).router();
     let address = std::env::var("LISTEN_ADDRESS").unwrap_or_else(|_| LISTEN_ADDRESS.to_owned());
     let listener = tokio::net::TcpListener::bind(&address).await?;

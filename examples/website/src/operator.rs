@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube_client::Client;
-use kube_informer::reflector::ReflectorConfig;
+use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, InformerBuilder, InformerMetrics};
 use kube_informer_controller::{
     Controller, ControllerMetrics, EventRecorder, Health, LeaderElection, LeaderMetrics, Manager, Predicate,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use http::{Request, header};
 use http_body_util::BodyExt as _;
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 use kube_informer_conformance::raw::PROTOBUF;
 
 use crate::Outcome;
@@ -14,7 +14,7 @@ use crate::measure::{cpu_seconds, peak, report, resident};
 
 /// The list of all objects in protobuf; `--watch N`: N changes after the first state, and what one costs.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
-    let client = Clients::from_config(arguments.config().await?)?.client();
+    let client = Cluster::from_config(arguments.config().await?)?.client();
     let (began, cpu) = (Instant::now(), cpu_seconds());
     let Some(changes) = arguments.option("--watch")? else {
         let load = Load::of(arguments)?;

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_core::{ApiResource, GroupVersionKind};
-use kube_informer::source::{Clients, EncodingPreference};
-use kube_informer::{Event, Index, Informer, InformerBuilder};
+use kube_informer::{Cluster, EncodingPreference, Event, Index, Informer, InformerBuilder};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -21,23 +20,23 @@ use crate::{Outcome, reads, widgets};
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
-    let clients = Clients::from_config(arguments.config().await?)?;
+    let cluster = Cluster::from_config(arguments.config().await?)?;
     let began = Began::now();
     match Load::of(arguments)? {
         Load::Pods | Load::VariedPods if arguments.has("--reads") => {
             let by_node = Index::field("node", "spec.nodeName");
             let (pods, _) =
-                first_state(Informer::<Pod>::builder(&clients).index(&by_node), arguments, &began).await?;
+                first_state(Informer::<Pod>::builder(&cluster).index(&by_node), arguments, &began).await?;
             reads::run(&pods.lister(), &by_node)
         }
         Load::Pods | Load::VariedPods => {
-            whole_or_metadata(Informer::<Pod>::builder(&clients), arguments, &began).await
+            whole_or_metadata(Informer::<Pod>::builder(&cluster), arguments, &began).await
         }
-        Load::Secrets => whole_or_metadata(Informer::<Secret>::builder(&clients), arguments, &began).await,
+        Load::Secrets => whole_or_metadata(Informer::<Secret>::builder(&cluster), arguments, &began).await,
         Load::Widgets => {
             let kind = GroupVersionKind::gvk(widgets::GROUP, widgets::VERSION, "Widget");
             let resource = ApiResource::from_gvk_with_plural(&kind, widgets::PLURAL);
-            whole_or_metadata(Informer::dynamic(&clients, &resource), arguments, &began).await
+            whole_or_metadata(Informer::dynamic(&cluster, &resource), arguments, &began).await
         }
     }
 }

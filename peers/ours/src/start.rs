@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::Informer;
-use kube_informer::source::Clients;
+use kube_informer::{Cluster, Informer};
 
 use crate::Outcome;
 use crate::arguments::Arguments;
@@ -12,10 +11,10 @@ use crate::measure::{cpu_seconds, peak, report};
 
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let namespaces = arguments.option("--namespaces")?.unwrap_or(50);
-    let clients = Clients::from_config(arguments.config().await?)?;
+    let cluster = Cluster::from_config(arguments.config().await?)?;
     let (began, cpu) = (Instant::now(), cpu_seconds());
     let started = (0..namespaces).map(|namespace| {
-        Informer::<Pod>::builder(&clients).namespaces([format!("team-{namespace}")]).start()
+        Informer::<Pod>::builder(&cluster).namespaces([format!("team-{namespace}")]).start()
     });
     let informers = started.collect::<Result<Vec<_>, _>>()?;
     for informer in &informers {

@@ -4,8 +4,7 @@
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::source::{Clients, EncodingPreference};
-use kube_informer::{Event, Informer, Object};
+use kube_informer::{Cluster, EncodingPreference, Event, Informer, Object};
 use tokio::sync::mpsc;
 
 use crate::Outcome;
@@ -22,8 +21,8 @@ const SENT: &str = "sent";
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
     let (by_label, decoding) = (arguments.has("--label"), arguments.has("--decode"));
-    let clients = Clients::from_config(arguments.config().await?)?;
-    let mut builder = Informer::<Pod>::builder(&clients);
+    let cluster = Cluster::from_config(arguments.config().await?)?;
+    let mut builder = Informer::<Pod>::builder(&cluster);
     if arguments.has("--json") {
         builder = builder.encoding(EncodingPreference::Json);
     }

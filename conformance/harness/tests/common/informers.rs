@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures::{FutureExt, StreamExt};
 use kube_client::Client;
-use kube_informer::reflector::{BackoffConfig, ReflectorConfig};
+use kube_informer::building_blocks::{BackoffConfig, ReflectorConfig};
 use kube_informer::{Informer, Subscription};
 use kube_informer_conformance::raw;
 use serde_json::Value;

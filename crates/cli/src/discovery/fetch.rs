@@ -1,7 +1,7 @@
 //! Asking a server for its kinds: two requests where it answers in aggregate, one for each group and version where it is
 //! older.
 
-use kube_informer::source::Resource;
+use kube_informer::building_blocks::Resource;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -143,7 +143,7 @@ fn is_qualified(kind: &Kind, qualifier: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kube_informer::source::Resource;
+    use kube_informer::building_blocks::Resource;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 mod fetch;
 mod lookup;
 
-use kube_informer::source::Resource;
+use kube_informer::building_blocks::Resource;
 
 pub(crate) use lookup::{Selected, Wanted};
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
-use kube_informer::store::{Index, IndexError};
-use kube_informer::{Informer, Key, Object, Stopped};
+use kube_informer::{Index, IndexError, Informer, Key, Object, Stopped};
 use kube_workqueue::{RateLimiter, WorkQueue};
 
 use super::context::{Context, Tools};

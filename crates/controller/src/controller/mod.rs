@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube_informer::store::IndexError;
-use kube_informer::{Lister, Object};
+use kube_informer::{IndexError, Lister, Object};
 use tokio::task::JoinSet;
 
 pub use builder::{ControllerBuilder, OWNER_INDEX};

@@ -11,11 +11,10 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_core::ObjectMeta;
-use kube_informer::source::Resource;
-use kube_informer::store::Index;
+use kube_informer::building_blocks::Resource;
 use kube_informer::{
-    Event, EventHandler, HandlerHandle, Informer, Key, ListenerConfig, Lister, Object, Stopped, SyncError,
-    WaitError,
+    Event, EventHandler, HandlerHandle, Index, Informer, Key, ListenerConfig, Lister, Object, Stopped,
+    SyncError, WaitError,
 };
 
 use super::intake::{Intake, priority_of};

@@ -92,21 +92,21 @@ const REQUEST_MAX: Duration = Duration::from_secs(10);
 impl EventRecorder {
     /// A recorder for a controller of this name, by custom `domain/name`. The instance is the environment's `HOSTNAME`, which
     /// in a pod is its name.
-    pub fn new(client: Client, controller: &str) -> Self {
+    pub fn new(client: impl Into<Client>, controller: &str) -> Self {
         let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
-        Self::with(client, controller, &instance, SystemTime::now, rand::make_rng())
+        Self::with(client.into(), controller, &instance, SystemTime::now, rand::make_rng())
     }
 
     /// As [`new`](Self::new), with everything that comes from outside given: the instance's name, a clock, and a seed for the
     /// names of events.
     pub fn with_parts(
-        client: Client,
+        client: impl Into<Client>,
         controller: &str,
         instance: &str,
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
         seed: u64,
     ) -> Self {
-        Self::with(client, controller, instance, clock, StdRng::seed_from_u64(seed))
+        Self::with(client.into(), controller, instance, clock, StdRng::seed_from_u64(seed))
     }
 
     fn with(

@@ -78,9 +78,9 @@ pub(crate) struct Held {
 
 impl LeaderElection {
     /// Stands for a lease of this name. Nothing is sent before [`lead`](Self::lead).
-    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
+    pub fn new(client: impl Into<Client>, namespace: &str, name: &str) -> Self {
         let periods = Periods::new(Duration::from_secs(15), Duration::from_secs(10), Duration::from_secs(2));
-        let api = Api::namespaced(client, namespace);
+        let api = Api::namespaced(client.into(), namespace);
         // In a pod that is its name.
         let identity = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
         Self {

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
-use kube_informer::reflector::{ReflectorConfig, WatchList};
-use kube_informer::{Informer, Key};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{Informer, Key, WatchList};
 use kube_informer_controller::{
     Action, Context, Controller, Error, EventRecorder, Health, LeaderElection, Manager, Note, Stage, Stop,
     finalize,

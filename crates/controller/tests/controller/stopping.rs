@@ -102,7 +102,7 @@ async fn a_reconcile_can_heed_the_end() {
 async fn it_can_be_stopped_before_it_is_synced() {
     let world = World::new();
     world.maps.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
-    world.maps.fail_next_list(kube_informer::source::SourceError::Idle(SECOND));
+    world.maps.fail_next_list(kube_informer::building_blocks::SourceError::Idle(SECOND));
     let (running, _log) = noting(Controller::builder("t", &world.map_informer()));
     settle().await;
     running.stop.stop();

@@ -32,7 +32,7 @@ async fn work_begins_when_all_informers_and_their_handlers_are_synced() {
     world.maps.put(named("a"));
     world.pods.put(owned("child", &["b"]));
     // The pods' first list fails once, which costs a back-off.
-    world.pods.fail_next_list(kube_informer::source::SourceError::Idle(SECOND));
+    world.pods.fail_next_list(kube_informer::building_blocks::SourceError::Idle(SECOND));
     world.pods.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     maps.synced().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_refusal_ends_it_with_the_servers_words() {
     source.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
     let mut status = kube_wire::Status::default();
     status.code = 403;
-    source.fail_next_list(kube_informer::source::SourceError::Status(status));
+    source.fail_next_list(kube_informer::building_blocks::SourceError::Status(status));
     let maps =
         Informer::<k8s_openapi::api::core::v1::ConfigMap>::from_source(Arc::new(source)).start().unwrap();
     let (running, _log) = noting(Controller::builder("t", &maps));
@@ -72,7 +72,7 @@ async fn whoever_waits_for_the_informer_runs_when_the_definition_is_there() {
     world.maps.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
     let mut status = kube_wire::Status::default();
     status.code = 404;
-    world.maps.fail_next_list(kube_informer::source::SourceError::Status(status));
+    world.maps.fail_next_list(kube_informer::building_blocks::SourceError::Status(status));
     let maps = world.map_informer();
     let mut refused = 0;
     while let Err(SyncError::Refused { .. }) = maps.synced().await {

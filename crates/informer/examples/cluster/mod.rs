@@ -1,11 +1,11 @@
 //! What the examples run on: an API server in this process, on a port of this machine. With a cluster at hand,
-//! `Clients::infer().await?` takes its place, and nothing else changes.
+//! `Cluster::infer().await?` takes its place, and nothing else changes.
 #![allow(dead_code, reason = "no example needs all of it")]
 
 use embedded_apiserver::Server;
 use kube_client::api::PostParams;
 use kube_client::{Api, Client};
-use kube_informer::source::Clients;
+use kube_informer::Cluster;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 pub type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// A server, and clients for it.
-pub async fn start() -> Result<(Server, Clients)> {
+pub async fn start() -> Result<(Server, Cluster)> {
     let server = Server::start().await?;
     let config = server.config().ok_or("a server with a port has a config")?;
-    Ok((server, Clients::from_config(config)?))
+    Ok((server, Cluster::from_config(config)?))
 }
 
 /// Creates an object, and its namespace if it is not there.

@@ -13,8 +13,8 @@ mod topic;
 mod transform;
 
 pub use apply::Applied;
-pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, Popped};
+pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, Popped};
 pub use deltas::{DeltaKind, KeyDelta};
-pub use fifo::{Batch, Delta, Fifo, FifoConfig, FifoReplace};
+pub use fifo::{Batch, Delta, Fifo, FifoConfig};
 pub use sink::{Committed, Newest, Replace, Scope, Sink, SinkError};
-pub use transform::{Transform, Transformed, TransformedReplace};
+pub use transform::{Transform, Transformed};

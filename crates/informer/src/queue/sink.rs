@@ -104,7 +104,7 @@ impl Newest {
                 tokio::task::yield_now().await;
             }
             let before = newest.map_or("1", StoredObject::resource_version);
-            match crate::compare_resource_versions(object.resource_version(), before) {
+            match crate::version::compare_resource_versions(object.resource_version(), before) {
                 None => return Self::Unknown,
                 Some(Ordering::Less) => {}
                 Some(_) => newest = Some(object),

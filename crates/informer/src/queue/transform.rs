@@ -7,7 +7,7 @@ use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject};
 
 use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
 use crate::Key;
-use crate::calls::guarded;
+use crate::panic::guarded;
 
 /// Makes the JSON text of what is kept of an object, or says why it cannot.
 pub type Transform = Arc<dyn Fn(&RawObject) -> Result<Vec<u8>, String> + Send + Sync>;

@@ -1,4 +1,4 @@
-//! How long to wait after trouble.
+//! How long to wait after an error.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl Backoff {
     }
 }
 
-/// Nobody who says more means it as a number.
+/// Longer waits are cut to this: no setting means more.
 pub(super) const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A server that asks for more than this is asked again anyway: it may be broken, or hostile.

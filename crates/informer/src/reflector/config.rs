@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(doc)]
-use super::State;
-use super::{BackoffConfig, Trouble};
+use super::ReflectorState;
+use super::{BackoffConfig, ErrorReport};
 use crate::source::ServerMemory;
 
 /// Settings of a [`Reflector`](super::Reflector). The defaults are what a well-behaved client does.
@@ -28,7 +28,7 @@ pub struct ReflectorConfig {
     /// How far apart consecutive opens of a watch start at least. One that lasted longer is opened again immediately.
     /// Default: 0.8 s.
     pub watch_interval_min: Duration,
-    /// How long the server may take to answer a watch before the state is [degraded](State::Degraded). The reflector goes
+    /// How long the server may take to answer a watch before the state is [degraded](ReflectorState::Degraded). The reflector goes
     /// on waiting: some proxies hold the answer back until the first event. Default: 10 s.
     pub watch_answer_max: Duration,
     /// How long a watch that is resumed after a normal close may be silent until the server is asked whether it knows the
@@ -41,19 +41,19 @@ pub struct ReflectorConfig {
     pub resync_period: Option<Duration>,
     /// Asked each time before that; `None` for always.
     pub should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// How long to wait after trouble.
+    /// How long to wait after an error.
     pub backoff: BackoffConfig,
-    /// Hears of every trouble, and what is done about it.
+    /// Receives every error, and what is done about it.
     pub on_error: Option<ErrorHandler>,
     /// What was learned about the server; shared by all reflectors that talk to it. Those that use one
-    /// [`Clients`](crate::source::Clients) share what they learned anyway.
+    /// [`Cluster`](crate::Cluster) share what they learned anyway.
     pub server: Arc<ServerMemory>,
     /// Seed of the random choices (jitter); `None` for one of the system's.
     pub seed: Option<u64>,
 }
 
-/// Hears of trouble.
-pub type ErrorHandler = Arc<dyn Fn(&Trouble) + Send + Sync>;
+/// Receives errors.
+pub type ErrorHandler = Arc<dyn Fn(&ErrorReport) + Send + Sync>;
 
 /// Whether the initial state comes as a stream of events (watch-list) or as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

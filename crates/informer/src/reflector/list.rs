@@ -8,7 +8,7 @@ use kube_wire::{ListHead, RawObject};
 use tokio::task::coop::cooperative;
 
 use super::decide::{Decision, During, decide};
-use super::{End, NextStep, Reflector, ReflectorConfig, ReflectorError, State};
+use super::{CycleEnd, NextStep, Reflector, ReflectorConfig, ReflectorError, ReflectorState};
 use crate::queue::{Replace, Sink};
 use crate::source::{ListOptions, ListPart, SourceError, list_type};
 
@@ -26,8 +26,8 @@ struct EndlessList;
 
 impl<S: Sink> Reflector<S> {
     /// Lists everything and hands it to the sink as one replace.
-    pub(super) async fn list(&mut self) -> Result<(), End> {
-        self.enter(State::Listing);
+    pub(super) async fn list(&mut self) -> Result<(), CycleEnd> {
+        self.enter(ReflectorState::Listing);
         let version = self.relist_version();
         let limit = self.page_limit(&version);
         let listed = match self.list_pages(&version, limit).await? {
@@ -39,9 +39,9 @@ impl<S: Sink> Reflector<S> {
                 let version = self.relist_version();
                 self.list_pages(&version, limit)
                     .await?
-                    .map_err(|error| End::because(ReflectorError::List(error)))?
+                    .map_err(|error| CycleEnd::because(ReflectorError::List(error)))?
             }
-            Err(error) => return Err(End::because(ReflectorError::List(error))),
+            Err(error) => return Err(CycleEnd::because(ReflectorError::List(error))),
         };
         if version == "0" && listed.paginated {
             self.paginated = true;
@@ -75,7 +75,7 @@ impl<S: Sink> Reflector<S> {
         &self,
         version: &str,
         limit: Option<u32>,
-    ) -> Result<Result<Listed<S::Replace>, SourceError>, End> {
+    ) -> Result<Result<Listed<S::Replace>, SourceError>, CycleEnd> {
         let first = ListOptions { resource_version: version.to_owned(), limit, ..ListOptions::default() };
         let mut options = first.clone();
         let mut replace = self.sink.begin_replace(self.scope).await?;
@@ -86,7 +86,7 @@ impl<S: Sink> Reflector<S> {
             let head = match self.list_page(options.clone(), &mut replace).await? {
                 Ok(head) => head,
                 // The rest of the list is gone. What was read is of no use: read all of it anew, in one.
-                // Once: a server that does not heed that would go on for ever.
+                // Once: a server that does not heed that would never finish.
                 Err(SourceError::Status(status))
                     if on_later_page && options.limit.is_some() && status.reason == "Expired" =>
                 {
@@ -125,7 +125,7 @@ impl<S: Sink> Reflector<S> {
         &self,
         options: ListOptions,
         replace: &mut S::Replace,
-    ) -> Result<Result<ListHead, SourceError>, End> {
+    ) -> Result<Result<ListHead, SourceError>, CycleEnd> {
         let mut parts = match self.source.list(options).await {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(error)),
@@ -143,7 +143,7 @@ impl<S: Sink> Reflector<S> {
                 }
                 Ok(ListPart::End(head)) => return Ok(self.check_list(head)),
                 Err(error) if error.is_about_one_object() => {
-                    // It is left out; what is known of it stays, if it can be told which it is.
+                    // It is left out; its cached state stays, if the error names its key.
                     if let Some(key) = error.key() {
                         replace.keep(&key);
                     }

@@ -10,9 +10,9 @@
 mod backoff;
 mod config;
 mod decide;
+mod error;
 mod list;
 mod state;
-mod trouble;
 mod verify;
 mod watch;
 mod watch_list;
@@ -31,12 +31,12 @@ use tokio::time::Instant;
 
 pub use backoff::BackoffConfig;
 pub use config::{ErrorHandler, ReflectorConfig, WatchList};
-pub use state::{ReflectorStatus, State};
-pub use trouble::{NextStep, ReflectorError, Trouble};
+pub use error::{ErrorReport, NextStep, ReflectorError};
+pub use state::{ReflectorState, ReflectorStatus};
 
 pub use crate::source::ServerMemory;
 
-use crate::calls::guarded;
+use crate::panic::guarded;
 use crate::queue::{Scope, Sink, SinkError};
 use crate::source::ListerWatcher;
 use backoff::Backoff;
@@ -47,7 +47,7 @@ use watchdog::Watchdog;
 ///
 /// ```no_run
 /// # use std::sync::Arc;
-/// # use kube_informer::{queue::{Scope, Sink}, reflector::{Reflector, ReflectorConfig}, source::ListerWatcher};
+/// # use kube_informer::{Scope, building_blocks::{ListerWatcher, Reflector, ReflectorConfig, Sink}};
 /// # async fn example(source: Arc<dyn ListerWatcher>, queue: Arc<impl Sink>) {
 /// let reflector = Reflector::new(source, queue, Scope::default(), ReflectorConfig::default());
 /// let mut status = reflector.status();
@@ -67,7 +67,7 @@ pub struct Reflector<S> {
     /// The type of its objects: asked for once, not with each of them.
     expected: Option<TypeMeta>,
     status: channel::Sender<ReflectorStatus>,
-    /// The resourceVersion up to which the sink was told everything.
+    /// The resourceVersion up to which the sink has received everything.
     last_version: LastVersion,
     /// The last resourceVersion was found expired, or newer than the server.
     version_unavailable: bool,
@@ -92,21 +92,21 @@ pub struct Reflector<S> {
 
 /// The last resourceVersion a reflector has seen, readable while it runs.
 #[derive(Clone, Debug, Default)]
-pub struct LastVersion(Arc<Mutex<Seen>>);
+pub struct LastVersion(Arc<Mutex<ReceivedVersion>>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ReceivedVersion {
     version: String,
     at: Option<Instant>,
 }
 
 /// Why a cycle, or the whole loop, ends.
-enum End {
+enum CycleEnd {
     /// The cycle is over, because of this.
     Cycle(Arc<ReflectorError>),
     /// The source would now give everything differently.
     Outdated,
-    /// Nobody reads the sink any more.
+    /// The sink is closed.
     Closed,
 }
 
@@ -143,7 +143,7 @@ impl<S: Sink> Reflector<S> {
         self.status.subscribe()
     }
 
-    /// The resourceVersion up to which the sink was told everything, as it advances.
+    /// The resourceVersion up to which the sink has received everything, as it advances.
     pub fn last_version(&self) -> LastVersion {
         self.last_version.clone()
     }
@@ -155,10 +155,10 @@ impl<S: Sink> Reflector<S> {
     pub async fn run(mut self) {
         loop {
             match self.cycle().await {
-                Err(End::Closed) => break,
+                Err(CycleEnd::Closed) => break,
                 // Nothing is wrong: the next full state follows at once.
-                Err(End::Outdated) => {}
-                Err(End::Cycle(error)) => {
+                Err(CycleEnd::Outdated) => {}
+                Err(CycleEnd::Cycle(error)) => {
                     let wait = self.backoff_wait(&error);
                     self.report(&error, NextStep::Relist(wait));
                     self.back_off(error, wait).await;
@@ -166,11 +166,11 @@ impl<S: Sink> Reflector<S> {
                 Ok(never) => match never {},
             }
         }
-        self.status.send_modify(|status| status.state = State::Stopped);
+        self.status.send_modify(|status| status.state = ReflectorState::Stopped);
     }
 
     /// One cycle: the full state, then the changes.
-    async fn cycle(&mut self) -> Result<std::convert::Infallible, End> {
+    async fn cycle(&mut self) -> Result<std::convert::Infallible, CycleEnd> {
         let stream = match self.tries_watch_list() {
             true => self.watch_list().await?,
             false => None,
@@ -183,7 +183,7 @@ impl<S: Sink> Reflector<S> {
 
     // --- what all phases share ---
 
-    fn enter(&self, state: State) {
+    fn enter(&self, state: ReflectorState) {
         self.status.send_modify(|status| status.state = state);
     }
 
@@ -202,21 +202,21 @@ impl<S: Sink> Reflector<S> {
         });
     }
 
-    /// Tells the error handler, the log and the status.
+    /// Reports an error to the error handler, the log and the status.
     fn report(&self, error: &Arc<ReflectorError>, next: NextStep) {
-        let trouble = Trouble { resource: self.resource.clone(), error: error.clone(), next };
-        tracing::debug!(%trouble, "reflector");
+        let report = ErrorReport { resource: self.resource.clone(), error: error.clone(), next };
+        tracing::debug!(%report, "reflector");
         self.status.send_modify(|status| {
-            status.last_error = Some(trouble.error.clone());
+            status.last_error = Some(report.error.clone());
             if next.gives_up() {
                 status.failure = status.last_error.clone();
             }
             status.count(error);
         });
         if let Some(on_error) = &self.config.on_error
-            && let Err(panic) = guarded(|| on_error(&trouble))
+            && let Err(panic) = guarded(|| on_error(&report))
         {
-            tracing::error!(%trouble, %panic, "the function that hears of trouble failed");
+            tracing::error!(%report, %panic, "the error handler panicked");
         }
     }
 
@@ -235,7 +235,7 @@ impl<S: Sink> Reflector<S> {
 
     async fn back_off(&self, error: Arc<ReflectorError>, wait: Duration) {
         let until = Instant::now() + wait;
-        self.enter(State::BackingOff { error, until });
+        self.enter(ReflectorState::BackingOff { error, until });
         tokio::time::sleep_until(until).await;
     }
 
@@ -248,9 +248,9 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// An object that the sink refused is left out; a closed sink ends everything.
-    fn refused(&self, error: SinkError) -> Result<(), End> {
+    fn refused(&self, error: SinkError) -> Result<(), CycleEnd> {
         match error {
-            SinkError::Closed => Err(End::Closed),
+            SinkError::Closed => Err(CycleEnd::Closed),
             rejected => {
                 self.report(&Arc::new(ReflectorError::Sink(rejected)), NextStep::ReadOn);
                 Ok(())
@@ -322,13 +322,13 @@ impl LastVersion {
     }
 }
 
-impl End {
+impl CycleEnd {
     fn because(error: ReflectorError) -> Self {
         Self::Cycle(Arc::new(error))
     }
 }
 
-impl From<SinkError> for End {
+impl From<SinkError> for CycleEnd {
     fn from(error: SinkError) -> Self {
         match error {
             SinkError::Closed => Self::Closed,

@@ -1,4 +1,4 @@
-//! What a reflector is doing, for everybody to see.
+//! What a reflector is doing, readable while it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::ReflectorError;
 /// What a reflector is doing.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub enum State {
+pub enum ReflectorState {
     /// It has not begun.
     #[default]
     Pending,
@@ -22,9 +22,9 @@ pub enum State {
     Opening,
     /// It follows the changes.
     Watching,
-    /// It waits after trouble.
+    /// It waits after an error.
     BackingOff {
-        /// The trouble.
+        /// The error.
         error: Arc<ReflectorError>,
         /// When it will try again.
         until: Instant,
@@ -40,12 +40,12 @@ pub enum State {
     Stopped,
 }
 
-/// State of a reflector, and how far it has come.
+/// The state of a reflector, and how far it has come.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
     /// What it is doing.
-    pub state: State,
+    pub state: ReflectorState,
     /// Whether a first full state was handed to the sink.
     pub listed: bool,
     /// How often the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
@@ -60,14 +60,14 @@ pub struct ReflectorStatus {
     pub failed_watches: u64,
     /// How many ended otherwise than by a normal close.
     pub broken_watches: u64,
-    /// The last trouble since the last full state, if there was any.
+    /// The last error since the last full state, if there was one.
     pub last_error: Option<Arc<ReflectorError>>,
     /// The last of them after which nothing else was tried at once.
     pub(crate) failure: Option<Arc<ReflectorError>>,
 }
 
 impl ReflectorStatus {
-    /// Counts a trouble that was reported.
+    /// Counts an error that was reported.
     pub(super) fn count(&mut self, error: &ReflectorError) {
         let counter = match error {
             ReflectorError::List(_)
@@ -92,7 +92,7 @@ impl ReflectorStatus {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ReflectorState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pending => f.write_str("pending"),

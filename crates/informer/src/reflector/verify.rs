@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube_wire::{RawObject, Status};
 
-use super::{End, Reflector, ReflectorError};
+use super::{CycleEnd, Reflector, ReflectorError};
 use crate::Key;
 use crate::queue::{Newest, Sink};
 use crate::source::{ListOptions, ListPart, SourceError, VersionMatch};
@@ -37,7 +37,7 @@ impl<S: Sink> Reflector<S> {
     /// to be the same. Returns whether it was compared.
     ///
     /// A server that does not answer is asked again with the next watch; one that cannot answer such a question is trusted.
-    pub(super) async fn verify(&mut self, version: &str) -> Result<Result<bool, SourceError>, End> {
+    pub(super) async fn verify(&mut self, version: &str) -> Result<Result<bool, SourceError>, CycleEnd> {
         if !self.unverified || matches!(version, "" | "0") {
             return Ok(Ok(false));
         }
@@ -47,12 +47,12 @@ impl<S: Sink> Reflector<S> {
                 self.unverified = false;
                 Ok(Ok(true))
             }
-            Ok(false) => Err(End::because(ReflectorError::Diverged { version: version.to_owned() })),
+            Ok(false) => Err(CycleEnd::because(ReflectorError::Diverged { version: version.to_owned() })),
             Err(error) => match error.status() {
-                Some(status) if status.is_expired() => Err(End::because(ReflectorError::Verify(error))),
+                Some(status) if status.is_expired() => Err(CycleEnd::because(ReflectorError::Verify(error))),
                 Some(status) if status.is_too_large_resource_version() => {
                     self.version_unavailable = true;
-                    Err(End::because(ReflectorError::Verify(error)))
+                    Err(CycleEnd::because(ReflectorError::Verify(error)))
                 }
                 Some(status) if cannot_answer(status) => {
                     self.unverified = false;

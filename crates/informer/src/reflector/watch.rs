@@ -9,9 +9,9 @@ use kube_wire::WatchEvent;
 use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
-use super::{End, NextStep, Reflector, ReflectorError, State};
-use crate::calls::guarded;
+use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState};
 use crate::deadline::{after, until};
+use crate::panic::guarded;
 use crate::queue::Sink;
 use crate::source::{ListOptions, SourceError, VersionMatch, WatchOptions, WatchStream};
 
@@ -22,14 +22,14 @@ const VERY_SHORT: Duration = Duration::from_secs(1);
 /// A watch that ends normally, but by more than this before its time, may have been ended by a restart of the server.
 const EARLY: Duration = Duration::from_secs(5);
 
-/// Internal errors further apart than this count as separate troubles.
+/// Internal errors further apart than this are separate incidents.
 const INTERNAL_ERROR_RESET: Duration = Duration::from_secs(60);
 
 /// From the third unsound watch in a row without progress on, the state says so.
 const DEGRADED_AT: u32 = 3;
 
 /// How a watch ended.
-enum Ended {
+enum WatchEnd {
     /// The server closed it.
     Closed,
     /// It broke, or carried an error.
@@ -64,7 +64,7 @@ struct InternalErrors {
 
 impl<S: Sink> Reflector<S> {
     /// Watches until the resourceVersion becomes doubtful. `stream` is a watch-list that goes on as the first watch.
-    pub(super) async fn watch(&mut self, mut stream: Option<WatchStream>) -> Result<Infallible, End> {
+    pub(super) async fn watch(&mut self, mut stream: Option<WatchStream>) -> Result<Infallible, CycleEnd> {
         let mut resync = ResyncTimer::new(self.config.resync_period);
         let mut internal_errors = InternalErrors::default();
         let mut resumed = false;
@@ -107,18 +107,18 @@ impl<S: Sink> Reflector<S> {
             };
             let in_vain = !progressed && started.elapsed() < VERY_SHORT;
             match ended {
-                Ended::Closed if in_vain => return Err(End::because(ReflectorError::VeryShortWatch)),
-                Ended::Closed => self.unverified |= started.elapsed() + EARLY < self.asked_to_last,
-                Ended::FromTheFuture(error) => {
+                WatchEnd::Closed if in_vain => return Err(CycleEnd::because(ReflectorError::VeryShortWatch)),
+                WatchEnd::Closed => self.unverified |= started.elapsed() + EARLY < self.asked_to_last,
+                WatchEnd::FromTheFuture(error) => {
                     self.version_unavailable = true;
-                    return Err(End::because(ReflectorError::Watch(error)));
+                    return Err(CycleEnd::because(ReflectorError::Watch(error)));
                 }
-                Ended::Outdated => return Err(End::Outdated),
-                Ended::Silent(silence) => {
+                WatchEnd::Outdated => return Err(CycleEnd::Outdated),
+                WatchEnd::Silent(silence) => {
                     self.unverified = true;
                     self.resume_once(ReflectorError::Silent(silence), false).await?;
                 }
-                Ended::Failed(error) => {
+                WatchEnd::Failed(error) => {
                     self.unverified |= error.status().is_none();
                     let decision = decide(During::Stream, &error);
                     let error = ReflectorError::Watch(error);
@@ -132,7 +132,7 @@ impl<S: Sink> Reflector<S> {
                         {
                             self.report(&error.into(), NextStep::Resume(Duration::ZERO));
                         }
-                        _ => return Err(End::because(error)),
+                        _ => return Err(CycleEnd::because(error)),
                     }
                 }
             }
@@ -143,7 +143,7 @@ impl<S: Sink> Reflector<S> {
     async fn open_verified(
         &mut self,
         version: &str,
-    ) -> Result<Result<(WatchStream, bool), ReflectorError>, End> {
+    ) -> Result<Result<(WatchStream, bool), ReflectorError>, CycleEnd> {
         let stream = match self.open_watch(version).await? {
             Ok(stream) => stream,
             Err(error) => {
@@ -157,8 +157,8 @@ impl<S: Sink> Reflector<S> {
         Ok(verified.map(|verified| (stream, verified)).map_err(ReflectorError::Verify))
     }
 
-    async fn open_watch(&mut self, version: &str) -> Result<Result<WatchStream, SourceError>, End> {
-        self.enter(State::Opening);
+    async fn open_watch(&mut self, version: &str) -> Result<Result<WatchStream, SourceError>, CycleEnd> {
+        self.enter(ReflectorState::Opening);
         self.pace_opening().await;
         self.opened_at = Some(Instant::now());
         let options = WatchOptions {
@@ -174,12 +174,12 @@ impl<S: Sink> Reflector<S> {
             tokio::select! {
                 biased;
                 opened = &mut opening => break opened,
-                () = self.source.outdated() => return Err(End::Outdated),
+                () = self.source.outdated() => return Err(CycleEnd::Outdated),
                 () = until(overdue_at) => {
                     overdue_at = None;
                     let error = Arc::new(ReflectorError::Unanswered(answer_max));
                     self.report(&error, NextStep::Wait);
-                    self.enter(State::Degraded { error });
+                    self.enter(ReflectorState::Degraded { error });
                 }
             }
         };
@@ -189,7 +189,7 @@ impl<S: Sink> Reflector<S> {
         Ok(opened)
     }
 
-    async fn after_failed_open(&mut self, error: ReflectorError) -> Result<(), End> {
+    async fn after_failed_open(&mut self, error: ReflectorError) -> Result<(), CycleEnd> {
         let decision = match &error {
             ReflectorError::Open(source) | ReflectorError::Verify(source) => decide(During::Open, source),
             _ => Decision::Relist,
@@ -197,7 +197,7 @@ impl<S: Sink> Reflector<S> {
         match decision {
             Decision::BackOffAndResume => self.back_off_and_resume(error).await,
             Decision::ResumeOnce => self.resume_once(error, true).await?,
-            _ => return Err(End::because(error)),
+            _ => return Err(CycleEnd::because(error)),
         }
         Ok(())
     }
@@ -210,12 +210,12 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// Watches on the first time, at once or after backing off; ends the cycle when it happens again without any progress.
-    async fn resume_once(&mut self, error: ReflectorError, backs_off: bool) -> Result<(), End> {
+    async fn resume_once(&mut self, error: ReflectorError, backs_off: bool) -> Result<(), CycleEnd> {
         let error = Arc::new(error);
         self.unsound.strikes += 1;
         self.unsound.error = Some(error.clone());
         if self.unsound.strikes != 1 {
-            return Err(End::Cycle(error));
+            return Err(CycleEnd::Cycle(error));
         }
         let wait = if backs_off { self.backoff_wait(&error) } else { Duration::ZERO };
         self.report(&error, NextStep::Resume(wait));
@@ -228,9 +228,9 @@ impl<S: Sink> Reflector<S> {
     fn enter_watching(&self) {
         self.enter(match &self.unsound {
             Unsound { strikes: DEGRADED_AT.., error: Some(error) } => {
-                State::Degraded { error: error.clone() }
+                ReflectorState::Degraded { error: error.clone() }
             }
-            _ => State::Watching,
+            _ => ReflectorState::Watching,
         });
     }
 
@@ -242,7 +242,7 @@ impl<S: Sink> Reflector<S> {
         mut check_at: Option<Instant>,
         resync: &mut ResyncTimer,
         events: &mut u64,
-    ) -> Result<Ended, End> {
+    ) -> Result<WatchEnd, CycleEnd> {
         // Such a watch begins with what exists already, in no order: its resourceVersions mean nothing yet.
         let mut synthetic = matches!(version, "" | "0");
         self.watchdog.opened(Instant::now());
@@ -253,7 +253,7 @@ impl<S: Sink> Reflector<S> {
             let event = tokio::select! {
                 biased;
                 event = stream.next() => event,
-                () = &mut outdated => return Ok(Ended::Outdated),
+                () = &mut outdated => return Ok(WatchEnd::Outdated),
                 () = resync.tick() => {
                     if self.should_resync() {
                         self.sink.resync(self.scope).await?;
@@ -264,7 +264,7 @@ impl<S: Sink> Reflector<S> {
                 () = until(check_at) => {
                     check_at = None;
                     if let Err(error) = self.check_version(version).await {
-                        return Ok(Ended::FromTheFuture(error));
+                        return Ok(WatchEnd::FromTheFuture(error));
                     }
                     continue;
                 }
@@ -274,15 +274,15 @@ impl<S: Sink> Reflector<S> {
                     continue;
                 }
                 () = until(self.watchdog.deadline()) => {
-                    return Ok(Ended::Silent(self.watchdog.patience().unwrap_or_default()));
+                    return Ok(WatchEnd::Silent(self.watchdog.patience().unwrap_or_default()));
                 }
             };
             let event = match event {
-                None => return Ok(Ended::Closed),
-                Some(Ok(WatchEvent::Error(status))) => return Ok(Ended::Failed(status.into())),
+                None => return Ok(WatchEnd::Closed),
+                Some(Ok(WatchEvent::Error(status))) => return Ok(WatchEnd::Failed(status.into())),
                 Some(Ok(event)) => event,
-                // The change it told of is lost: it must be asked for again.
-                Some(Err(error)) => return Ok(Ended::Failed(error)),
+                // Its change is lost: it must be requested again.
+                Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
             };
             *events += 1;
             check_at = None;
@@ -314,7 +314,7 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// Hands one event to the sink and moves the last resourceVersion on.
-    async fn take_event(&mut self, event: WatchEvent, advances: bool) -> Result<(), End> {
+    async fn take_event(&mut self, event: WatchEvent, advances: bool) -> Result<(), CycleEnd> {
         let Some(object) = event.object() else { return Ok(()) };
         if !self.is_expected(object) {
             return Ok(());
@@ -353,7 +353,7 @@ impl<S: Sink> Reflector<S> {
     /// The watch is sound again.
     fn recovered(&mut self) {
         self.unsound = Unsound::default();
-        self.enter(State::Watching);
+        self.enter(ReflectorState::Watching);
     }
 }
 

@@ -9,7 +9,7 @@ use kube_wire::{TypeMeta, WatchEvent};
 use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
-use super::{End, NextStep, Reflector, ReflectorError, State, WatchList};
+use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState, WatchList};
 use crate::Key;
 use crate::deadline::{after, until};
 use crate::queue::{Replace, Sink};
@@ -44,9 +44,9 @@ impl<S: Sink> Reflector<S> {
 
     /// Streams the full state into a replace; gives the stream, to be watched on, or `None` if a list is to be used in
     /// this cycle.
-    pub(super) async fn watch_list(&mut self) -> Result<Option<WatchStream>, End> {
+    pub(super) async fn watch_list(&mut self) -> Result<Option<WatchStream>, CycleEnd> {
         loop {
-            self.enter(State::Streaming);
+            self.enter(ReflectorState::Streaming);
             let version = if self.version_unavailable { String::new() } else { self.last_version.get() };
             let options = WatchOptions {
                 resource_version: version.clone(),
@@ -105,7 +105,7 @@ impl<S: Sink> Reflector<S> {
     }
 
     /// Reads events into a replace until the bookmark comes.
-    async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, End> {
+    async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, CycleEnd> {
         let (quiet_max, in_all_max) = (self.config.watch_list_quiet_max, self.config.watch_list_max);
         let mut replace = self.sink.begin_replace(self.scope).await?;
         // A server that takes this for an ordinary watch may never be quiet, but is slower than any full state.

@@ -17,7 +17,7 @@ use super::settings::{Settings, Source};
 use super::{Informer, Selectors, StartError};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
-use crate::reflector::{ReflectorConfig, Trouble, WatchList};
+use crate::reflector::{ErrorReport, ReflectorConfig, WatchList};
 use crate::source::{EncodingPreference, ListerWatcher, Resource};
 use crate::store::{Index, Memory};
 
@@ -219,7 +219,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     }
 
     /// Who hears of every trouble with the server, and what is done about it.
-    pub fn on_error(mut self, report: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
+    pub fn on_error(mut self, report: impl Fn(&ErrorReport) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(report));
         self
     }

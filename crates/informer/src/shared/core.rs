@@ -19,10 +19,12 @@ use tracing::Instrument;
 
 use super::hub::Hub;
 use super::{Stopped, SyncError, WaitError};
-use crate::calls::panic_text;
 use crate::deadline::until;
+use crate::panic::panic_text;
 use crate::queue::{Batch, Delta, Fifo, Scope, Transform, Transformed};
-use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorStatus, State};
+use crate::reflector::{
+    LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorState, ReflectorStatus,
+};
 use crate::source::{JsonSwitch, ListerWatcher, Resource};
 use crate::store::{Index, IndexError, Store, StoredObject};
 use crate::{FieldSelector, Key, LabelSelector};
@@ -331,7 +333,9 @@ impl Core {
             return InformerState::Stopped;
         }
         let trouble = self.scopes.iter().find_map(|scope| match &scope.status.borrow().state {
-            State::BackingOff { error, .. } | State::Degraded { error } => Some(error.clone()),
+            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => {
+                Some(error.clone())
+            }
             _ => None,
         });
         match trouble {

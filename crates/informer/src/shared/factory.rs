@@ -92,7 +92,7 @@ impl InformerFactory {
     /// How many watches fetch their first full state at the same time, unless [said otherwise](Self::starts_max).
     pub const STARTS_MAX: usize = 20;
 
-    /// A factory over [`Clients`](crate::source::Clients), or any `kube` client.
+    /// A factory over [`Cluster`](crate::Cluster), or any `kube` client.
     pub fn new(client: impl Into<Client>) -> Self {
         let starts = Arc::new(Semaphore::new(Self::STARTS_MAX));
         let (shared, server_is_newer) = Default::default();

@@ -17,7 +17,7 @@ use super::core::{Core, Owner};
 use super::decoder::Decoder;
 use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
-use crate::calls::panic_text;
+use crate::panic::panic_text;
 use crate::store::Origin;
 
 /// Hears of everything that happens. A closure from an event to a future is one.
@@ -56,7 +56,8 @@ where
 /// What has passed is remembered by key; so every disappearance is told, whatever the test says of the last state.
 ///
 /// ```
-/// use kube_informer::{Event, Filtered, Object};
+/// use kube_informer::{Event, Object};
+/// use kube_informer::building_blocks::Filtered;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let backend = Filtered::new(

@@ -15,8 +15,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Segment};
-use crate::calls::wake;
 use crate::deadline::after;
+use crate::panic::wake;
 use crate::queue::{Applied, Batch, Scope};
 use crate::store::{Origin, Store};
 

@@ -32,7 +32,7 @@ use crate::{Key, Lister};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ScriptedSource::new("v1", "Pod");
 /// # server.put(json!({"metadata": {"namespace": "web", "name": "api"}, "spec": {"nodeName": "node-7", "containers": []}}));
-/// // `Informer::<Pod>::builder(clients)` where there is an API server.
+/// // `Informer::<Pod>::builder(cluster)` where there is an API server.
 /// let pods = Informer::<Pod>::from_source(Arc::new(server)).start()?;
 /// pods.synced().await?;
 ///
@@ -51,7 +51,7 @@ pub struct Informer<K> {
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
     /// An informer for a type that knows its resource: of `k8s_openapi`, with `#[derive(CustomResource)]`, or
-    /// `PartialObjectMeta` of one. Over [`Clients`](crate::source::Clients), or any `kube` client.
+    /// `PartialObjectMeta` of one. Over [`Cluster`](crate::Cluster), or any `kube` client.
     pub fn builder(client: impl Into<Client>) -> InformerBuilder<K>
     where
         K: KubeResource<DynamicType = ()>,

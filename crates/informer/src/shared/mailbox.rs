@@ -4,7 +4,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use crate::calls::wake;
+use crate::panic::wake;
 use crate::sync::Mutex;
 
 /// Something that many change and one reads from. One task reads it.

@@ -31,9 +31,9 @@ struct Stranded;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Count(Arc<watch::Sender<usize>>);
 
-/// One of them, until dropped.
+/// Counts one connection until dropped.
 #[derive(Debug)]
-struct One(Count);
+struct CountGuard(Count);
 
 /// Makes connections that are counted.
 #[derive(Clone)]
@@ -45,19 +45,19 @@ pub(super) struct Counted<C> {
 /// A connection that is counted.
 pub(super) struct CountedIo<T> {
     io: T,
-    _one: One,
+    _one: CountGuard,
 }
 
 // === impl Count ===
 
 impl Count {
-    fn one_more(&self) -> One {
+    fn open_one(&self) -> CountGuard {
         self.0.send_modify(|count| *count += 1);
-        One(self.clone())
+        CountGuard(self.clone())
     }
 
     /// Waits for the answer to a request that these connections carry. It is looked at again when one begins or ends, and
-    /// given up when there is none.
+    /// given up when no connection is left.
     pub(super) async fn carry<T, E: Into<BoxError>>(
         &self,
         answer: impl Future<Output = Result<T, E>>,
@@ -82,7 +82,7 @@ impl Count {
     }
 }
 
-impl Drop for One {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.0.send_modify(|count| *count -= 1);
     }
@@ -110,7 +110,7 @@ where
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let one = self.count.one_more();
+        let one = self.count.open_one();
         self.connector.call(uri).map_ok(|io| CountedIo { io, _one: one }).boxed()
     }
 }
@@ -174,14 +174,14 @@ mod tests {
         count.none_for(GRACE).await;
         assert_eq!(began.elapsed(), GRACE);
 
-        let first = count.one_more();
+        let first = count.open_one();
         let waiting = count.none_for(GRACE);
         let mut waiting = std::pin::pin!(waiting);
         assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "there is a connection");
         drop(first);
         assert!(tokio::time::timeout(GRACE / 2, waiting.as_mut()).await.is_err(), "it has just gone");
         // Another is made in time: everything begins anew.
-        let second = count.one_more();
+        let second = count.open_one();
         assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "there is another");
         let began = Instant::now();
         drop(second);
@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_tells_of_is_found_when_a_connection_ends() {
         let (count, there) = (Count::default(), Arc::new(AtomicBool::new(false)));
-        let (broken, _other) = (count.one_more(), count.one_more());
+        let (broken, _other) = (count.open_one(), count.open_one());
         // As hyper has it now and then: it is there, and whoever waits is not woken.
         let is_there = there.clone();
         let forgotten = std::future::poll_fn(move |_| match is_there.load(Ordering::Relaxed) {

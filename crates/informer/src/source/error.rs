@@ -13,7 +13,7 @@ pub enum SourceError {
     /// The server answered with an error, at once or in the stream.
     #[error("{0}")]
     Status(#[from] Status),
-    /// Nobody listens at the server's address.
+    /// The server's address refuses connections.
     #[error("connection refused: {0}; is the API server running, and is its address right?")]
     ConnectionRefused(Arc<dyn std::error::Error + Send + Sync>),
     /// No connection could be made for another reason: name resolution, TLS, a proxy.

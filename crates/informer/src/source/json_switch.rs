@@ -3,6 +3,10 @@
 //! A server newer than the schema table may send protobuf fields that the table does not know. A value without them would
 //! be incomplete, and a read-modify-write would erase them. So decoding such an object is an error, and the decoder turns
 //! this switch: the sources list again, in JSON.
+//!
+//! So a read can cause a relist: the first [`decode`](crate::Object::decode) that meets an unknown protobuf field makes every
+//! watch of its informer list again, in JSON. This happens at most once in an informer's life, and only if the server is newer
+//! than the schema table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,7 +13,7 @@ use kube_wire::schema::Schema;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, TypeMeta};
 use tokio::sync::OnceCell;
 
-use super::clients::IsList;
+use super::cluster::IsList;
 use super::json_switch::AskedProtobuf;
 use super::response::{self, Reading};
 use super::server_memory::{Introduction, ServerMemory};
@@ -24,10 +24,10 @@ use super::{
 
 /// Lists and watches a resource (built-in, custom or aggregated), in all namespaces or in one.
 ///
-/// Works over any [`kube_client::Client`]; [`Clients`](super::Clients) gives one that is made for many watches.
+/// Works over any [`kube_client::Client`]; [`Cluster`](super::Cluster) gives one that is made for many watches.
 ///
 /// ```no_run
-/// # use kube_informer::source::{ListWatch, Resource};
+/// # use kube_informer::building_blocks::{ListWatch, Resource};
 /// # fn example(client: kube_client::Client) {
 /// let pods = ListWatch::new(client, Resource::new("", "v1", "pods", "Pod"))
 ///     .namespace("web")
@@ -46,7 +46,7 @@ pub struct ListWatch {
     json_switch: JsonSwitch,
     asked_protobuf: AskedProtobuf,
     server_is_newer: ServerIsNewer,
-    /// What was learned about the server by all who use the same [`Clients`](super::Clients), once a request was sent.
+    /// What was learned about the server by all who use the same [`Cluster`](super::Cluster), once a request was sent.
     server: Arc<OnceLock<Arc<ServerMemory>>>,
     projection: Projection,
     limits: Limits,
@@ -79,9 +79,9 @@ pub enum EncodingPreference {
 
 impl ListWatch {
     /// Lists and watches a resource in all namespaces.
-    pub fn new(client: Client, resource: Resource) -> Self {
+    pub fn new(client: impl Into<Client>, resource: Resource) -> Self {
         Self {
-            client,
+            client: client.into(),
             resource,
             namespace: None,
             label_selector: String::new(),

@@ -2,14 +2,13 @@
 //!
 //! [`ListerWatcher`] is the seam between the network and everything else. A reflector knows nothing of URLs, headers or
 //! connections: it asks a source for a list or a watch and reads objects. Sources know nothing of retries or stores: each
-//! call is one request, and an error is told as it happened.
+//! call is one request, and returns its error unchanged.
 
-mod clients;
+mod cluster;
 mod connections;
 mod credentials;
 mod error;
 mod functions;
-mod held;
 mod json_switch;
 pub(crate) mod list_type;
 mod list_watch;
@@ -24,9 +23,10 @@ mod self_signed;
 mod server_memory;
 #[cfg(feature = "rustls-tls")]
 mod tls;
+mod tracked_body;
 mod unpack;
 
-pub use clients::{Clients, ClientsConfig, IsList, Pings, STREAMS_PER_CONNECTION};
+pub use cluster::{Cluster, ClusterConfig, IsList, Pings, STREAMS_PER_CONNECTION};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;

@@ -1,7 +1,7 @@
 //! What was learned about a server, so that one informer pays for it and not each.
 //!
 //! A [`ListWatch`](super::ListWatch) has an ordinary `kube` client, which does not say whose it is. So its requests carry an
-//! [`Introduction`], which the service under [`Clients`](super::Clients) meets: it leaves its memory there, and refuses a
+//! [`Introduction`], which the service under [`Cluster`](super::Cluster) meets: it leaves its memory there, and refuses a
 //! watch-list that is known not to end before anything is sent.
 
 use std::collections::HashMap;

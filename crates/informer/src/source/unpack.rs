@@ -17,7 +17,7 @@ use tower::BoxError;
 /// How large the pieces are that come out.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Lists may come compressed: see [`ClientsConfig::compress_lists`](super::ClientsConfig::compress_lists).
+/// Lists may come compressed: see [`ClusterConfig::compress_lists`](super::ClusterConfig::compress_lists).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compression {

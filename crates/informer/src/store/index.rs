@@ -11,12 +11,12 @@ use kube_wire::{FieldPath, Projection, TypeMeta};
 
 use super::StoredObject;
 use crate::Key;
-use crate::calls::guarded;
+use crate::panic::guarded;
 
 /// A way to find objects by a value. An object may have several values, or none.
 ///
 /// ```
-/// use kube_informer::store::Index;
+/// use kube_informer::Index;
 ///
 /// let by_node = Index::field("node", "spec.nodeName");          // read from the bytes
 /// let by_app = Index::label("app", "app.kubernetes.io/name");

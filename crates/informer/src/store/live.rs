@@ -16,7 +16,7 @@ use super::wait::Topic;
 use super::write::{Aside, Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
-use crate::calls::guarded;
+use crate::panic::guarded;
 use crate::queue::Scope;
 use crate::waiters::Waiters;
 

@@ -8,8 +8,8 @@
 //! what a watch tells is written in batches ([`Store::write`]). Both say what they changed, after the store shows it.
 //!
 //! ```
-//! use kube_informer::queue::Scope;
-//! use kube_informer::store::{Index, Store, StoreConfig, StoredObject, Write};
+//! use kube_informer::{Index, Scope};
+//! use kube_informer::building_blocks::{Store, StoreConfig, StoredObject, Write};
 //! use kube_wire::{Encoding, Limits, ObjectReader, Projection};
 //!
 //! let by_node = Index::field("node", "spec.nodeName");

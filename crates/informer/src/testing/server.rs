@@ -14,7 +14,7 @@ pub(super) struct Server {
     pub(super) revision: u64,
     pub(super) objects: BTreeMap<Key, Value>,
     /// What happened, by revision, since `compacted`.
-    history: Vec<(u64, Change)>,
+    history: Vec<(u64, ScriptedChange)>,
     compacted: u64,
     /// The objects as they were when the history began.
     compacted_objects: BTreeMap<Key, Value>,
@@ -26,7 +26,7 @@ pub(super) struct Server {
 pub struct Checkpoint(pub(super) Server);
 
 #[derive(Clone, Debug)]
-enum Change {
+enum ScriptedChange {
     Added(Value),
     Modified(Value),
     Deleted(Value),
@@ -66,8 +66,11 @@ impl Server {
             );
             metadata.insert("uid".into(), uid);
         }
-        let change =
-            if known.is_some() { Change::Modified(object.clone()) } else { Change::Added(object.clone()) };
+        let change = if known.is_some() {
+            ScriptedChange::Modified(object.clone())
+        } else {
+            ScriptedChange::Added(object.clone())
+        };
         self.objects.insert(key, object);
         self.record(change)
     }
@@ -77,10 +80,10 @@ impl Server {
         let mut object = self.objects.remove(key)?;
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        Some(self.record(Change::Deleted(object)))
+        Some(self.record(ScriptedChange::Deleted(object)))
     }
 
-    fn record(&mut self, change: Change) -> WatchEvent {
+    fn record(&mut self, change: ScriptedChange) -> WatchEvent {
         let event = self.event(&change);
         self.history.push((self.revision, change));
         event
@@ -108,10 +111,10 @@ impl Server {
         let mut objects = self.compacted_objects.clone();
         for (_, change) in self.history.iter().take_while(|(at, _)| *at <= revision) {
             match change {
-                Change::Added(object) | Change::Modified(object) => {
+                ScriptedChange::Added(object) | ScriptedChange::Modified(object) => {
                     objects.insert(key_of(object), object.clone());
                 }
-                Change::Deleted(object) => drop(objects.remove(&key_of(object))),
+                ScriptedChange::Deleted(object) => drop(objects.remove(&key_of(object))),
             }
         }
         Ok(objects)
@@ -144,11 +147,11 @@ impl Server {
             .expect("a JSON object with metadata is readable")
     }
 
-    fn event(&self, change: &Change) -> WatchEvent {
+    fn event(&self, change: &ScriptedChange) -> WatchEvent {
         match change {
-            Change::Added(object) => WatchEvent::Added(self.read(object)),
-            Change::Modified(object) => WatchEvent::Modified(self.read(object)),
-            Change::Deleted(object) => WatchEvent::Deleted(self.read(object)),
+            ScriptedChange::Added(object) => WatchEvent::Added(self.read(object)),
+            ScriptedChange::Modified(object) => WatchEvent::Modified(self.read(object)),
+            ScriptedChange::Deleted(object) => WatchEvent::Deleted(self.read(object)),
         }
     }
 }

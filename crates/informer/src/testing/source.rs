@@ -25,13 +25,13 @@ use crate::{FieldSelector, Key};
 ///
 /// let pods = ScriptedSource::new("v1", "Pod");
 /// pods.put(json!({"metadata": {"namespace": "web", "name": "api"}}));
-/// pods.close_watches();                 // the next change is missed by nobody who resumes
+/// pods.close_watches();                 // a resumed watch still receives the next change
 /// pods.delete("web/api");
 /// pods.compact();                       // but now it cannot be resumed: 410
 /// ```
 #[derive(Clone, Debug)]
 pub struct ScriptedSource {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<ScriptedState>>,
     /// How many requests were made, for those who wait for one.
     requests: Arc<watch::Sender<usize>>,
 }
@@ -68,7 +68,7 @@ struct Watcher {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ScriptedState {
     server: Server,
     script: Script,
     watch_list: WatchListSupport,
@@ -85,7 +85,7 @@ struct Inner {
 impl ScriptedSource {
     /// An empty server of one resource.
     pub fn new(api_version: &str, kind: &str) -> Self {
-        let inner = Inner {
+        let inner = ScriptedState {
             server: Server::new(api_version, kind),
             script: Script::default(),
             watch_list: WatchListSupport::default(),
@@ -241,7 +241,7 @@ impl ScriptedSource {
         self.inner.lock().script.watches.push_back(WatchStep::Fail(error.into()));
     }
 
-    /// The next watch (or watch-list) is refused: nobody listens.
+    /// The next watch (or watch-list) is refused: no connection can be made.
     pub fn refuse_next_watch(&self) {
         self.fail_next_watch(script::refused());
     }
@@ -302,9 +302,9 @@ impl ListerWatcher for ScriptedSource {
     }
 }
 
-// === impl Inner ===
+// === impl ScriptedState ===
 
-impl Inner {
+impl ScriptedState {
     /// Sends the last change to the watches that began before it.
     fn send_change(&mut self, event: &WatchEvent) {
         let revision = self.server.revision;

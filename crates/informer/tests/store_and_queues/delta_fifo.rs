@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use kube_informer::queue::{
-    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Newest, Popped, Replace, Scope, Sink, SinkError,
+use kube_informer::Scope;
+use kube_informer::building_blocks::{
+    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Newest, Popped, Replace, Sink, SinkError, Store,
 };
-use kube_informer::store::Store;
 use serde_json::json;
 
 use super::support::*;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, DeltaKind, Popped, Sink};
-use kube_informer::store::Indexer;
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, DeltaKind, Indexer, Popped, Sink};
 use proptest::prelude::*;
 
 use super::delta_fifo::shown;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use kube_informer::queue::{
-    Applied, Batch, Delta, Fifo, FifoConfig, Newest, Replace, Scope, Sink, SinkError,
+use kube_informer::building_blocks::{
+    Batch, Delta, Fifo, FifoConfig, Newest, Replace, Sink, SinkError, Store,
 };
-use kube_informer::store::{Index, Store};
+use kube_informer::internals::Applied;
+use kube_informer::{Index, Scope};
 use serde_json::json;
 
 use super::support::*;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::queue::{Batch, Delta, Fifo, FifoConfig, Replace, Scope, Sink};
-use kube_informer::store::Store;
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Batch, Delta, Fifo, FifoConfig, Replace, Sink, Store};
 use proptest::prelude::*;
 
 use super::support::*;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kube_informer::store::{Index, IndexError, Store, Write};
+use kube_informer::building_blocks::{Store, Write};
+use kube_informer::{Index, IndexError};
 use kube_wire::{Projection, TypeMeta};
 use parking_lot::Mutex;
 use serde_json::json;

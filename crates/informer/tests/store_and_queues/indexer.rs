@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::queue::{DeltaFifo, DeltaFifoConfig};
-use kube_informer::store::{Index, Indexer, StoredObject, Write};
+use kube_informer::Index;
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Indexer, StoredObject, Write};
 use kube_wire::RawObject;
 use serde_json::json;
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_informer::store::{Index, Memory, Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
+use kube_informer::building_blocks::{Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
+use kube_informer::{Index, Memory};
 use kube_wire::path::PathReader;
 use kube_wire::{Encoding, RawObject, TypeMeta};
 use proptest::prelude::*;

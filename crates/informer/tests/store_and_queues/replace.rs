@@ -1,9 +1,7 @@
 //! A new full state: compared, staged, applied as a whole.
 
-use kube_informer::Key;
-use kube_informer::store::{
-    Change, Index, Memory, Packing, Snapshot, Store, StoreConfig, StoredObject, Write,
-};
+use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
+use kube_informer::{Index, Key, Memory};
 use kube_wire::Encoding;
 use serde_json::json;
 

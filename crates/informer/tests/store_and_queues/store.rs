@@ -1,7 +1,7 @@
 //! Objects, resourceVersions, stale states, snapshots.
 
-use kube_informer::Key;
-use kube_informer::store::{Index, Store, StoredObject, Write};
+use kube_informer::building_blocks::{Store, StoredObject, Write};
+use kube_informer::{Index, Key};
 use kube_wire::Encoding;
 use serde_json::json;
 

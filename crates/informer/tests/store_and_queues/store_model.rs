@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube_informer::queue::Scope;
-use kube_informer::store::{Change, ChangeKind, Index, Origin, Snapshot, Store, StoredObject, Write};
+use kube_informer::building_blocks::{Change, ChangeKind, Snapshot, Store, StoredObject, Write};
+use kube_informer::{Index, Origin, Scope};
 use kube_wire::{Encoding, RawObject};
 use proptest::prelude::*;
 use serde_json::json;

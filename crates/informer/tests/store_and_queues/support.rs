@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
-use kube_informer::queue::{Committed, Replace, Scope, Sink, SinkError};
-use kube_informer::store::{
-    Change, ChangeKind, Memory, Origin, Packing, Snapshot, Store, StoreConfig, StoredObject, Write,
+use kube_informer::building_blocks::{
+    Change, ChangeKind, Committed, Packing, Replace, Sink, SinkError, Snapshot, Store, StoreConfig,
+    StoredObject, Write,
 };
+use kube_informer::{Memory, Origin, Scope};
 use kube_wire::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};

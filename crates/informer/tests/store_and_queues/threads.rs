@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kube_informer::store::{Index, Store, StoredObject, Write};
+use kube_informer::Index;
+use kube_informer::building_blocks::{Store, StoredObject, Write};
 use serde_json::json;
 
 use super::support::*;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use kube_informer::Key;
-use kube_informer::store::{StoredObject, WaitError, Write};
+use kube_informer::building_blocks::{StoredObject, Write};
+use kube_informer::internals::WaitError;
 use tokio::task::yield_now;
 
 use super::support::*;

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kube_informer::Key;
-use kube_informer::queue::{Committed, Newest, Replace, Scope, Sink, SinkError};
-use kube_informer::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorStatus, WatchList};
-use kube_informer::source::{ListOptions, WatchOptions};
-use kube_informer::store::{Memory, Packing, StoredObject};
+use kube_informer::building_blocks::{
+    Committed, LastVersion, ListOptions, Newest, Packing, Reflector, ReflectorConfig, ReflectorStatus,
+    Replace, Sink, SinkError, StoredObject, WatchOptions,
+};
 use kube_informer::testing::{Request, ScriptedSource};
+use kube_informer::{Key, Memory, Scope, WatchList};
 use kube_wire::{RawObject, Status};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

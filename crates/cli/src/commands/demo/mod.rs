@@ -18,7 +18,6 @@ use embedded_apiserver::Server;
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use kube_informer::Event;
-use kube_informer::source::Clients;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -267,10 +266,10 @@ fn cluster(server: &Server) -> Result<Cluster, Failure> {
         |error: kube_client::Error| Failure::Other(format!("no client for the demo: {}", root_cause(&error)));
     let config =
         server.config().ok_or_else(|| Failure::Other("the demo's server has no socket".to_owned()))?;
-    let clients = Clients::from_config(config).map_err(failed)?;
+    let cluster = kube_informer::Cluster::from_config(config).map_err(failed)?;
     let url = server.url().unwrap_or_default();
     Ok(Cluster {
-        client: clients.client(),
+        client: cluster.client(),
         url,
         default_namespace: "default".to_owned(),
         request_timeout: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube_informer::source::{ListOptions, ListPart, ListWatch, ListerWatcher};
+use kube_informer::building_blocks::{ListOptions, ListPart, ListWatch, ListerWatcher};
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;

@@ -1,6 +1,6 @@
 //! `--index PATH`: how many objects have each value of a field, from the informer's index over it.
 
-use kube_informer::store::Index;
+use kube_informer::Index;
 use serde_json::{Map, Value};
 
 use super::{Getting, tables};
@@ -58,7 +58,7 @@ fn counts(
 ) -> Result<Vec<(String, usize)>, Failure> {
     let filter = getting.filter(&mirror.selected.kind)?;
     let view = mirror.informer.lister().view();
-    let failed = |error: kube_informer::store::IndexError| Failure::Usage(error.to_string());
+    let failed = |error: kube_informer::IndexError| Failure::Usage(error.to_string());
     let mut counts = Vec::new();
     for (value, all) in view.snapshot().index_values(index).map_err(failed)? {
         let mut count = all;

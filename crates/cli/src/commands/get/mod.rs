@@ -7,8 +7,7 @@ mod by_index;
 mod tables;
 
 use kube_informer::SyncError;
-use kube_informer::reflector::ReflectorError;
-use kube_informer::store::StoredObject;
+use kube_informer::building_blocks::{ReflectorError, StoredObject};
 use serde_json::Value;
 
 use crate::cluster::{Cluster, ClusterFlags};
@@ -261,7 +260,7 @@ impl Getting<'_> {
     async fn mirror(
         &self,
         selected: Selected,
-        index: Option<&kube_informer::store::Index>,
+        index: Option<&kube_informer::Index>,
     ) -> Result<Mirror, Failure> {
         let options = MirrorOptions {
             managed_fields: self.arguments.output.show_managed_fields,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_informer::store::StoredObject;
+use kube_informer::building_blocks::StoredObject;
 use kube_informer::{InformerState, ScopeStatus};
 use serde_json::{Value, json};
 

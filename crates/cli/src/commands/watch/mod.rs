@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
-use kube_informer::reflector::{ReflectorError, Trouble};
+use kube_informer::building_blocks::{ErrorReport, ReflectorError};
 use kube_informer::{Event, Origin};
 use serde_json::Value;
 use tokio::task::unconstrained;
@@ -294,7 +294,7 @@ impl Watching<'_> {
     async fn trouble(
         &mut self,
         number: usize,
-        trouble: &Trouble,
+        trouble: &ErrorReport,
         screen: &mut Screen,
     ) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];

@@ -7,7 +7,7 @@ mod pods;
 mod workloads;
 
 use jiff::Timestamp;
-use kube_informer::source::Resource;
+use kube_informer::building_blocks::Resource;
 use serde_json::Value;
 
 use super::age;

@@ -43,14 +43,14 @@ pub(super) fn client(
     let is_kubes = auth.auth_provider.is_some() || (auth.username.is_some() && auth.password.is_some());
     // The order in which kube looks at them.
     let source = if is_kubes {
-        Source::Kube
+        CredentialSource::Kube
     } else if let Some(token) = auth.token.take().filter(|token| !token.expose_secret().trim().is_empty()) {
         auth.token_file = None;
         auth.exec = None;
-        Source::Token(bearer(token.expose_secret())?)
+        CredentialSource::Token(bearer(token.expose_secret())?)
     } else if let Some(file) = auth.token_file.take() {
         auth.exec = None;
-        Source::File(TokenFile::open(file.into())?)
+        CredentialSource::File(TokenFile::open(file.into())?)
     } else if let Some(exec) = auth.exec.take() {
         let plugin = Plugin::new(exec, config, connect)?;
         return Ok(Client::new(Authenticated(Arc::new(Credentials::Plugin(Box::new(plugin)))), namespace));
@@ -103,12 +103,12 @@ fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
 struct Authenticated(Arc<Credentials>);
 
 enum Credentials {
-    Fixed { below: Client, source: Source },
+    Fixed { below: Client, source: CredentialSource },
     Plugin(Box<Plugin>),
 }
 
 /// Where the header of a request comes from.
-enum Source {
+enum CredentialSource {
     /// kube adds it.
     Kube,
     Token(HeaderValue),
@@ -120,9 +120,9 @@ impl Credentials {
         match self {
             Self::Fixed { below, source } => {
                 let header = match source {
-                    Source::Kube => None,
-                    Source::Token(header) => Some(header.clone()),
-                    Source::File(file) => Some(file.header()?),
+                    CredentialSource::Kube => None,
+                    CredentialSource::Token(header) => Some(header.clone()),
+                    CredentialSource::File(file) => Some(file.header()?),
                 };
                 if let Some(header) = header {
                     request.headers_mut().insert(AUTHORIZATION, header);

@@ -180,7 +180,7 @@ impl Plugin {
         tokio::time::timeout(limit, self.finish(&mut running)).await.map_err(|_| timed_out())?
     }
 
-    async fn finish(&self, running: &mut Running) -> Result<Vec<u8>, CredentialsError> {
+    async fn finish(&self, running: &mut PluginRun) -> Result<Vec<u8>, CredentialsError> {
         let failed = |error| self.not_started(error);
         let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
         let output = async {
@@ -208,7 +208,7 @@ impl Plugin {
         }
     }
 
-    fn start(&self, interactive: bool) -> Result<Running, CredentialsError> {
+    fn start(&self, interactive: bool) -> Result<PluginRun, CredentialsError> {
         let mut spec = json!({"interactive": interactive});
         if self.exec.provide_cluster_info {
             spec["cluster"] = serde_json::to_value(&self.exec.cluster).unwrap_or_default();
@@ -236,7 +236,7 @@ impl Plugin {
             command.process_group(0);
         }
         let child = command.spawn().map_err(|error| self.not_started(error))?;
-        Ok(Running { child, has_group: !interactive })
+        Ok(PluginRun { child, has_group: !interactive })
     }
 
     fn not_started(&self, error: std::io::Error) -> CredentialsError {
@@ -253,12 +253,12 @@ impl Issued {
 }
 
 /// A running plugin; dropping it ends it, with everything that it has started.
-struct Running {
+struct PluginRun {
     child: Child,
     has_group: bool,
 }
 
-impl Drop for Running {
+impl Drop for PluginRun {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = self.child.id().filter(|_| self.has_group)

@@ -1,10 +1,10 @@
-//! Calls of functions that users hand in: one that panics must not end what called it.
+//! Panics of functions that users hand in: they must not end the caller.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// Calls it; what it said if it panicked.
+/// Calls a function; an error with the panic's message if it panics.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))
 }
@@ -16,8 +16,8 @@ pub(crate) fn wake(waker: Waker) {
     }
 }
 
-/// What a panic says.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

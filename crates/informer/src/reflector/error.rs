@@ -1,4 +1,4 @@
-//! What can go wrong in a reflector, and what it says it will do about it.
+//! The errors of a reflector, and what it does about each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::queue::SinkError;
 use crate::source::SourceError;
 
-/// Something went wrong. The reflector goes on; [`Trouble::next`] says how.
+/// An error, as the error handler receives it. The reflector goes on; [`ErrorReport::next`] is how.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Trouble {
+pub struct ErrorReport {
     /// What is reflected, e.g. `pods in all namespaces`.
     pub resource: Arc<str>,
     /// What went wrong.
@@ -85,7 +85,7 @@ pub enum ReflectorError {
     Sink(SinkError),
 }
 
-/// What a reflector does about trouble.
+/// What a reflector does about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextStep {
@@ -106,7 +106,7 @@ pub enum NextStep {
 // === impl ReflectorError ===
 
 impl ReflectorError {
-    /// The server's answer, where that is the trouble.
+    /// The server's answer, where that is the error.
     pub fn status(&self) -> Option<&kube_wire::Status> {
         match self {
             Self::List(error)
@@ -133,9 +133,9 @@ impl NextStep {
     }
 }
 
-// === impl Trouble ===
+// === impl ErrorReport ===
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ErrorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.resource, self.error, self.next)
     }

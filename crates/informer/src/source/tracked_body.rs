@@ -1,4 +1,4 @@
-//! A body that holds something until it is read to its end or dropped.
+//! A response body that counts as a request on its connection until it is read to its end or dropped.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
-/// A body, and the token of the place that it takes on its connection.
-pub(super) struct Held<B> {
+/// A body, and the token that counts it among its connection's requests.
+pub(super) struct TrackedBody<B> {
     body: B,
     _token: Option<Arc<()>>,
 }
 
-impl<B> Held<B> {
+impl<B> TrackedBody<B> {
     pub(super) fn new(body: B, token: Option<Arc<()>>) -> Self {
         Self { body, _token: token }
     }
 }
 
-impl<B: Body + Unpin> Body for Held<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -31,8 +31,8 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use super::connections::{Count, Counted};
 use super::credentials::{self, without_password};
-use super::held::Held;
 use super::server_memory::{Introduction, ServerMemory};
+use super::tracked_body::TrackedBody;
 use super::unpack::{Compression, Unpack};
 
 /// Most requests that one connection carries at a time: watches and other streams, lists, or all others.
@@ -65,10 +65,10 @@ impl Default for Pings {
     }
 }
 
-/// Settings of [`Clients`] that a kubeconfig has no place for.
+/// Settings of [`Cluster`] that a kubeconfig has no place for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ClientsConfig {
+pub struct ClusterConfig {
     /// How dead connections are noticed.
     pub pings: Pings,
     /// Whether lists may come compressed. Default: not.
@@ -86,13 +86,13 @@ pub struct ClientsConfig {
 /// output, and again when its credentials expire or are refused. (Only [`Client::valid_until`] is not: kube does not say when a certificate that an
 /// exec plugin gave will expire.)
 #[derive(Clone)]
-pub struct Clients {
+pub struct Cluster {
     client: Client,
 }
 
-// === impl ClientsConfig ===
+// === impl ClusterConfig ===
 
-impl ClientsConfig {
+impl ClusterConfig {
     /// With other times for noticing dead connections.
     #[must_use]
     pub fn pings(mut self, pings: Pings) -> Self {
@@ -111,23 +111,23 @@ impl ClientsConfig {
     }
 }
 
-// === impl Clients ===
+// === impl Cluster ===
 
-impl Clients {
+impl Cluster {
     /// From a configuration.
     ///
     /// # Errors
     /// If the credentials or certificates cannot be read, or the configuration asks for a feature (TLS, a proxy) that
     /// was not compiled in.
     pub fn from_config(config: Config) -> Result<Self, Error> {
-        Self::configured(config, ClientsConfig::default())
+        Self::configured(config, ClusterConfig::default())
     }
 
     /// From a configuration, with settings of its own.
     ///
     /// # Errors
     /// As [`from_config`](Self::from_config).
-    pub fn configured(config: Config, mut own: ClientsConfig) -> Result<Self, Error> {
+    pub fn configured(config: Config, mut own: ClusterConfig) -> Result<Self, Error> {
         // hyper adds them to a point in time.
         let Pings { after, timeout } = own.pings;
         own.pings = Pings { after: after.min(PING_MAX), timeout: timeout.min(PING_MAX) };
@@ -136,7 +136,7 @@ impl Clients {
     }
 
     /// A client without the credentials that are not part of a connection.
-    fn connect(config: &Config, own: ClientsConfig) -> Result<Client, Error> {
+    fn connect(config: &Config, own: ClusterConfig) -> Result<Client, Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -178,21 +178,21 @@ impl Clients {
     }
 }
 
-impl From<Clients> for Client {
-    fn from(clients: Clients) -> Self {
-        clients.client
+impl From<Cluster> for Client {
+    fn from(cluster: Cluster) -> Self {
+        cluster.client
     }
 }
 
-impl From<&Clients> for Client {
-    fn from(clients: &Clients) -> Self {
-        clients.client()
+impl From<&Cluster> for Client {
+    fn from(cluster: &Cluster) -> Self {
+        cluster.client()
     }
 }
 
-impl std::fmt::Debug for Clients {
+impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Clients").finish_non_exhaustive()
+        f.debug_struct("Cluster").finish_non_exhaustive()
     }
 }
 
@@ -202,7 +202,7 @@ fn disabled(url: &Uri, protocol_feature: &'static str) -> Error {
 }
 
 /// The client's layers, the same that kube puts on top of each other, less the retries.
-fn build<H>(config: &Config, own: ClientsConfig, connector: H) -> Result<Client, Error>
+fn build<H>(config: &Config, own: ClusterConfig, connector: H) -> Result<Client, Error>
 where
     H: Service<Uri> + Clone + Send + Sync + 'static,
     H::Response: hyper_util::client::legacy::connect::Connection
@@ -308,7 +308,7 @@ where
     Counted<C>: Connect + Clone + Send + Sync + 'static,
 {
     /// `upgrades` makes connections that never speak HTTP/2.
-    fn new(connector: C, upgrades: C, ClientsConfig { pings, compression }: ClientsConfig) -> Self {
+    fn new(connector: C, upgrades: C, ClusterConfig { pings, compression }: ClusterConfig) -> Self {
         let lanes = || Lanes { connector: connector.clone(), pings, lanes: Arc::default() };
         Self {
             streams: lanes(),
@@ -396,7 +396,7 @@ where
     C: Service<Uri> + Clone,
     Counted<C>: Connect + Clone + Send + Sync + 'static,
 {
-    type Response = Response<Unpack<Held<Incoming>>>;
+    type Response = Response<Unpack<TrackedBody<Incoming>>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -419,7 +419,7 @@ where
         async move {
             let answer = count.carry(client.request(request)).await;
             let token = unanswered.map(Unanswered::answered);
-            let answer = answer?.map(|body| Held::new(body, token));
+            let answer = answer?.map(|body| TrackedBody::new(body, token));
             Ok(match compression {
                 Some(compression) => compression.unpack(answer),
                 None => answer.map(Unpack::Plain),
@@ -463,12 +463,12 @@ impl Class {
     }
 }
 
-/// Marks a request as a list, in its extensions, for the client of [`Clients`]: it takes a connection for lists, and may
+/// Marks a request as a list, in its extensions, for the client of [`Cluster`]: it takes a connection for lists, and may
 /// come compressed. [`ListWatch`](super::ListWatch) does so; requests that a program sends itself may, too.
 ///
 /// ```
 /// # use kube_client::client::Body;
-/// use kube_informer::source::IsList;
+/// use kube_informer::building_blocks::IsList;
 ///
 /// let mut request = http::Request::get("/api/v1/pods").body(Body::empty())?;
 /// request.extensions_mut().insert(IsList);

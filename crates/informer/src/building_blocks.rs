@@ -1,0 +1,161 @@
+//! The pieces an informer is made of, for programs that put them together themselves. Readers who know client-go's
+//! `tools/cache` find its parts here under their names.
+//!
+//! Objects move one way: a [`ListerWatcher`] lists and watches, a [`Reflector`] follows it and writes to a [`Sink`], the queue's
+//! reader takes deltas and writes to a [`Store`]. The example `reflector_to_indexer` runs all of them together.
+//!
+//! # ListerWatcher
+//!
+//! Lists and watches one resource; each call is one request. [`ListWatch`] sends it to an API server, [`FunctionSource`] calls two
+//! functions.
+//!
+//! ```
+//! use futures::{StreamExt, stream};
+//! use kube_informer::building_blocks::{FunctionSource, ListOptions, ListPart, ListerWatcher, kube_wire::ListHead};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let head = ListHead { resource_version: "7".into(), ..ListHead::default() };
+//! let source = FunctionSource::new(
+//!     "nothing",
+//!     move |_| { let end = ListPart::End(head.clone()); async { Ok(stream::iter([Ok(end)]).boxed()) } },
+//!     |_| async { Ok(stream::pending().boxed()) },
+//! );
+//! let mut parts = source.list(ListOptions::default()).await?;
+//! assert!(matches!(parts.next().await, Some(Ok(ListPart::End(head))) if head.resource_version == "7"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Reflector and DeltaFifo
+//!
+//! A [`Reflector`] keeps one scope of a sink equal to its source. A [`DeltaFifo`] is a sink that coalesces deltas per key:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kube_informer::Scope;
+//! use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, DeltaKind, Reflector, ReflectorConfig};
+//! use kube_informer::testing::ScriptedSource;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ScriptedSource::new("v1", "Pod");
+//! server.put(json!({"metadata": {"namespace": "web", "name": "api"}}));
+//!
+//! let queue = Arc::new(DeltaFifo::new(DeltaFifoConfig::default()));
+//! let reflector =
+//!     Reflector::new(Arc::new(server), queue.clone(), Scope::default(), ReflectorConfig::default());
+//! let reflecting = tokio::spawn(reflector.run());
+//!
+//! let popped = queue.pop().await.ok_or("the queue is open")?;
+//! assert_eq!(popped.key().to_string(), "web/api");
+//! assert!(matches!(popped.deltas()[0].kind, DeltaKind::Replaced));
+//! popped.done();
+//! reflecting.abort();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Fifo
+//!
+//! The queue that informers use: deltas in strict order, in batches. Anything can write to it, not only a reflector.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kube_informer::Scope;
+//! use kube_informer::building_blocks::{Delta, Fifo, Sink, Store, StoreConfig};
+//! # use kube_informer::testing::ScriptedSource;
+//! # use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pod = ScriptedSource::new("v1", "Pod").object(&json!({"metadata": {"name": "api", "resourceVersion": "7"}}));
+//! let queue = Fifo::new(Arc::new(Store::new(StoreConfig::default())?));
+//! queue.add(Scope::default(), pod).await?;
+//!
+//! let batch = queue.pop_batch().await.ok_or("the queue is open")?;
+//! assert!(matches!(batch.deltas(), [Delta::Added(pod)] if pod.name() == "api"));
+//! batch.done();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Store, Snapshot and Indexer
+//!
+//! A [`Store`] holds objects by key, with indexes. A [`Snapshot`] is one moment of it. An [`Indexer`] is the same store behind the
+//! methods of client-go's `Indexer`:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kube_informer::{Index, Scope};
+//! use kube_informer::building_blocks::{Indexer, Store, StoreConfig, StoredObject};
+//! # use kube_informer::testing::ScriptedSource;
+//! # use serde_json::json;
+//!
+//! # let pod = json!({"metadata": {"namespace": "web", "name": "api", "resourceVersion": "7"}, "spec": {"nodeName": "node-7"}});
+//! # let pod = ScriptedSource::new("v1", "Pod").object(&pod);
+//! let by_node = Index::field("node", "spec.nodeName");
+//! let store = Arc::new(Store::new(StoreConfig::default().index(by_node.clone()))?);
+//! let indexer = Indexer::new(store.clone());
+//! indexer.add(&StoredObject::new(Scope::default(), pod)?);
+//!
+//! let moment = store.snapshot();
+//! indexer.delete_key(&"web/api".parse()?);
+//! assert_eq!(moment.len(), 1, "a snapshot does not change");
+//! assert!(indexer.by_index(&by_node, "node-7")?.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+// Objects as bytes, and everything read from them without decoding, are this crate's types.
+pub use kube_wire;
+
+pub use crate::queue::Batch;
+pub use crate::queue::Committed;
+pub use crate::queue::Delta;
+pub use crate::queue::DeltaFifo;
+pub use crate::queue::DeltaFifoConfig;
+pub use crate::queue::DeltaKind;
+pub use crate::queue::Fifo;
+pub use crate::queue::FifoConfig;
+pub use crate::queue::KeyDelta;
+pub use crate::queue::Newest;
+pub use crate::queue::Popped;
+pub use crate::queue::Replace;
+pub use crate::queue::Sink;
+pub use crate::queue::SinkError;
+pub use crate::reflector::BackoffConfig;
+pub use crate::reflector::ErrorReport;
+pub use crate::reflector::LastVersion;
+pub use crate::reflector::NextStep;
+pub use crate::reflector::Reflector;
+pub use crate::reflector::ReflectorConfig;
+pub use crate::reflector::ReflectorError;
+pub use crate::reflector::ReflectorState;
+pub use crate::reflector::ReflectorStatus;
+pub use crate::shared::Filtered;
+pub use crate::source::FunctionSource;
+pub use crate::source::IsList;
+pub use crate::source::JsonSwitch;
+pub use crate::source::ListOptions;
+pub use crate::source::ListPart;
+pub use crate::source::ListStream;
+pub use crate::source::ListWatch;
+pub use crate::source::ListerWatcher;
+pub use crate::source::Resource;
+pub use crate::source::SourceError;
+pub use crate::source::VersionMatch;
+pub use crate::source::WatchOptions;
+pub use crate::source::WatchStream;
+pub use crate::store::Change;
+pub use crate::store::ChangeKind;
+pub use crate::store::Indexer;
+pub use crate::store::Packing;
+pub use crate::store::Snapshot;
+pub use crate::store::Store;
+pub use crate::store::StoreConfig;
+pub use crate::store::StoreStats;
+pub use crate::store::StoredObject;
+pub use crate::store::UnnamedObject;
+pub use crate::store::Write;
+pub use crate::version::compare_resource_versions;
