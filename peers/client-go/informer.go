@@ -69,7 +69,7 @@ func benchInformer() {
 	options.add(flags)
 	reads := flags.Bool("reads", false, "measure reads, too")
 	idle := flags.Int("idle", 0, "measure so many `seconds` of nothing, too")
-	relist := flags.Bool("relist", false, "measure a relist, too, which somebody else causes")
+	relist := flags.Bool("relist", false, "also measure a relist, which another process triggers")
 	var objects objects
 	objects.add(flags)
 	flags.Parse(os.Args[2:])
@@ -101,7 +101,7 @@ func benchInformer() {
 	reportBytes("peak", processStatus("VmHWM"))
 	time.Sleep(settle)
 	reportBytes("steady as it is", processStatus("VmRSS"))
-	// What is resident once the garbage is collected and given back.
+	// Resident memory after garbage is collected and freed.
 	debug.FreeOSMemory()
 	reportBytes("steady", processStatus("VmRSS"))
 	reportStore(informer.GetStore())

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Mirrors the config maps of a namespace for tests that compare clients: every state that a handler hears of is a line
+// Mirrors the config maps of a namespace for tests that compare clients: every state that a handler receives is a line
 // of "seen <tab> name <tab> uid <tab> resourceVersion"; each line on standard input is answered by what the store holds,
 // as lines that begin with "held", and one that says "end".
 

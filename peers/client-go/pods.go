@@ -84,7 +84,7 @@ func changePods() {
 	})
 	// The first one's pod: it has another label by now.
 	change(0, lastVersion)
-	report("written a second", float64(*changes)/time.Since(began).Seconds(), "1/s")
+	report("writes per second", float64(*changes)/time.Since(began).Seconds(), "1/s")
 }
 
 // Does something for each number up to a count, several at a time; each is handed out after before has returned.

@@ -28,7 +28,7 @@ func benchReads(indexer cache.Indexer) {
 			}
 		}
 	})
-	for _, figure := range []string{"get", "get, value, cold", "get, value, hot"} {
+	for _, figure := range []string{"get", "get and decode, cold", "get and decode, hot"} {
 		report(figure, get, "ns")
 	}
 	values := make([]string, nodes)
@@ -43,11 +43,11 @@ func benchReads(indexer cache.Indexer) {
 			found += len(objects)
 		}
 	})
-	report("objects a node", float64(found)/5/nodes, "objects")
+	report("objects per node", float64(found)/5/nodes, "objects")
 	report("by index", byIndex, "ns")
 	list := nanoseconds(5, len(keys), func() { found += len(indexer.List()) })
-	report("list, an object", list, "ns")
-	report("list, value, an object", list, "ns")
+	report("list per object", list, "ns")
+	report("list and decode per object", list, "ns")
 }
 
 // nanoseconds that one of many operations takes: the best of several rounds.

@@ -66,13 +66,13 @@ func benchWatch() {
 	report("waiting", 1, "changes")
 	<-last
 	seconds, cpuUsed := time.Since(wall).Seconds(), cpuSeconds()-cpu
-	report("changes a second", float64(*changes)/seconds, "1/s")
-	report("cpu a change", cpuUsed/float64(*changes)*1e6, "µs")
+	report("changes per second", float64(*changes)/seconds, "1/s")
+	report("cpu per change", cpuUsed/float64(*changes)*1e6, "µs")
 	slices.Sort(late)
 	for _, quantile := range []struct {
 		name string
 		part float64
-	}{{"late, median", 0.5}, {"late, 99 of 100", 0.99}, {"late, 999 of 1000", 0.999}} {
+	}{{"lag p50", 0.5}, {"lag p99", 0.99}, {"lag p99.9", 0.999}} {
 		report(quantile.name, float64(late[int(float64(len(late)-1)*quantile.part)])/1e3, "ms")
 	}
 	reportBytes("peak", processStatus("VmHWM"))

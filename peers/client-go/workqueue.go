@@ -27,26 +27,26 @@ func benchWorkqueue() {
 		keys[number] = fmt.Sprintf("namespace-%d/name-%d", number%100, number)
 	}
 	// First, while the heap holds nothing but the keys.
-	reportIfWanted("memory a pending item", "bytes", func() float64 { _, _, bytes := delayed(keys); return bytes })
+	reportIfWanted("memory per pending item", "bytes", func() float64 { _, _, bytes := delayed(keys); return bytes })
 	for _, workers := range []int{1, 2, 8} {
 		reportIfWanted(fmt.Sprintf("add+get+done, %d workers", workers), "M/s", func() float64 {
 			return best(50, func() float64 { return cycle(keys[:few], workers) })
 		})
 	}
 	for _, workers := range []int{1, 2, 8} {
-		reportIfWanted(fmt.Sprintf("fed by another, %d workers", workers), "M/s", func() float64 {
+		reportIfWanted(fmt.Sprintf("one producer, %d workers", workers), "M/s", func() float64 {
 			return best(50, func() float64 { return fed(keys[:few], workers) })
 		})
 	}
 	for _, workers := range []int{1, 2, 8} {
-		reportIfWanted(fmt.Sprintf("1M added, then %d workers", workers), "M/s", func() float64 {
+		reportIfWanted(fmt.Sprintf("1M queued, %d workers", workers), "M/s", func() float64 {
 			return best(3, func() float64 { return burst(keys, workers) })
 		})
 	}
 	reportIfWanted("add_after, up to 1M pending", "M/s", func() float64 {
 		return best(3, func() float64 { adding, _, _ := delayed(keys); return adding })
 	})
-	reportIfWanted("get of 1M that became due", "M/s", func() float64 {
+	reportIfWanted("get of 1M due keys", "M/s", func() float64 {
 		return best(3, func() float64 { _, getting, _ := delayed(keys); return getting })
 	})
 }
@@ -121,7 +121,7 @@ func workUntilTheEnd(queue *workqueue.Typed[string]) {
 	}
 }
 
-// All keys are put off for up to ten minutes, then the clock is moved on and they are taken. Adding counts until the
+// All keys are delayed by up to ten minutes, then the clock is advanced and they are taken. Adding counts until the
 // last key has arrived in the heap, which a goroutine of the queue feeds.
 func delayed(keys []string) (adding, getting, bytes float64) {
 	before := heap()
@@ -162,7 +162,7 @@ func best(runs int, run func() float64) float64 {
 	return most
 }
 
-// Millions a second.
+// Millions per second.
 func rate(keys []string, started time.Time) float64 {
 	return float64(len(keys)) / time.Since(started).Seconds() / 1e6
 }

@@ -1,4 +1,4 @@
-//! The work queue's figures beside client-go's. Both programs do the same work and print lines of `figure <tab> value <tab> unit`;
+//! The work queue's figures next to client-go's. Both programs do the same work and print lines of `figure <tab> value <tab> unit`;
 //! figures of one run on one machine can be compared, those of different runs cannot.
 
 use std::{
@@ -23,14 +23,14 @@ pub(crate) fn run(word: Option<&str>) -> Result<String, String> {
     for bench in ["queue", "memory"] {
         let mut cargo = cargo();
         cargo.args(["bench", "--quiet", "--package", "kube-workqueue", "--bench", bench, "--"]).args(word);
-        ours.extend(figures(&mut cargo)?.ok_or("cargo has gone")?);
+        ours.extend(figures(&mut cargo)?.ok_or("cannot run cargo: not found")?);
     }
     let mut go = Command::new("go");
     go.args(["run", ".", "workqueue"]).args(word).current_dir(root().join("peers/client-go"));
     Ok(table(&ours, figures(&mut go)?.as_deref()))
 }
 
-/// What a program prints; `None` if there is no such program.
+/// The figures that a program prints; `None` if the program is not installed.
 fn figures(command: &mut Command) -> Result<Option<Vec<Figure>>, String> {
     match command.stderr(Stdio::inherit()).output() {
         Ok(output) if output.status.success() => {
@@ -38,7 +38,7 @@ fn figures(command: &mut Command) -> Result<Option<Vec<Figure>>, String> {
         }
         Ok(output) => Err(format!("{command:?} failed ({})", output.status)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{command:?} could not be started: {error}")),
+        Err(error) => Err(format!("cannot start {command:?}: {error}")),
     }
 }
 
@@ -51,7 +51,7 @@ fn figure(line: &str) -> Result<Figure, String> {
     parsed().ok_or_else(|| format!("not `figure <tab> value <tab> unit`: {line}"))
 }
 
-/// One line a figure of ours. The ratio says how many times better ours is.
+/// One line per figure of ours. The ratio tells how many times better ours is.
 fn table(ours: &[Figure], theirs: Option<&[Figure]>) -> String {
     let mut table = format!("{:<30} {:>9} {:>10} {:>7}\n", "", "ours", "client-go", "ratio");
     for Figure { name, value, unit } in ours {
@@ -65,7 +65,7 @@ fn table(ours: &[Figure], theirs: Option<&[Figure]>) -> String {
         let _ = writeln!(table, "  {unit}");
     }
     if theirs.is_none() {
-        table.push_str("client-go was not run: install Go and put `go` on the PATH\n");
+        table.push_str("client-go was skipped: install Go and put `go` on the PATH\n");
     }
     table
 }

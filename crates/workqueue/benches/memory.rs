@@ -1,4 +1,4 @@
-//! What a million keys put off cost: `cargo bench -p kube-workqueue --bench memory`. A program of its own, because
+//! Memory of a million delayed keys: `cargo bench -p kube-workqueue --bench memory`. A program of its own, because
 //! counting allocations slows them down. The keys themselves are made before and not counted.
 
 #![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
@@ -13,7 +13,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 const KEYS: u64 = 1_000_000;
 
 fn main() {
-    let figure = "memory a pending item";
+    let figure = "memory per pending item";
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     if wanted.is_some_and(|wanted| !figure.contains(&wanted)) {
         return;

@@ -25,13 +25,13 @@ fn main() {
         report(&format!("add+get+done, {workers} workers"), || best(50, || cycle(&keys[..FEW], workers)));
     }
     for workers in [1, 2, 8] {
-        report(&format!("fed by another, {workers} workers"), || best(50, || fed(&keys[..FEW], workers)));
+        report(&format!("one producer, {workers} workers"), || best(50, || fed(&keys[..FEW], workers)));
     }
     for workers in [1, 2, 8] {
-        report(&format!("1M added, then {workers} workers"), || best(3, || burst(&keys, workers)));
+        report(&format!("1M queued, {workers} workers"), || best(3, || burst(&keys, workers)));
     }
     report("add_after, up to 1M pending", || best(3, || delayed(&keys).0));
-    report("get of 1M that became due", || best(3, || delayed(&keys).1));
+    report("get of 1M due keys", || best(3, || delayed(&keys).1));
 }
 
 /// Each worker adds a key, takes whichever is next and finishes it, over and over.
@@ -99,7 +99,7 @@ fn burst(keys: &[Arc<str>], workers: usize) -> f64 {
     rate(keys, started)
 }
 
-/// All keys are put off for up to ten minutes, then the clock is moved on and they are taken.
+/// All keys are delayed by up to ten minutes, then the clock is advanced and they are taken.
 fn delayed(keys: &[Arc<str>]) -> (f64, f64) {
     let runtime =
         runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");

@@ -195,10 +195,10 @@ async fn watch(client: Client, arguments: &Arguments) -> Outcome {
     }
     let (wall, cpu) = begun.ok_or("no change")?;
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
-    report("changes a second", changes as f64 / wall, "1/s");
-    report("cpu a change", cpu / changes as f64 * 1e6, "µs");
+    report("changes per second", changes as f64 / wall, "1/s");
+    report("cpu per change", cpu / changes as f64 * 1e6, "µs");
     late.sort_unstable();
-    for (name, part) in [("late, median", 0.5), ("late, 99 of 100", 0.99), ("late, 999 of 1000", 0.999)] {
+    for (name, part) in [("lag p50", 0.5), ("lag p99", 0.99), ("lag p99.9", 0.999)] {
         report(name, late[((late.len() - 1) as f64 * part) as usize] as f64 / 1e3, "ms");
     }
     report("peak", peak()?, "B");

@@ -15,7 +15,7 @@ pub fn run(store: &Store<Pod>) {
     keys.sort_by_key(|key| (key.namespace.clone(), key.name.clone()));
     let spread: Vec<_> = (0..keys.len()).map(|n| &keys[n * 7_919 % keys.len()]).collect();
     let get = nanoseconds(5, spread.len(), || spread.iter().for_each(|key| drop(black_box(store.get(key)))));
-    for figure in ["get", "get, value, cold", "get, value, hot"] {
+    for figure in ["get", "get and decode, cold", "get and decode, hot"] {
         report(figure, get, "ns");
     }
     let on_node = |node: &String| {
@@ -24,11 +24,11 @@ pub fn run(store: &Store<Pod>) {
     };
     let nodes: Vec<String> = (0..LOOKED_FOR).map(|node| format!("node-{node}")).collect();
     let found: usize = nodes.iter().map(|node| on_node(node).len()).sum();
-    report("objects a node", found as f64 / LOOKED_FOR as f64, "objects");
+    report("objects per node", found as f64 / LOOKED_FOR as f64, "objects");
     let by_index =
         nanoseconds(2, LOOKED_FOR, || nodes.iter().for_each(|node| drop(black_box(on_node(node)))));
     report("by index", by_index, "ns");
     let list = nanoseconds(5, keys.len(), || drop(black_box(store.state())));
-    report("list, an object", list, "ns");
-    report("list, value, an object", list, "ns");
+    report("list per object", list, "ns");
+    report("list and decode per object", list, "ns");
 }

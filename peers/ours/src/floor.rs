@@ -1,4 +1,4 @@
-//! The floor: receives what an informer would and throws it away. Nobody can be cheaper on the same connection.
+//! The floor: receives the same bytes as an informer and discards them. No client can be cheaper on the same connection.
 
 use std::time::Instant;
 
@@ -49,8 +49,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
         }
     }
     let (wall, cpu) = (begun.0.elapsed().as_secs_f64(), cpu_seconds() - begun.1);
-    report("changes a second", changes as f64 / wall, "1/s");
-    report("cpu a change", cpu / changes as f64 * 1e6, "µs");
+    report("changes per second", changes as f64 / wall, "1/s");
+    report("cpu per change", cpu / changes as f64 * 1e6, "µs");
     Ok(())
 }
 

@@ -24,26 +24,26 @@ pub(crate) fn run(pods: &Lister<Pod>, by_node: &Index) -> Outcome {
     let get = nanoseconds(5, spread.len(), || spread.iter().for_each(|key| drop(black_box(pods.get(key)))));
     report("get", get, "ns");
     let cold = nanoseconds(1, spread.len(), || spread.iter().for_each(|key| drop(black_box(value(key)))));
-    report("get, value, cold", cold, "ns");
+    report("get and decode, cold", cold, "ns");
     let some = &spread[..HOT.min(spread.len())];
     let hot = nanoseconds(200, some.len(), || some.iter().for_each(|key| drop(black_box(value(key)))));
-    report("get, value, hot", hot, "ns");
+    report("get and decode, hot", hot, "ns");
 
     let nodes: Vec<String> = (0..NODES).map(|node| format!("node-{node}")).collect();
     let on_node = |node: &String| pods.by_index(by_node, node).map_or(0, |found| found.len());
     let found: usize = nodes.iter().map(on_node).sum();
-    report("objects a node", found as f64 / NODES as f64, "objects");
+    report("objects per node", found as f64 / NODES as f64, "objects");
     let by_index = nanoseconds(5, NODES, || {
         black_box(nodes.iter().map(on_node).sum::<usize>());
     });
     report("by index", by_index, "ns");
 
     let list = nanoseconds(5, keys.len(), || drop(black_box(pods.list())));
-    report("list, an object", list, "ns");
+    report("list per object", list, "ns");
     let values = || pods.list().iter().filter_map(|pod| pod.decode().ok()).count();
     let valued = nanoseconds(2, keys.len(), || {
         black_box(values());
     });
-    report("list, value, an object", valued, "ns");
+    report("list and decode per object", valued, "ns");
     Ok(())
 }

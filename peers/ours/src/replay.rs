@@ -27,7 +27,7 @@ const DIGITS: usize = 16;
 pub(crate) const LAST: u64 = 9_000_000_000_000_000;
 /// Bytes that are sent at a time.
 const CHUNK: usize = 64 << 10;
-/// Before changes at a rate, so that nobody is late because of the first state.
+/// Pause before changes at a rate, so that the initial list does not add lag.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Answers each watch with the pods, then the changes, until its standard input ends.
@@ -55,16 +55,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     report("ready", count, "objects");
     for recording in &recordings {
         let bytes = recording.changed.iter().map(|event| event.bytes.len()).sum::<usize>();
-        report(&format!("bytes a change, {}", recording.media_type), bytes / recording.changed.len(), "B");
+        report(&format!("bytes per change, {}", recording.media_type), bytes / recording.changed.len(), "B");
     }
     std::io::stdout().flush()?;
-    // It ends with its input, whatever becomes of the one who started it.
+    // It ends with its input, even if its parent process died.
     std::thread::spawn(|| {
         std::io::stdin().lock().lines().for_each(drop);
         std::process::exit(0);
     });
     for connection in listener.incoming() {
-        // A client that goes away is no trouble.
+        // A client that disconnects is not an error.
         let _ = answer(&connection?, &recordings, changes, rate);
     }
     Ok(())
@@ -113,7 +113,7 @@ impl Recording {
     }
 }
 
-/// The resourceVersions of all pods, in the order in which a watch tells of them.
+/// The resourceVersions of all pods, in the order in which a watch sends them.
 async fn versions(client: &Client) -> Outcome<Vec<String>> {
     let list = raw::get(client, "/api/v1/pods", raw::JSON).await?.json();
     let items = list["items"].as_array().ok_or("no list")?.iter();

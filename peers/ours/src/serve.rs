@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     while let Some(command) = commands.recv().await {
         match command.as_str() {
             "relist" => {
-                // Nobody may hear of the change but by listing.
+                // Clients must not receive the change except by a list.
                 server.refuse_connections().await;
                 crowd.change(0)?;
                 server.restart(&Restart::HistoryLost);

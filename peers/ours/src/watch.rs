@@ -1,4 +1,4 @@
-//! Follows the changes of a replay, or of a real server's pods: how fast, at what cost, how late. All is counted from the
+//! Follows the changes of a replay, or of a real server's pods: how fast, at what cost, with what lag. All is counted from the
 //! first change on.
 
 use std::time::Instant;
@@ -47,8 +47,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     report("waiting", 1, "changes");
     let ((began, cpu), lateness) = steps.recv().await.ok_or("the informer ended")?;
     let (wall, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    report("changes a second", changes as f64 / wall, "1/s");
-    report("cpu a change", cpu / changes as f64 * 1e6, "µs");
+    report("changes per second", changes as f64 / wall, "1/s");
+    report("cpu per change", cpu / changes as f64 * 1e6, "µs");
     report_lateness(lateness);
     report("peak", peak()?, "B");
     checksum(&pods);
@@ -65,7 +65,7 @@ fn sent(pod: &Object<Pod>, by_label: bool) -> u64 {
 /// From sending to the handler.
 fn report_lateness(mut micros: Vec<u64>) {
     micros.sort_unstable();
-    for (name, part) in [("late, median", 0.5), ("late, 99 of 100", 0.99), ("late, 999 of 1000", 0.999)] {
+    for (name, part) in [("lag p50", 0.5), ("lag p99", 0.99), ("lag p99.9", 0.999)] {
         report(name, micros[((micros.len() - 1) as f64 * part) as usize] as f64 / 1e3, "ms");
     }
 }

@@ -1,5 +1,5 @@
-//! The scenarios: what is measured of whom, how much of it, and which figures are shown. On a real kube-apiserver there are
-//! fewer, because filling it takes minutes and it cannot be made to forget on request.
+//! The scenarios: which subjects are measured, with how much data, and which figures are shown. A real kube-apiserver has
+//! fewer scenarios, because filling it takes minutes and its history cannot be dropped on request.
 
 use super::load::Load;
 use super::paper::{Better, Column, Form};
@@ -22,7 +22,7 @@ const EVERYBODY: &[Subject] = &[
     KubeRsStripped,
     Floor,
 ];
-/// The same work by all: managedFields dropped, and once with every object decoded.
+/// Equal work for all: managedFields are dropped, and one subject decodes every object.
 const FAIR: &[Subject] = &[Ours, OursDecoding, ClientGoStripped, KubeRsStripped, Floor];
 /// The same in JSON.
 const FAIR_JSON: &[Subject] = &[OursJson, OursDecoding, ClientGoStripped, KubeRsStripped];
@@ -39,9 +39,9 @@ const FOLLOWING: &[Subject] = &[
     KubeRsStripped,
     Floor,
 ];
-/// Without those who would take minutes.
+/// Without the subjects that would take minutes.
 const LARGE: &[Subject] = &[Ours, OursJson, ClientGo, KubeRsStreaming, Floor];
-/// The floor cannot recognise the last change that is written.
+/// Without the floor, which cannot recognise the last change that is written.
 const WRITTEN_TO: &[Subject] = &[
     Ours,
     OursDecoding,
@@ -69,27 +69,27 @@ const RELIST: &[Column] = &[
 ];
 const START: &[Column] = &[SYNC[0], SYNC[1], SYNC[2]];
 const IDLE: &[Column] =
-    &[Column::new("idle cpu", "CPU a minute", Form::Milliseconds, Better::Less), SYNC[1], SYNC[3]];
+    &[Column::new("idle cpu", "CPU per minute", Form::Milliseconds, Better::Less), SYNC[1], SYNC[3]];
 const READS: &[Column] = &[
     Column::new("get", "get", Form::Nanoseconds, Better::Less),
-    Column::new("get, value, cold", "get and decode, first time", Form::Nanoseconds, Better::Less)
+    Column::new("get and decode, cold", "get and decode, first read", Form::Nanoseconds, Better::Less)
         .done_before_by_peers(),
-    Column::new("get, value, hot", "again", Form::Nanoseconds, Better::Less),
-    Column::new("by index", "the pods of a node", Form::Nanoseconds, Better::Less),
-    Column::new("list, an object", "list, a pod", Form::Nanoseconds, Better::Less),
-    Column::new("list, value, an object", "list and decode, a pod", Form::Nanoseconds, Better::Less)
+    Column::new("get and decode, hot", "get and decode, cached", Form::Nanoseconds, Better::Less),
+    Column::new("by index", "pods of one node", Form::Nanoseconds, Better::Less),
+    Column::new("list per object", "list, per pod", Form::Nanoseconds, Better::Less),
+    Column::new("list and decode per object", "list and decode, per pod", Form::Nanoseconds, Better::Less)
         .done_before_by_peers(),
 ];
 const CHANGES: &[Column] = &[
-    Column::new("cpu a change", "client CPU a change", Form::Microseconds, Better::Less),
-    Column::new("changes a second", "changes a second", Form::Rate, Better::More),
+    Column::new("cpu per change", "client CPU per change", Form::Microseconds, Better::Less),
+    Column::new("changes per second", "changes per second", Form::Rate, Better::More),
     SYNC[2],
 ];
 const PACED: &[Column] = &[
     CHANGES[0],
-    Column::new("late, median", "late, median", Form::Milliseconds, Better::Less),
-    Column::new("late, 99 of 100", "99 of 100", Form::Milliseconds, Better::Less),
-    Column::new("late, 999 of 1000", "999 of 1,000", Form::Milliseconds, Better::Less),
+    Column::new("lag p50", "lag, p50", Form::Milliseconds, Better::Less),
+    Column::new("lag p99", "lag, p99", Form::Milliseconds, Better::Less),
+    Column::new("lag p99.9", "lag, p99.9", Form::Milliseconds, Better::Less),
 ];
 
 /// The scenarios on the embedded server, in order.
@@ -168,7 +168,7 @@ fn sync(
     Scenario {
         name: format!("sync-{count}"),
         title: format!(
-            "First state of {} pods{}",
+            "Initial list of {} pods{}",
             grouped(count),
             if relist { ", and a relist" } else { "" }
         ),
@@ -179,11 +179,11 @@ fn sync(
     }
 }
 
-/// The first state of other objects than pods that are replicas of each other.
+/// The initial list of other objects than replicated pods.
 fn loaded(load: Load, count: u64, repetitions: usize) -> Scenario {
     Scenario {
         name: format!("sync-{}", load.name()),
-        title: format!("First state of {} {}", grouped(count), load.title()),
+        title: format!("Initial list of {} {}", grouped(count), load.title()),
         work: Work::FirstState { load, count, options: Vec::new(), relist: false },
         repetitions,
         subjects: if load == Load::Widgets { FAIR_JSON } else { FAIR },
@@ -194,7 +194,7 @@ fn loaded(load: Load, count: u64, repetitions: usize) -> Scenario {
 fn metadata(count: u64, repetitions: usize) -> Scenario {
     Scenario {
         name: "metadata".to_owned(),
-        title: format!("First state of the metadata of {} pods", grouped(count)),
+        title: format!("Initial list of the metadata of {} pods", grouped(count)),
         work: Work::FirstState { load: Load::Pods, count, options: Vec::new(), relist: false },
         repetitions,
         subjects: METADATA,
@@ -202,13 +202,13 @@ fn metadata(count: u64, repetitions: usize) -> Scenario {
     }
 }
 
-/// Over which the pods are spread.
+/// The number of nodes that the pods are spread over.
 const NODES: u64 = 500;
 
 fn reads(count: u64, repetitions: usize) -> Scenario {
     Scenario {
         name: "reads".to_owned(),
-        title: format!("Reads, {} pods, {} a node", grouped(count), count / NODES),
+        title: format!("Reads, {} pods, {} per node", grouped(count), count / NODES),
         work: Work::FirstState {
             load: Load::Pods,
             count,
@@ -242,9 +242,9 @@ fn changes(count: u64, changes: u64, rate: Option<u64>, repetitions: usize) -> S
         name: rate.map_or_else(|| "watch".to_owned(), |rate| format!("watch-{rate}")),
         title: match rate {
             None => {
-                format!("{} changes of {} pods, as fast as they are taken", grouped(changes), grouped(count))
+                format!("{} changes to {} pods, at full speed", grouped(changes), grouped(count))
             }
-            Some(rate) => format!("{} changes a second of {} pods", grouped(rate), grouped(count)),
+            Some(rate) => format!("{} changes per second to {} pods", grouped(rate), grouped(count)),
         },
         work: Work::Changes { count, changes, rate },
         repetitions,
@@ -256,7 +256,7 @@ fn changes(count: u64, changes: u64, rate: Option<u64>, repetitions: usize) -> S
 fn written(count: u64, changes: u64, rate: u64, repetitions: usize) -> Scenario {
     Scenario {
         name: format!("watch-{rate}"),
-        title: format!("{} changes a second of {} pods", grouped(rate), grouped(count)),
+        title: format!("{} changes per second to {} pods", grouped(rate), grouped(count)),
         work: Work::Written { count, changes, rate },
         repetitions,
         subjects: WRITTEN_TO,
@@ -268,7 +268,7 @@ fn start(count: u64, repetitions: usize) -> Scenario {
     const NAMESPACES: u64 = 50;
     Scenario {
         name: "start".to_owned(),
-        title: format!("{NAMESPACES} informers at once, {} pods in all", grouped(count)),
+        title: format!("{NAMESPACES} concurrent informers, {} pods in total", grouped(count)),
         work: Work::Start { count, namespaces: NAMESPACES },
         repetitions,
         subjects: THREE,

@@ -1,4 +1,4 @@
-//! What programs print, gathered over repetitions: medians with their spread.
+//! The figures that programs print, collected over repetitions: medians with their spread.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use super::Outcome;
 
-/// What one program printed: figure by name.
+/// The figures that one program printed, by name.
 pub(super) type Printed = BTreeMap<String, String>;
 
-/// Reads lines of `figure <tab> value <tab> unit`.
+/// Parses lines of `figure <tab> value <tab> unit`.
 pub(super) fn parse(text: &str) -> Outcome<Printed> {
     let line = |line: &str| {
         let mut fields = line.split('\t');
@@ -31,7 +31,7 @@ pub(super) fn of(command: &mut Command) -> Outcome<Printed> {
     parse(&String::from_utf8(output.stdout)?)
 }
 
-/// The same for a program that says once that it waits for something, which is then done.
+/// The same for a program that prints once that it is waiting; `something` is then called.
 pub(super) fn of_waiting(command: &mut Command, mut something: impl FnMut() -> Outcome) -> Outcome<Printed> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -44,7 +44,7 @@ pub(super) fn of_waiting(command: &mut Command, mut something: impl FnMut() -> O
         }
     }
     if done.is_err() {
-        // It would wait for ever.
+        // It would wait forever.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -68,9 +68,9 @@ impl Repeated {
         }
     }
 
-    /// Drops the figures whose names begin so.
-    pub(super) fn forget(&mut self, beginning: &str) {
-        self.0.retain(|figure, _| !figure.starts_with(beginning));
+    /// Drops the figures whose names start with this prefix.
+    pub(super) fn forget(&mut self, prefix: &str) {
+        self.0.retain(|figure, _| !figure.starts_with(prefix));
     }
 
     pub(super) fn median(&self, figure: &str) -> Option<f64> {
@@ -80,7 +80,7 @@ impl Repeated {
         Some(if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 })
     }
 
-    /// The least and the most, if there was more than one.
+    /// Minimum and maximum, if there was more than one run.
     pub(super) fn spread(&self, figure: &str) -> Option<(f64, f64)> {
         let values = self.0.get(figure).filter(|values| values.len() > 1)?;
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);

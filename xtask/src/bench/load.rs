@@ -18,8 +18,8 @@ impl Load {
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Pods => "pods",
-            Self::VariedPods => "pods, no two alike",
-            Self::Secrets => "secrets",
+            Self::VariedPods => "distinct pods",
+            Self::Secrets => "Secrets",
             Self::Widgets => "custom resources",
         }
     }

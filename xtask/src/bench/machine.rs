@@ -1,4 +1,4 @@
-//! On what and with what was measured, in a line.
+//! The machine and the versions of a measurement, in one line.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(super) fn describe() -> String {
         said("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         cores,
         field("/proc/cpuinfo", "model name")
-            .map_or_else(|| "an unknown core".into(), |name| name.trim_start_matches([':', ' ']).to_owned()),
+            .map_or_else(|| "unknown CPU".into(), |name| name.trim_start_matches([':', ' ']).to_owned()),
         said("uname", &["-sr"]),
         said("rustc", &["--version"]).split(" (").next().unwrap_or_default(),
         said("go", &["version"]).replace("go version ", ""),
@@ -26,22 +26,22 @@ pub(super) fn describe() -> String {
     )
 }
 
-/// Bytes of memory that a program could get now; no limit if the system does not say.
+/// Bytes of memory that are available now; unlimited if the system does not report it.
 pub(super) fn available() -> u64 {
     let kilobytes = field("/proc/meminfo", "MemAvailable:")
         .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok());
     kilobytes.map_or(u64::MAX, |kilobytes| kilobytes << 10)
 }
 
-/// What was measured: `-dirty` if something besides the figures themselves has changed since that commit.
+/// The commit that was measured; `-dirty` if anything but the figures has changed since.
 fn commit() -> String {
     let commit = said("git", &["describe", "--always"]);
     let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
     if changed.lines().any(matters) { commit + "-dirty" } else { commit }
 }
 
-/// Whether a line of `git status --porcelain` tells of something that figures could depend on. The first line has lost
-/// its leading blank.
+/// Whether a line of `git status --porcelain` names a file that figures could depend on. The first line has lost its
+/// leading blank.
 fn matters(line: &str) -> bool {
     let path = line.trim_start().split_once(' ').map_or("", |(_, path)| path.trim_start());
     path != "docs/benchmarks.md" && !path.starts_with("docs/plots/")

@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: ours, the peers and the transport's floor do the same work on the same data, one after the other in
-//! one sitting. Every program is a process of its own (`peers/`) and measures itself; here they are built, run in turns,
-//! compared, and written down: a table and a plot for each scenario, into docs/benchmarks.md and docs/plots/.
+//! `cargo xtask bench`: our library, its peers and the transport floor do the same work on the same data, in turns in one
+//! session. Every program is its own process (`peers/`) and measures itself. This module builds and runs them, compares
+//! their results, and writes a table and a plot per scenario to docs/benchmarks.md and docs/plots/.
 
 mod catalogue;
 mod figures;
@@ -19,21 +19,21 @@ use crate::go::root;
 use programs::Programs;
 use scenario::Scenario;
 
-/// What a step gives; a message for the user if it fails.
+/// The result of a step; an error is a message for the user.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str = "usage: cargo xtask bench [--smoke | --long] [--server real] [--build-only] [WORD…]
 
-Runs the scenarios whose names contain one of the words, or all of them, and writes their tables into
-docs/benchmarks.md and their plots into docs/plots. Close everything else first; it takes about twenty minutes.
+Runs the scenarios whose names contain one of the words, or all scenarios. Writes their tables to
+docs/benchmarks.md and their plots to docs/plots. Close all other programs first; a run takes about twenty minutes.
 
-  --smoke         small and short, everything once: whether it runs and all stores are equal; nothing is written
-  --long          the first state of 200,000 pods, too
-  --server real   the first states, and changes that are written, of pods in a real kube-apiserver (built as by
-                  `cargo xtask conformance`) instead of the embedded one; their sections stand apart
-  --build-only    builds the programs, and says where they are";
+  --smoke         run small versions once, to check that they work and that all stores are equal; write nothing
+  --long          also run the initial list of 200,000 pods
+  --server real   use a real kube-apiserver (built as by `cargo xtask conformance`) instead of the embedded server,
+                  for initial lists and written changes; writes to a separate part of the page
+  --build-only    build the programs and print their paths";
 
-/// Runs the chore, and gives what there is to say at the end.
+/// Runs the task and returns its summary.
 pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     bench(args).map_err(|error| format!("cargo xtask bench: {error}"))
 }
@@ -93,7 +93,9 @@ impl<'a> Asked<'a> {
                 "--server" => match rest.next() {
                     Some("real") => asked.real = true,
                     Some("embedded") => asked.real = false,
-                    other => return Err(format!("--server is `real` or `embedded`, not {other:?}\n{USAGE}")),
+                    other => {
+                        return Err(format!("invalid --server {other:?}: use `real` or `embedded`\n{USAGE}"));
+                    }
                 },
                 word if !word.starts_with('-') => asked.words.push(word),
                 other => return Err(format!("unknown argument {other:?}\n{USAGE}")),
@@ -120,7 +122,7 @@ struct Section {
 }
 
 impl Section {
-    /// The comment in the document before which a new section of this sort is put.
+    /// The comment in the document before which a new section of this kind is inserted.
     fn end(&self) -> &'static str {
         if self.name.starts_with("real-") {
             "<!-- end of cargo xtask bench --server real -->\n"
@@ -129,7 +131,7 @@ impl Section {
         }
     }
 
-    /// Where the plot stands, seen from docs/.
+    /// The path of the plot, relative to docs/.
     fn plot_file(&self) -> String {
         format!("plots/{}.svg", self.name)
     }

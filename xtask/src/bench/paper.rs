@@ -1,5 +1,5 @@
-//! Tables, and the document they are written into: each scenario's section stands between two comments that name it, and
-//! running the scenario again replaces that section only.
+//! Tables, and the document they are written to. Each scenario's section is between two comments that name it, and running
+//! the scenario again replaces only that section.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{Outcome, Section, machine};
 
 const DOCUMENT: &str = "benchmarks.md";
 
-/// One figure that is shown of everybody.
+/// A figure that is shown for every subject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Column {
     pub(super) figure: &'static str,
@@ -41,7 +41,7 @@ impl Column {
         Self { figure, title, form, better, done_before: false }
     }
 
-    /// What it shows is work that the peers have done before: to be better at it is no merit.
+    /// The peers did this work earlier, so a better figure is not reported as an advantage.
     pub(super) const fn done_before_by_peers(self) -> Self {
         Self { done_before: true, ..self }
     }
@@ -70,7 +70,7 @@ impl Form {
     }
 }
 
-/// A few digits that count.
+/// Rounds to a few significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -80,14 +80,14 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// The figures of everybody in one scenario.
+/// The figures of all subjects in one scenario.
 pub(super) struct Table<'a> {
     pub(super) columns: &'a [Column],
     pub(super) results: &'a [(Subject, Repeated)],
 }
 
 impl Table<'_> {
-    /// As Markdown: medians, spreads, ratios; then in what somebody is better than we are.
+    /// As Markdown: medians, spreads and ratios, then the columns in which a peer is better than ours.
     pub(super) fn text(&self) -> String {
         let mut text = format!("| |{}\n|---|", self.line(|column| column.title.to_owned()));
         text += &format!("{}\n", self.line(|_| "---".to_owned()));
@@ -107,7 +107,7 @@ impl Table<'_> {
         if !before.is_empty() {
             let before = before.join("” and “");
             text += &format!(
-                "\n“{before}”: the peers have decoded everything on arrival, ours does it at the read.\n"
+                "\n“{before}”: the peers decode every object on arrival, ours decodes at the first read.\n"
             );
         }
         text
@@ -140,7 +140,7 @@ impl Table<'_> {
         self.results.first()?.1.median(column.figure)
     }
 
-    /// Where a peer's median is better than ours, by what can be seen in two digits.
+    /// The columns in which a peer's median is better than ours by at least 5 %.
     fn better(&self) -> Vec<String> {
         let peers =
             self.results.iter().filter(|(subject, _)| !subject.is_ours() && *subject != Subject::Floor);
@@ -157,7 +157,7 @@ impl Table<'_> {
     }
 }
 
-/// Writes a section into the document, in the place of its predecessor or at the end of all, and its plot beside it.
+/// Writes a section into the document, replacing its predecessor or after the last section, and its plot next to it.
 pub(super) fn write(root: &Path, section: &Section) -> Outcome {
     let docs = root.join("docs");
     section.write_plot(&docs)?;
@@ -170,7 +170,7 @@ pub(super) fn write(root: &Path, section: &Section) -> Outcome {
     Ok(std::fs::write(path, placed(&document, &section.name, &text, section.end())?)?)
 }
 
-/// The document with a section in its place, or before the end of all of its sort.
+/// The document with the section in its place, or after the last section of its kind.
 fn placed(document: &str, name: &str, text: &str, end: &str) -> Outcome<String> {
     let (open, close) = (format!("<!-- bench {name} -->\n"), format!("<!-- /bench {name} -->\n"));
     let section = format!("{open}{text}{close}");
@@ -189,7 +189,7 @@ mod tests {
 
     const COLUMNS: &[Column] = &[
         Column::new("cpu", "client CPU", Form::Seconds, Better::Less),
-        Column::new("rate", "a second", Form::Rate, Better::More),
+        Column::new("rate", "per second", Form::Rate, Better::More),
     ];
 
     fn figures(cpu: f64, rate: f64) -> Repeated {
@@ -204,7 +204,7 @@ mod tests {
         let text = Table { columns: COLUMNS, results: &results }.text();
         assert!(text.contains("| ours, protobuf | 2.00 s | 500 |"), "{text}");
         assert!(text.contains("| client-go, protobuf | 7.00 s, **3.50×** | 2.00 k, **0.25×** |"), "{text}");
-        assert!(text.ends_with("Better than ours: client-go, protobuf in “a second” (4.0×).\n"), "{text}");
+        assert!(text.ends_with("Better than ours: client-go, protobuf in “per second” (4.0×).\n"), "{text}");
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         let columns = [COLUMNS[0].done_before_by_peers(), COLUMNS[1]];
         let text = Table { columns: &columns, results: &results }.text();
         assert!(!text.contains("Better than ours"), "{text}");
-        assert!(text.contains("“client CPU”: the peers have decoded everything on arrival"), "{text}");
+        assert!(text.contains("“client CPU”: the peers decode every object on arrival"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Bars as SVG, one group a column, so that the ratios can be seen. Colours that go with light and dark pages.
+//! Bar charts as SVG, one group per column, in colours that work on light and dark pages.
 
 use super::paper::Table;
 use super::subject::Subject;
@@ -8,7 +8,7 @@ const LABEL: f64 = 230.0;
 const VALUE: f64 = 90.0;
 const BAR: f64 = 18.0;
 
-/// The plot of a table; none if there is nothing to see.
+/// The plot of a table; `None` if it has no values.
 pub(super) fn bars(title: &str, table: &Table<'_>) -> Option<String> {
     let mut body = String::new();
     let mut y = 34.0;

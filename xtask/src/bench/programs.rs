@@ -1,5 +1,5 @@
-//! The programs that are run, each built by its own tools: those in Rust with the workspace's profile for benchmarks, or, where
-//! nothing is measured, with the one for releases, which is built sooner.
+//! Builds the programs, each with its own tools. Rust programs use the workspace's benchmark profile, or the release profile
+//! for smoke runs, because it builds faster.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub(super) struct Programs {
     pub(super) ours: PathBuf,
     pub(super) client_go: PathBuf,
     pub(super) kube_rs: PathBuf,
-    /// The real server's starter, and the directory of what it starts.
+    /// The program that starts the real server, and the directory of the server's programs.
     pub(super) real: Option<(PathBuf, PathBuf)>,
 }
 
@@ -65,6 +65,6 @@ fn succeed(command: &mut Command) -> Outcome {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{command:?} failed ({status})").into()),
-        Err(error) => Err(format!("{command:?} could not be started: {error} (Go is needed, too)").into()),
+        Err(error) => Err(format!("cannot start {command:?}: {error}; Go must be installed").into()),
     }
 }

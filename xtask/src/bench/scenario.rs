@@ -1,5 +1,5 @@
-//! How a scenario is run: all who take part, in turn and as often as it says, against one server; and what there is to say
-//! about those who did less than the others.
+//! Runs a scenario: all subjects take turns against one server, as often as it says. Also the notes about subjects that did
+//! less work than the others.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use super::subject::Subject::{self, ClientGoJson, Floor};
 use super::{Outcome, Section, grouped, machine, plot};
 use crate::bench_queue;
 
-/// Who takes longer is not asked again: the table shows one figure without a spread.
+/// A subject that takes longer runs once: the table shows one figure without a spread.
 const ONCE_IS_ENOUGH: Duration = Duration::from_secs(20);
-/// Who takes ten times as long as the others gets this part of the changes that come at full speed.
+/// A subject that takes ten times as long as the others gets this fraction of the changes at full speed.
 const SLOW_PART: u64 = 4;
-/// Who reaches less of a rate than this falls behind, and is later the longer one looks.
+/// A subject that reaches less than this share of a rate falls behind; its lag grows with the length of the run.
 const KEEPING_UP: f64 = 0.95;
 
-/// What was written to a real server, as the writer says.
-const WRITTEN: &str = "written a second";
+/// The rate of writes to a real server, as the writer reports it.
+const WRITTEN: &str = "writes per second";
 
 /// Something that all subjects do.
 pub(super) struct Scenario {
@@ -34,13 +34,13 @@ pub(super) struct Scenario {
 }
 
 pub(super) enum Work {
-    /// The first state of so many objects, and what the options ask for besides.
+    /// The initial list of `count` objects, and the additional work that the options request.
     FirstState { load: Load, count: u64, options: Vec<String>, relist: bool },
-    /// So many changes of pods, as fast as they are taken or so many a second, as a replay sends them.
+    /// Changes to pods from a replay, at full speed or at a rate per second.
     Changes { count: u64, changes: u64, rate: Option<u64> },
-    /// The same, but somebody writes the pods of a real server.
+    /// The same, with a program that writes the pods of a real server.
     Written { count: u64, changes: u64, rate: u64 },
-    /// An informer for each of so many namespaces.
+    /// One informer per namespace.
     Start { count: u64, namespaces: u64 },
     /// The work queues, which have programs of their own.
     Queue,
@@ -95,61 +95,64 @@ impl Scenario {
         Ok(Section { name: self.name.clone(), text, plot: plot::bars(&self.title, &table) })
     }
 
-    /// Why somebody is left out: the first state would not fit into what memory there is. The machine would swap or kill,
-    /// and maybe somebody else.
+    /// Why a subject is skipped: its initial list would not fit into the available memory. The machine would swap, or kill
+    /// a process, possibly an unrelated one.
     fn too_large(&self, subject: Subject, available: u64) -> Option<String> {
         let (Work::FirstState { count, .. } | Work::Start { count, .. }) = self.work else { return None };
         let needed = count * subject.object_bytes_max();
         (needed > available).then(|| {
             let (needed, free) = (needed.div_ceil(1 << 30), available >> 30);
-            format!("{}: not run, it needs about {needed} GiB and {free} were free.", subject.label())
+            format!(
+                "{}: skipped, because it needs about {needed} GiB and {free} GiB were free.",
+                subject.label()
+            )
         })
     }
 
-    /// Whether a subject is made to relist: for that it holds everything twice.
+    /// Whether a subject relists: it then holds every object twice.
     fn relists(&self, subject: Subject, available: u64) -> bool {
         matches!(self.work, Work::FirstState { count, relist: true, .. } if 2 * count * subject.object_bytes_max() <= available)
     }
 
-    /// How many of the changes a subject gets.
+    /// The number of changes that a subject gets.
     fn changes_of(&self, subject: Subject, changes: u64) -> u64 {
         let slow = subject == ClientGoJson && matches!(self.work, Work::Changes { rate: None, .. });
         if slow { changes / SLOW_PART } else { changes }
     }
 
-    /// What is said of a subject that was not measured like the others; lateness without an end is no figure.
+    /// The note about a subject that was not measured like the others. A lag that keeps growing is not reported.
     fn did_less(&self, subject: Subject, figures: &mut Repeated) -> Option<String> {
         match self.work {
             Work::FirstState { count, relist: true, .. }
                 if subject != Floor && figures.median("relist cpu").is_none() =>
             {
                 let needed = (2 * count * subject.object_bytes_max()).div_ceil(1 << 30);
-                Some(format!("{}: no relist, for which it needs about {needed} GiB.", subject.label()))
+                Some(format!("{}: no relist, because it would need about {needed} GiB.", subject.label()))
             }
             Work::Changes { changes, rate: None, .. } if self.changes_of(subject, changes) < changes => {
                 let fewer = grouped(self.changes_of(subject, changes));
-                Some(format!("{}: {fewer} changes, as it takes so long.", subject.label()))
+                Some(format!("{}: only {fewer} changes, because it is slow.", subject.label()))
             }
             Work::Changes { rate: Some(rate), .. } | Work::Written { rate, .. } => {
-                let reached = figures.median("changes a second")?;
+                let reached = figures.median("changes per second")?;
                 let sent = figures.median(WRITTEN).unwrap_or(rate as f64);
                 (reached < sent * KEEPING_UP).then(|| {
-                    figures.forget("late, ");
+                    figures.forget("lag ");
                     let reached = grouped(reached as u64);
-                    format!("{} does not keep up: {reached} changes a second.", subject.label())
+                    format!("{} does not keep up: {reached} changes per second.", subject.label())
                 })
             }
             _ => None,
         }
     }
 
-    /// What is said if a real server did not take as many writes as it was to.
+    /// The note about a real server that did not accept writes at the full rate.
     fn server_was_slow(&self, results: &[(Subject, Repeated)]) -> Option<String> {
         let Work::Written { rate, .. } = self.work else { return None };
         let written =
             results.iter().filter_map(|(_, figures)| figures.median(WRITTEN)).fold(f64::INFINITY, f64::min);
         (written < rate as f64 * KEEPING_UP).then(|| {
-            format!("The server took no more than {} writes a second at times.", grouped(written as u64))
+            format!("At times the server accepted only {} writes per second.", grouped(written as u64))
         })
     }
 
@@ -198,7 +201,7 @@ impl Scenario {
         }
     }
 
-    /// Everybody holds the same objects: in versions, too, where all have seen the same.
+    /// Checks that all subjects hold the same objects, and the same versions where all received the same state.
     fn compare(&self, subject: Subject, printed: &Printed, first: &mut Option<Printed>) -> Outcome {
         if subject == Floor {
             return Ok(());
@@ -207,7 +210,7 @@ impl Scenario {
             *first = Some(printed.clone());
             return Ok(());
         };
-        // A replay numbers its changes anew for everybody, and after a relist the next one sees another state.
+        // A replay numbers its changes anew for each subject, and after a relist the next subject sees another state.
         let versions = matches!(self.work, Work::FirstState { relist: false, .. });
         let number = |printed: &Printed| printed.get("objects").and_then(|value| value.parse::<f64>().ok());
         let same = number(first) == number(printed)
@@ -215,7 +218,7 @@ impl Scenario {
         if same {
             Ok(())
         } else {
-            Err(format!("{subject:?} holds other objects: {first:?} {printed:?}").into())
+            Err(format!("{subject:?} holds different objects: {first:?} {printed:?}").into())
         }
     }
 }
@@ -236,7 +239,7 @@ mod tests {
 
     fn reached(rate: f64) -> Repeated {
         let mut figures = Repeated::default();
-        figures.add(&parse(&format!("changes a second\t{rate}\t1/s\nlate, median\t7\tms")).unwrap());
+        figures.add(&parse(&format!("changes per second\t{rate}\t1/s\nlag p50\t7\tms")).unwrap());
         figures
     }
 
@@ -248,7 +251,7 @@ mod tests {
         assert!(!large.relists(KubeRsStreaming, 20 * GIB), "twice 13 GB");
         let said = large.did_less(KubeRsStreaming, &mut Repeated::default()).unwrap();
         assert!(said.contains("no relist"), "{said}");
-        assert!(large.too_large(KubeRsStreaming, 10 * GIB).unwrap().contains("10 were free"));
+        assert!(large.too_large(KubeRsStreaming, 10 * GIB).unwrap().contains("10 GiB were free"));
         assert!(!scenario("sync-10000").relists(Ours, 20 * GIB), "not asked for");
     }
 
@@ -258,10 +261,10 @@ mod tests {
             let paced = scenario(name);
             let (mut well, mut behind) = (reached(4_990.0), reached(400.0));
             assert_eq!(paced.did_less(Ours, &mut well), None);
-            assert_eq!(well.median("late, median"), Some(7.0));
+            assert_eq!(well.median("lag p50"), Some(7.0));
             let said = paced.did_less(ClientGoJson, &mut behind).unwrap();
             assert!(said.contains("does not keep up: 400 changes"), "{said}");
-            assert_eq!(behind.median("late, median"), None);
+            assert_eq!(behind.median("lag p50"), None);
         }
     }
 

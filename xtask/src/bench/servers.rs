@@ -1,4 +1,4 @@
-//! The servers that programs are run against: processes of their own, so that what a client uses is its own.
+//! The servers that programs run against. They are separate processes, so that a client's figures are its own.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// A server with so many objects. A real one is filled with pods only.
+    /// A server with `count` objects. A real one is filled with pods only.
     pub(super) fn of(programs: &Programs, load: Load, count: u64) -> Outcome<Self> {
         if let Some((starter, built)) = &programs.real {
             let mut command = Command::new(starter);
@@ -39,7 +39,7 @@ impl Server {
         Self::start(&mut command, ready)
     }
 
-    /// A server that sends so many pods, and then so many changes to everybody who watches.
+    /// A server that sends `count` pods and then `changes` changes to every watch.
     pub(super) fn of_changes(
         programs: &Programs,
         count: u64,
@@ -58,13 +58,13 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// Makes every client list anew.
+    /// Makes every client relist.
     pub(super) fn relist(&mut self) -> Outcome {
-        let input = self.process.stdin.as_mut().ok_or("the server does not listen")?;
+        let input = self.process.stdin.as_mut().ok_or("the server has no standard input")?;
         Ok(writeln!(input, "relist")?)
     }
 
-    /// Starts it, and waits for the line that says where the kubeconfig is.
+    /// Starts it, and waits for the line that reports the kubeconfig.
     fn start(command: &mut Command, ready: impl Fn(&str, &Path) -> Option<PathBuf>) -> Outcome<Self> {
         let directory = command.get_args().nth(1).map(PathBuf::from).unwrap_or_default();
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -1,16 +1,16 @@
-//! Who is measured, and how each is asked for the same.
+//! The programs that are measured, and the command lines that make them do the same work.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::programs::Programs;
 
-/// A program and how it goes about it.
+/// A program and its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Ours,
     OursJson,
-    /// Its handler decodes each object once, as a controller does that looks at everything.
+    /// Its handler decodes each object once, like a controller that reads every object.
     OursDecoding,
     OursMetadata,
     ClientGo,
@@ -24,7 +24,7 @@ pub(super) enum Subject {
     /// Streaming, with a `modify` that drops managedFields.
     KubeRsStripped,
     KubeRsMetadata,
-    /// Receives the same bytes and throws them away.
+    /// Receives the same bytes and discards them.
     Floor,
 }
 
@@ -43,11 +43,11 @@ impl Subject {
             Self::KubeRsStreaming => "kube-rs, streaming list (JSON)",
             Self::KubeRsStripped => "kube-rs, managedFields stripped",
             Self::KubeRsMetadata => "kube-rs, metadata only",
-            Self::Floor => "floor: received and thrown away",
+            Self::Floor => "floor: bytes received and discarded",
         }
     }
 
-    /// What an object of the first state takes at most in memory, roughly: it decides what is not asked of whom.
+    /// Approximate peak memory per object of the initial list. It decides which subjects are skipped.
     pub(super) fn object_bytes_max(self) -> u64 {
         match self.program() {
             Program::Ours if self == Self::Floor => 0,
@@ -89,7 +89,7 @@ impl Subject {
         }
     }
 
-    /// The program with its subcommand and its way of saying how.
+    /// The program with its subcommand and options.
     pub(super) fn command(self, programs: &Programs, subcommand: &str, kubeconfig: &Path) -> Command {
         let mut command = match self.program() {
             Program::Ours => Command::new(&programs.ours),
