@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::connections::{Count, Counted};
+use super::connections::{Carrier, TrackedConnector};
 use super::credentials::{self, without_password};
 use super::server_memory::{Introduction, ServerMemory};
 use super::tracked_body::TrackedBody;
@@ -297,15 +297,14 @@ struct Unanswered<C> {
 /// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
 #[derive(Clone)]
 struct Lane<C> {
-    client: HyperClient<Counted<C>, Body>,
-    count: Count,
+    client: HyperClient<TrackedConnector<C>, Body>,
 }
 
 // === impl Spread ===
 
 impl<C: Clone> Spread<C>
 where
-    Counted<C>: Connect + Clone + Send + Sync + 'static,
+    TrackedConnector<C>: Connect + Clone + Send + Sync + 'static,
 {
     /// `upgrades` makes connections that never speak HTTP/2.
     fn new(connector: C, upgrades: C, ClusterConfig { pings, compression }: ClusterConfig) -> Self {
@@ -336,7 +335,7 @@ where
 
 impl<C: Clone> Lanes<C>
 where
-    Counted<C>: Connect + Clone,
+    TrackedConnector<C>: Connect + Clone,
 {
     /// A lane with a free place, and the token that keeps the place.
     fn take(&self) -> (Lane<C>, Arc<()>) {
@@ -375,10 +374,9 @@ impl<C> Drop for Unanswered<C> {
 
 impl<C> Lane<C>
 where
-    Counted<C>: Connect + Clone,
+    TrackedConnector<C>: Connect + Clone,
 {
     fn new(connector: C, pings: Pings) -> Self {
-        let count = Count::default();
         let client = HyperClient::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -386,15 +384,15 @@ where
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .http2_keep_alive_interval(pings.after)
             .http2_keep_alive_timeout(pings.timeout)
-            .build(Counted::new(connector, count.clone()));
-        Self { client, count }
+            .build(TrackedConnector::new(connector));
+        Self { client }
     }
 }
 
 impl<C> Service<Request<Body>> for Spread<C>
 where
     C: Service<Uri> + Clone,
-    Counted<C>: Connect + Clone + Send + Sync + 'static,
+    TrackedConnector<C>: Connect + Clone + Send + Sync + 'static,
 {
     type Response = Response<Unpack<TrackedBody<Incoming>>>;
     type Error = BoxError;
@@ -415,9 +413,10 @@ where
         if compression.is_some() {
             Compression::ask(&mut request);
         }
-        let (Lane { client, count }, unanswered) = self.lane_for(class);
+        let (Lane { client }, unanswered) = self.lane_for(class);
+        let carrier = Carrier::of(&mut request);
         async move {
-            let answer = count.carry(client.request(request)).await;
+            let answer = carrier.carry(client.request(request)).await;
             let token = unanswered.map(Unanswered::answered);
             let answer = answer?.map(|body| TrackedBody::new(body, token));
             Ok(match compression {

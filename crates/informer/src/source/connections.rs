@@ -1,25 +1,24 @@
-//! A client whose connections are counted, so that no request waits for one that is gone.
+//! Connections whose end is known, so that no request waits for one that is gone.
 //!
-//! Once in some thousand connections that break in the moment of a request's being sent, hyper 1.12 does not wake that
-//! request: it waits for an answer that no connection can bring, and for a watch that may be ten minutes. It was found with
-//! a real kube-apiserver behind a network that keeps breaking. Here the end of a connection wakes the request, which then
-//! finds the error; and should it find none, it is given up after a while without any connection.
+//! A request that is sent while its connection ends can be lost inside hyper: it waits for an answer that no connection can
+//! bring, and for a watch that may be ten minutes. `docs/design/hyper-wakeup.md` explains the race and counts it. Here a request
+//! knows its connection, and is given up if it is still pending some time after that one has ended.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
-use http::Uri;
+use http::{Extensions, Request, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::client::legacy::connect::{CaptureConnection, Connected, Connection, capture_connection};
 use tokio::sync::watch;
 use tower::{BoxError, Service};
 
-/// How long a request may be without any connection, made or being made, before it is given up.
+/// How long a request may be pending after its connection has ended. hyper reports the error, or sends the request again on another
+/// connection, within milliseconds.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A request was lost with its connection.
@@ -27,103 +26,111 @@ const GRACE: Duration = Duration::from_secs(5);
 #[error("the connection ended, and the request was lost with it")]
 struct Stranded;
 
-/// How many connections there are, those that are being made included.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Count(Arc<watch::Sender<usize>>);
+/// The connection that carries a request, once hyper has chosen it.
+pub(super) struct Carrier(CaptureConnection);
 
-/// Counts one connection until dropped.
-#[derive(Debug)]
-struct CountGuard(Count);
-
-/// Makes connections that are counted.
+/// Makes connections whose end is known.
 #[derive(Clone)]
-pub(super) struct Counted<C> {
-    connector: C,
-    count: Count,
-}
+pub(super) struct TrackedConnector<C>(C);
 
-/// A connection that is counted.
-pub(super) struct CountedIo<T> {
+/// A connection whose end is known.
+pub(super) struct TrackedIo<T> {
     io: T,
-    _one: CountGuard,
+    /// Dropped with the connection.
+    open: watch::Sender<()>,
 }
 
-// === impl Count ===
+/// The end of a connection, to be waited for.
+#[derive(Clone, Debug)]
+struct ConnectionEnd(watch::Receiver<()>);
 
-impl Count {
-    fn open_one(&self) -> CountGuard {
-        self.0.send_modify(|count| *count += 1);
-        CountGuard(self.clone())
+// === impl Carrier ===
+
+impl Carrier {
+    /// The carrier of a request that is about to be sent.
+    pub(super) fn of<B>(request: &mut Request<B>) -> Self {
+        Self(capture_connection(request))
     }
 
-    /// Waits for the answer to a request that these connections carry. It is looked at again when one begins or ends, and
-    /// given up when no connection is left.
+    /// Waits for the answer to the request. It is given up when its connection has ended without one.
     pub(super) async fn carry<T, E: Into<BoxError>>(
-        &self,
+        self,
         answer: impl Future<Output = Result<T, E>>,
     ) -> Result<T, BoxError> {
         tokio::select! {
             biased;
             answer = answer => answer.map_err(Into::into),
-            () = self.none_for(GRACE) => Err(Stranded.into()),
+            () = self.lost() => Err(Stranded.into()),
         }
     }
 
-    /// Waits until there has been no connection for so long.
-    async fn none_for(&self, time: Duration) {
-        let mut count = self.0.subscribe();
-        loop {
-            // The sender lives in `self`.
-            let _ = count.wait_for(|count| *count == 0).await;
-            if tokio::time::timeout(time, count.wait_for(|count| *count > 0)).await.is_err() {
-                return;
-            }
+    async fn lost(mut self) {
+        drop(self.0.wait_for_connection_metadata().await);
+        outlived(|| self.connection()).await;
+    }
+
+    fn connection(&self) -> Option<ConnectionEnd> {
+        let mut extras = Extensions::new();
+        self.0.connection_metadata().as_ref()?.get_extras(&mut extras);
+        extras.remove()
+    }
+}
+
+/// Waits until a request has been pending for [`GRACE`] after the end of its connection. `current` is that connection: another one
+/// when hyper has sent the request again.
+async fn outlived(current: impl Fn() -> Option<ConnectionEnd>) {
+    loop {
+        let Some(connection) = current() else { return std::future::pending().await };
+        connection.clone().ended().await;
+        tokio::time::sleep(GRACE).await;
+        if current().is_some_and(|now| now.0.same_channel(&connection.0)) {
+            return;
         }
     }
 }
 
-impl Drop for CountGuard {
-    fn drop(&mut self) {
-        self.0.0.send_modify(|count| *count -= 1);
+impl ConnectionEnd {
+    async fn ended(mut self) {
+        // Nothing is ever sent: this is the sender's end.
+        let _ = self.0.changed().await;
     }
 }
 
-// === impl Counted ===
+// === impl TrackedConnector ===
 
-impl<C> Counted<C> {
-    pub(super) fn new(connector: C, count: Count) -> Self {
-        Self { connector, count }
+impl<C> TrackedConnector<C> {
+    pub(super) fn new(connector: C) -> Self {
+        Self(connector)
     }
 }
 
-impl<C> Service<Uri> for Counted<C>
+impl<C> Service<Uri> for TrackedConnector<C>
 where
     C: Service<Uri>,
     C::Future: Send + 'static,
 {
-    type Response = CountedIo<C::Response>;
+    type Response = TrackedIo<C::Response>;
     type Error = C::Error;
     type Future = BoxFuture<'static, Result<Self::Response, C::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), C::Error>> {
-        self.connector.poll_ready(cx)
+        self.0.poll_ready(cx)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let one = self.count.open_one();
-        self.connector.call(uri).map_ok(|io| CountedIo { io, _one: one }).boxed()
+        self.0.call(uri).map_ok(|io| TrackedIo { io, open: watch::Sender::new(()) }).boxed()
     }
 }
 
-// === impl CountedIo ===
+// === impl TrackedIo ===
 
-impl<T: Connection> Connection for CountedIo<T> {
+impl<T: Connection> Connection for TrackedIo<T> {
     fn connected(&self) -> Connected {
-        self.io.connected()
+        self.io.connected().extra(ConnectionEnd(self.open.subscribe()))
     }
 }
 
-impl<T: Read + Unpin> Read for CountedIo<T> {
+impl<T: Read + Unpin> Read for TrackedIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -133,7 +140,7 @@ impl<T: Read + Unpin> Read for CountedIo<T> {
     }
 }
 
-impl<T: Write + Unpin> Write for CountedIo<T> {
+impl<T: Write + Unpin> Write for TrackedIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, data)
     }
@@ -161,68 +168,50 @@ impl<T: Write + Unpin> Write for CountedIo<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use tokio::time::Instant;
+    use parking_lot::Mutex;
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_is_given_up_when_there_has_been_no_connection_for_a_while() {
-        let count = Count::default();
-        let began = Instant::now();
-        count.none_for(GRACE).await;
-        assert_eq!(began.elapsed(), GRACE);
-
-        let first = count.open_one();
-        let waiting = count.none_for(GRACE);
+    async fn a_request_is_given_up_when_its_connection_has_ended_for_a_while() {
+        let first = watch::Sender::new(());
+        let carrier = Mutex::new(ConnectionEnd(first.subscribe()));
+        let waiting = outlived(|| Some(carrier.lock().clone()));
         let mut waiting = std::pin::pin!(waiting);
-        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "there is a connection");
+        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "its connection is open");
         drop(first);
-        assert!(tokio::time::timeout(GRACE / 2, waiting.as_mut()).await.is_err(), "it has just gone");
-        // Another is made in time: everything begins anew.
-        let second = count.open_one();
-        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "there is another");
-        let began = Instant::now();
+        assert!(tokio::time::timeout(GRACE / 2, waiting.as_mut()).await.is_err(), "it has just ended");
+        // hyper has sent the request again.
+        let second = watch::Sender::new(());
+        *carrier.lock() = ConnectionEnd(second.subscribe());
+        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "the other one is open");
+        let (_third, began) = (watch::Sender::new(()), tokio::time::Instant::now());
         drop(second);
         waiting.await;
-        assert_eq!(began.elapsed(), GRACE);
+        assert_eq!(began.elapsed(), GRACE, "other connections do not matter");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_tells_of_is_found_when_a_connection_ends() {
-        let (count, there) = (Count::default(), Arc::new(AtomicBool::new(false)));
-        let (broken, _other) = (count.open_one(), count.open_one());
-        // As hyper has it now and then: it is there, and whoever waits is not woken.
-        let is_there = there.clone();
-        let forgotten = std::future::poll_fn(move |_| match is_there.load(Ordering::Relaxed) {
-            true => Poll::Ready(Err::<(), _>("broken pipe")),
-            false => Poll::Pending,
-        });
-        let waits = tokio::spawn(async move { count.carry(forgotten).await });
-        tokio::task::yield_now().await;
-        there.store(true, Ordering::Relaxed);
-        tokio::time::advance(10 * GRACE).await;
-        assert!(!waits.is_finished(), "nothing has told it");
-        drop(broken);
-        let answer = tokio::time::timeout(10 * GRACE, waits).await.expect("it looks again").unwrap();
-        assert_eq!(answer.unwrap_err().to_string(), "broken pipe");
+    async fn a_request_without_a_connection_is_not_given_up() {
+        let carrier = Carrier::of(&mut Request::new(()));
+        assert!(tokio::time::timeout(10 * GRACE, carrier.lost()).await.is_err());
     }
 
     #[tokio::test]
-    async fn a_connection_counts_from_the_attempt_until_it_is_dropped_or_fails() {
-        let count = Count::default();
-        let connect = |ends: Result<(), &'static str>| {
-            let connector = tower::service_fn(move |_: Uri| std::future::ready(ends));
-            Counted::new(connector, count.clone()).call(Uri::from_static("http://server"))
-        };
-        let now = || *count.0.borrow();
-        let (making, failing) = (connect(Ok(())), connect(Err("refused")));
-        assert_eq!(now(), 2);
-        assert!(failing.await.is_err());
-        let made = making.await.unwrap();
-        assert_eq!(now(), 1);
+    async fn a_connection_names_its_end_until_it_is_dropped() {
+        struct Io;
+        impl Connection for Io {
+            fn connected(&self) -> Connected {
+                Connected::new()
+            }
+        }
+        let connector = tower::service_fn(|_: Uri| std::future::ready(Ok::<_, io::Error>(Io)));
+        let made = TrackedConnector::new(connector).call(Uri::from_static("http://server")).await.unwrap();
+        let mut extras = Extensions::new();
+        made.connected().get_extras(&mut extras);
+        let end = extras.remove::<ConnectionEnd>().unwrap();
+        assert!(end.clone().ended().now_or_never().is_none());
         drop(made);
-        assert_eq!(now(), 0);
+        assert!(end.ended().now_or_never().is_some());
     }
 }
