@@ -38,10 +38,10 @@ pub use action::{Action, Error, Failure, Retry};
 #[cfg(feature = "metrics")]
 pub use controller::ControllerMetrics;
 pub use controller::{
-    Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Update, Watch, children,
+    Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Trigger, Update, children,
 };
 pub use error::{BuildError, RunError};
-pub use events::{EventRecorder, Note, NoteKind, RecorderStats};
+pub use events::{EventNote, EventRecorder, EventType, RecorderStats};
 pub use finalizer::{FinalizerError, Stage, finalize};
 #[cfg(feature = "health")]
 pub use health::Health;

@@ -15,7 +15,7 @@ use super::context::{Context, Tools};
 use super::feed::{Feed, Lists, Wanted};
 use super::intake::Intake;
 use super::report::Reports;
-use super::trigger::{Listening, Map, Watch, Watched, itself, owners, related};
+use super::trigger::{Listening, Map, Trigger, Watched, itself, owners, related};
 use super::worker::{Job, Policy};
 use super::writes::Writes;
 use super::{Controller, Team};
@@ -56,7 +56,7 @@ enum AttachError {
 // === impl ControllerBuilder ===
 
 impl<M: Send + Sync + 'static> ControllerBuilder<M> {
-    pub(super) fn new(name: String, main: Watch<M>) -> Self {
+    pub(super) fn new(name: String, main: Trigger<M>) -> Self {
         let informer = main.informer.clone();
         let builder = Self {
             name,
@@ -82,7 +82,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     /// that a child had before.
     ///
     /// Children can then be found by their owner's uid: see [`children`](crate::children).
-    pub fn owns<K: Send + Sync + 'static>(self, children: impl Into<Watch<K>>) -> Self {
+    pub fn owns<K: Send + Sync + 'static>(self, children: impl Into<Trigger<K>>) -> Self {
         let main = self.main.clone();
         self.attach(children.into(), move |children| {
             ensure_index(children, &Index::owner(OWNER_INDEX))?;
@@ -97,7 +97,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     /// for all listeners. If it panics, that is reported and counted as a handler's panic.
     pub fn watches<K, Keys>(
         self,
-        informer: impl Into<Watch<K>>,
+        informer: impl Into<Trigger<K>>,
         keys: impl Fn(&Object<K>) -> Keys + Send + Sync + 'static,
     ) -> Self
     where
@@ -128,7 +128,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     /// ```
     pub fn watches_related<K, V>(
         self,
-        informer: impl Into<Watch<K>>,
+        informer: impl Into<Trigger<K>>,
         index: &Index,
         values: impl Fn(&Object<K>) -> V + Send + Sync + 'static,
     ) -> Self
@@ -276,7 +276,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
 
     fn attach<K: Send + Sync + 'static>(
         mut self,
-        watch: Watch<K>,
+        watch: Trigger<K>,
         map: impl FnOnce(&Informer<K>) -> Result<Map<K>, AttachError> + 'static,
     ) -> Self {
         self.watches.push(Box::new(move |number, intake| {

@@ -30,7 +30,7 @@ pub use context::Context;
 pub use predicate::{Predicate, Update};
 #[cfg(feature = "metrics")]
 pub use report::ControllerMetrics;
-pub use trigger::Watch;
+pub use trigger::Trigger;
 
 use crate::leader::{LeaderElection, Term};
 use crate::{Manager, RunError, Stop};
@@ -102,7 +102,7 @@ impl Controller {
     /// Settings for a controller of the objects of this informer, with a name for logs and metrics.
     pub fn builder<M: Send + Sync + 'static>(
         name: impl Into<String>,
-        main: impl Into<Watch<M>>,
+        main: impl Into<Trigger<M>>,
     ) -> ControllerBuilder<M> {
         ControllerBuilder::new(name.into(), main.into())
     }

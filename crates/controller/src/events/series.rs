@@ -81,10 +81,11 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Note, note::About};
+    use crate::events::{EventNote, note::About};
 
     fn series(text: &str) -> Series {
-        About { note: Note::normal("Reason", "Act", text), object: Default::default(), suffix: 0 }.series()
+        About { note: EventNote::normal("Reason", "Act", text), object: Default::default(), suffix: 0 }
+            .series()
     }
 
     #[tokio::test(start_paused = true)]

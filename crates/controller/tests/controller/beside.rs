@@ -13,8 +13,8 @@ use kube_client::api::{DeleteParams, PostParams};
 use kube_informer::reflector::{ReflectorConfig, WatchList};
 use kube_informer::{Informer, Key};
 use kube_informer_controller::{
-    Action, Context, Controller, Error, EventRecorder, Health, LeaderElection, Manager, Note, Stage, Stop,
-    finalize,
+    Action, Context, Controller, Error, EventNote, EventRecorder, Health, LeaderElection, Manager, Stage,
+    Stop, finalize,
 };
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -198,12 +198,12 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
         .await
         .unwrap();
     for _ in 0..3 {
-        recorder.record(&a, Note::normal("Created", "Reconcile", "the child is there"));
+        recorder.record(&a, EventNote::normal("Created", "Reconcile", "the child is there"));
         settle().await;
     }
-    recorder.record(&a, Note::warning("Broken", "Reconcile", "x".repeat(3000)));
+    recorder.record(&a, EventNote::warning("Broken", "Reconcile", "x".repeat(3000)));
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-    recorder.record(&node, Note::normal("Seen", "Look", "about a cluster-scoped object"));
+    recorder.record(&node, EventNote::normal("Seen", "Look", "about a cluster-scoped object"));
     settle().await;
     let mut events = api.list(&Default::default()).await.unwrap().items;
     events.sort_by_key(|event| event.reason.clone());
@@ -220,7 +220,7 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
 
     // The server has forgotten the event; it is told anew.
     api.delete(created.metadata.name.as_ref().unwrap(), &DeleteParams::default()).await.unwrap();
-    recorder.record(&a, Note::normal("Created", "Reconcile", "the child is there"));
+    recorder.record(&a, EventNote::normal("Created", "Reconcile", "the child is there"));
     settle().await;
     let stats = recorder.stats();
     assert_eq!((stats.created, stats.counted, stats.failed, stats.dropped), (4, 2, 0, 0));
@@ -228,7 +228,7 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
     // A server that does not answer holds nobody up, and what waits is bounded.
     server.faults().arm(Fault::new(FaultAction::Hang).on(Match::verb(Verb::Create)));
     for number in 0..1500 {
-        recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
+        recorder.record(&a, EventNote::normal("Many", "Reconcile", number.to_string()));
     }
     assert_eq!(recorder.stats().dropped, 500);
     sleep(15 * SECOND).await;
@@ -264,7 +264,7 @@ async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes
             name: Some(name.to_owned()),
             ..ObjectReference::default()
         };
-        recorder.record_about(object, Note::normal("Seen", "Look", "it is there"));
+        recorder.record_about(object, EventNote::normal("Seen", "Look", "it is there"));
         settle().await;
         let events =
             Api::<Event>::default_namespaced(client.clone()).list(&Default::default()).await.unwrap();
@@ -290,7 +290,7 @@ async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
         .unwrap();
     server.faults().arm(Fault::new(FaultAction::Delay(SECOND)).on(Match::default().resource("events")));
     for number in 0..20 {
-        recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
+        recorder.record(&a, EventNote::normal("Many", "Reconcile", number.to_string()));
     }
     tokio::select! {
         () = recorder.run() => unreachable!("it runs until dropped"),
@@ -310,7 +310,7 @@ async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
         async move { recorder.run().await }
     });
     for _ in 0..5 {
-        recorder.record(&a, Note::normal("Again", "Reconcile", "the same"));
+        recorder.record(&a, EventNote::normal("Again", "Reconcile", "the same"));
     }
     assert_eq!(recorder.flush(60 * SECOND).await, 0);
     run.abort();
@@ -333,7 +333,7 @@ async fn events_that_the_server_refuses_are_reported() {
     };
     let fault = server.faults().arm(Fault::new(forbidden).on(Match::verb(Verb::Create).resource("events")));
     for number in 0..3 {
-        recorder.record(&map("a"), Note::normal("Many", "Reconcile", number.to_string()));
+        recorder.record(&map("a"), EventNote::normal("Many", "Reconcile", number.to_string()));
     }
     assert_eq!(recorder.flush(SECOND).await, 0);
     assert_eq!(recorder.stats().failed, 3);
@@ -346,7 +346,7 @@ async fn events_that_the_server_refuses_are_reported() {
     let warned = logs.take().iter().filter(|line| line.contains("further failures")).count();
     assert_eq!(warned, 1, "once, not for each");
     server.faults().disarm(fault);
-    recorder.record(&map("a"), Note::normal("Well", "Reconcile", "again"));
+    recorder.record(&map("a"), EventNote::normal("Well", "Reconcile", "again"));
     assert_eq!((recorder.flush(SECOND).await, recorder.last_error()), (0, None));
 }
 

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::channel::mpsc;
 use kube_informer::{Index, Key};
 use kube_informer_controller::{
-    Action, BuildError, Context, Controller, ControllerBuilder, Predicate, Watch, children,
+    Action, BuildError, Context, Controller, ControllerBuilder, Predicate, Trigger, children,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
@@ -212,7 +212,7 @@ async fn predicates_say_which_updates_count() {
         }
         world.maps.put(before);
         let maps = world.map_informer();
-        let (_running, log) = noting(Controller::builder("t", Watch::on(&maps).when(predicate)));
+        let (_running, log) = noting(Controller::builder("t", Trigger::on(&maps).when(predicate)));
         assert_eq!(log.next(1).await, ["web/a"], "an addition counts");
         world.maps.put(then);
         settle().await;
@@ -235,7 +235,7 @@ async fn resyncs_pass_unless_a_changed_resource_version_is_asked_for() {
             world.maps.clone(),
         ));
         let maps = maps.resync(std::time::Duration::from_secs(60)).start().unwrap();
-        let (_running, log) = noting(Controller::builder("t", Watch::on(&maps).when(predicate)));
+        let (_running, log) = noting(Controller::builder("t", Trigger::on(&maps).when(predicate)));
         log.next(1).await;
         tokio::time::sleep(std::time::Duration::from_secs(61)).await;
         assert_eq!(!log.take().is_empty(), passes);
@@ -321,7 +321,7 @@ async fn an_object_that_leaves_and_comes_back_is_reconciled_though_its_generatio
     let object = |note: &str| json!({"metadata": {"namespace": "web", "name": "a", "uid": "one", "generation": 1, "annotations": {"note": note}}});
     world.maps.put(object("there"));
     let maps = world.map_informer();
-    let watch = Watch::on(&maps).when(Predicate::generation_changed());
+    let watch = Trigger::on(&maps).when(Predicate::generation_changed());
     let (_running, log, turns) = blocked(Controller::builder("t", watch));
     turns.add_permits(1);
     assert_eq!(log.next(1).await, ["web/a"]);

@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Informer, Key, SyncError};
 use kube_informer_controller::{
-    Action, Context, Controller, ControllerMetrics, Error, Predicate, Retry, RunError, Watch,
+    Action, Context, Controller, ControllerMetrics, Error, Predicate, Retry, RunError, Trigger,
 };
 use kube_workqueue::{PerItemExponential, RateLimiter};
 use parking_lot::Mutex;
@@ -331,7 +331,7 @@ async fn live_changes_go_before_the_initial_state_and_resyncs() {
             }
         }
     };
-    let watch = Watch::on(&maps).when(Predicate::generation_changed());
+    let watch = Trigger::on(&maps).when(Predicate::generation_changed());
     let controller = Controller::builder("t", watch).build(log.clone(), reconcile).unwrap();
     let _running = Running::start(controller);
     settle().await;

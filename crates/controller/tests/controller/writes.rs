@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::*;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube_informer::{Informer, Key};
-use kube_informer_controller::{Action, Context, Controller, Predicate, Watch};
+use kube_informer_controller::{Action, Context, Controller, Predicate, Trigger};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -46,7 +46,7 @@ fn start(world: &Arc<World>, when: Option<Predicate<ConfigMap>>) -> (Running, Lo
     let maps = world.map_informer();
     let log = Log::default();
     let data = Data { log: log.clone(), maps: maps.clone(), world: world.clone() };
-    let watch = when.into_iter().fold(Watch::on(&maps), |watch, predicate| watch.when(predicate));
+    let watch = when.into_iter().fold(Trigger::on(&maps), |watch, predicate| watch.when(predicate));
     let controller = Controller::builder("t", watch).write_wait_max(30 * SECOND);
     (Running::start(controller.build(data, note).unwrap()), log)
 }
@@ -201,7 +201,7 @@ async fn write_two_informers(main: &Informer<ConfigMap>, other: &Informer<Config
             }
         }
     };
-    let watch = Watch::on(other).when(Predicate::new(|_| false));
+    let watch = Trigger::on(other).when(Predicate::new(|_| false));
     let controller = Controller::builder("t", main).watches(watch, |_| []);
     let _running = Running::start(controller.build(log.clone(), reconcile).unwrap());
     let map = |data: serde_json::Value| json!({"metadata": {"namespace": "web", "name": "a", "uid": "one"}, "data": data});
