@@ -218,15 +218,16 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     }
 
     /// Checks the settings and begins to listen to the informers; nothing is reconciled until the controller runs.
-    /// `data` is handed to every reconcile.
+    /// `data` is handed to every reconcile, which may return [`Error`] or any error that converts into it.
     ///
     /// # Errors
     /// If an informer was stopped, an index cannot be added, or there are to be no workers.
-    pub fn build<D, F, R>(self, data: D, reconcile: F) -> Result<Controller, BuildError>
+    pub fn build<D, F, R, E>(self, data: D, reconcile: F) -> Result<Controller, BuildError>
     where
         D: Send + Sync + 'static,
         F: Fn(Context<D>, Key) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Action, Error>> + Send + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<Error> + 'static,
     {
         let name = self.name;
         if self.concurrency == 0 {
@@ -264,7 +265,9 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
             name: name.into(),
             data: Arc::new(data),
             tools: Arc::new(Tools { intake, watched }),
-            reconcile: Box::new(move |context, key| reconcile(context, key).boxed()),
+            reconcile: Box::new(move |context, key| {
+                reconcile(context, key).map(|done| done.map_err(Into::into)).boxed()
+            }),
             policy: self.policy,
             reports,
             cut_short: AtomicUsize::new(0),

@@ -208,7 +208,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
                 tokio::select! {
                     biased;
                     () = lost(term.as_ref()) => "leadership is lost",
-                    () = stop.aborting() => "told to stop at once",
+                    () = stop.aborting() => "stopped a second time",
                     () = async { stop.stopping().await; tokio::time::sleep(self.grace).await } => "the grace period is over",
                 }
             };

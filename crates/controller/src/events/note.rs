@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// Something worth telling people about an object.
+/// What an Event says about an object: its type, reason, action and note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[must_use = "a note is told by `EventRecorder::record`"]
+#[must_use = "a note becomes an Event by `EventRecorder::record`"]
 pub struct EventNote {
     pub(super) kind: EventType,
     pub(super) reason: String,
@@ -12,8 +12,9 @@ pub struct EventNote {
     pub(super) text: String,
 }
 
-/// Whether people should worry.
+/// The type of an Event: whether people should worry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EventType {
     /// All is as it should be.
     Normal,

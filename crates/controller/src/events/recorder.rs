@@ -40,20 +40,20 @@ use crate::error::words;
 /// # async fn work() {}
 /// ```
 #[derive(Clone)]
-pub struct EventRecorder(Arc<Shared>);
+pub struct EventRecorder(Arc<Recorder>);
 
-struct Shared {
+struct Recorder {
     client: Client,
     controller: String,
     instance: String,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
     added: Notify,
     /// Locked by the one task that sends.
     known: tokio::sync::Mutex<Known>,
 }
 
-struct State {
+struct RecorderState {
     /// The first is being sent, and leaves when it was.
     waiting: VecDeque<About>,
     stats: RecorderStats,
@@ -92,21 +92,21 @@ const REQUEST_MAX: Duration = Duration::from_secs(10);
 impl EventRecorder {
     /// A recorder for a controller of this name, by custom `domain/name`. The instance is the environment's `HOSTNAME`, which
     /// in a pod is its name.
-    pub fn new(client: Client, controller: &str) -> Self {
+    pub fn new(client: impl Into<Client>, controller: &str) -> Self {
         let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
-        Self::with(client, controller, &instance, SystemTime::now, rand::make_rng())
+        Self::with(client.into(), controller, &instance, SystemTime::now, rand::make_rng())
     }
 
     /// As [`new`](Self::new), with everything that comes from outside given: the instance's name, a clock, and a seed for the
     /// names of events.
     pub fn with_parts(
-        client: Client,
+        client: impl Into<Client>,
         controller: &str,
         instance: &str,
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
         seed: u64,
     ) -> Self {
-        Self::with(client, controller, instance, clock, StdRng::seed_from_u64(seed))
+        Self::with(client.into(), controller, instance, clock, StdRng::seed_from_u64(seed))
     }
 
     fn with(
@@ -116,8 +116,9 @@ impl EventRecorder {
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
         random: StdRng,
     ) -> Self {
-        let state = State { waiting: VecDeque::new(), stats: RecorderStats::default(), error: None, random };
-        Self(Arc::new(Shared {
+        let state =
+            RecorderState { waiting: VecDeque::new(), stats: RecorderStats::default(), error: None, random };
+        Self(Arc::new(Recorder {
             client,
             controller: controller.to_owned(),
             instance: instance.to_owned(),

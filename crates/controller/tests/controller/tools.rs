@@ -1,4 +1,4 @@
-//! What stands beside controllers: finalizers, events, health; on the embedded server.
+//! The tools next to controllers: finalizers, events, health; on the embedded server.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -52,12 +52,12 @@ struct Finalizing {
 
 async fn finalizing(context: Context<Arc<Finalizing>>, key: Key) -> Result<Action, Error> {
     let data = context.data().clone();
-    let Some(object) = data.maps.lister().get(&key) else { return Ok(Action::Done) };
+    let Some(object) = data.maps.lister().get(&key) else { return done() };
     let stage = |stage: Stage<ConfigMap>| async {
         match stage {
             Stage::Apply(map) => {
                 data.log.note(format!("apply {:?}", map.metadata.finalizers.as_deref().unwrap_or_default()));
-                Ok(Action::Done)
+                done()
             }
             Stage::Cleanup(_) => {
                 data.log.note("clean up");
@@ -159,11 +159,11 @@ async fn a_name_that_no_server_takes_is_a_terminal_error() {
         move |context: Context<Log>, key: Key| {
             let (maps, api) = (maps.clone(), api.clone());
             async move {
-                let Some(map) = maps.lister().get(&key) else { return Ok(Action::Done) };
-                let nothing = |_| async { Ok(Action::Done) };
+                let Some(map) = maps.lister().get(&key) else { return done() };
+                let nothing = |_| async { done() };
                 let error = finalize(&context, &api, "tidy", map.decode()?, nothing).await.unwrap_err();
                 context.data().note(format!("{} {error}", error.is_terminal()));
-                Ok(Action::Done)
+                done()
             }
         }
     };
@@ -355,8 +355,7 @@ async fn a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
     let (server, client) = server().await;
     let maps = maps(&client);
     let manager = |namespace: &str| {
-        let controller =
-            Controller::builder("t", &maps).build((), async |_, _: Key| Ok(Action::Done)).unwrap();
+        let controller = Controller::builder("t", &maps).build((), async |_, _: Key| done()).unwrap();
         let election = LeaderElection::new(client.clone(), namespace, "lease").seed(1);
         (election.probe(), Manager::new().controller(controller).leader(election))
     };
@@ -417,8 +416,7 @@ async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() 
     let slow = Fault::new(FaultAction::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
     server.faults().arm(slow);
     let maps = maps(&client);
-    let controller =
-        Controller::builder("sites", &maps).build((), async |_, _: Key| Ok(Action::Done)).unwrap();
+    let controller = Controller::builder("sites", &maps).build((), async |_, _: Key| done()).unwrap();
     let election = LeaderElection::new(client, "default", "lease").seed(1);
     let probe = election.probe();
     let manager = Manager::new().controller(controller).leader(election);
@@ -477,7 +475,7 @@ async fn a_controller_that_is_dropped_leads_no_more() {
             term.lost().await;
             log.note("heard");
         });
-        Ok(Action::Done)
+        done()
     };
     let controller =
         Controller::builder("t", &maps(&client)).leader(election).build(log.clone(), reconcile).unwrap();
@@ -501,7 +499,7 @@ async fn a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_a
         sleep(8 * SECOND).await;
         assert!(term.is_current());
         context.data().note(format!("{} ends", key.name()));
-        Ok(Action::Done)
+        done()
     };
     let election = LeaderElection::new(client, "default", "lease").seed(1);
     let controller = Controller::builder("t", &maps).leader(election).build(log.clone(), reconcile).unwrap();
