@@ -9,6 +9,7 @@ use kube_informer::{ClusterConfig, Compression};
 
 use crate::failure::{Failure, root_cause};
 use crate::kubeconfig;
+use crate::list_limit::ListLimit;
 
 /// Where the objects are, as kubectl's flags say it.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -38,6 +39,8 @@ pub(crate) struct ClusterFlags {
     /// How long one request may take: 30s, 2m, or 0 for as long as data keeps coming. A watch is not limited.
     #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true, value_parser = parse_timeout)]
     pub(crate) request_timeout: RequestTimeout,
+    #[command(flatten)]
+    pub(crate) list_limit: ListLimit,
 }
 
 /// The limit of `--request-timeout`, if there is one.
@@ -67,6 +70,7 @@ pub(crate) struct Cluster {
     /// Lists come compressed.
     pub(crate) compress: bool,
     pub(crate) request_timeout: Option<Duration>,
+    pub(crate) list_limit: ListLimit,
 }
 
 impl Cluster {
@@ -90,8 +94,9 @@ impl Cluster {
         let cluster = cluster.map_err(|error| {
             Failure::NoCluster(format!("the credentials for {url} cannot be used: {}", root_cause(&error)))
         })?;
-        let (request_timeout, compress) = (flags.request_timeout.0, flags.compress);
-        Ok(Self { client: cluster.client(), url, default_namespace, request_timeout, compress })
+        let (request_timeout, compress, list_limit) =
+            (flags.request_timeout.0, flags.compress, flags.list_limit);
+        Ok(Self { client: cluster.client(), url, default_namespace, request_timeout, compress, list_limit })
     }
 }
 

@@ -8,6 +8,7 @@ mod failure;
 mod field_filter;
 mod flags;
 mod kubeconfig;
+mod list_limit;
 mod masks;
 mod mirror;
 mod observed;

@@ -85,7 +85,7 @@ impl Mirror {
             // What is printed once must be complete the first time: JSON names every field, whatever the server's version.
             source = source.encoding(EncodingPreference::Json);
         }
-        let (source, traffic) = Observed::new(source, options.gate);
+        let (source, traffic) = Observed::new(source, options.gate, cluster.list_limit);
         let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {
             // Whoever prints is slower than trouble comes: what does not fit is the same again.
             let _ = troubles.try_send((number, trouble.clone()));

@@ -17,6 +17,8 @@ use kube_wire::{TypeMeta, WatchEvent};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::list_limit::{ListAmount, ListLimit};
+
 /// What has come through a source.
 #[derive(Debug)]
 pub(crate) struct Traffic {
@@ -44,6 +46,8 @@ pub(crate) struct Observed {
     source: ListWatch,
     traffic: Arc<Traffic>,
     gate: Option<watch::Receiver<bool>>,
+    list_limit: ListLimit,
+    listed: Arc<ListAmount>,
 }
 
 // === impl Traffic ===
@@ -158,9 +162,28 @@ impl Gate {
 // === impl Observed ===
 
 impl Observed {
-    pub(crate) fn new(source: ListWatch, gate: Option<&Gate>) -> (Self, Arc<Traffic>) {
-        let traffic = Arc::new(Traffic::new());
-        (Self { source, traffic: traffic.clone(), gate: gate.map(|gate| gate.0.subscribe()) }, traffic)
+    pub(crate) fn new(source: ListWatch, gate: Option<&Gate>, list_limit: ListLimit) -> (Self, Arc<Traffic>) {
+        let (traffic, gate) = (Arc::new(Traffic::new()), gate.map(|gate| gate.0.subscribe()));
+        (Self { source, traffic: traffic.clone(), gate, list_limit, listed: Arc::default() }, traffic)
+    }
+}
+
+impl Observed {
+    /// The events of a watch that begins with a list, which is limited as any list.
+    fn limited(&self, events: WatchStream) -> WatchStream {
+        self.listed.reset();
+        let (listed, limit) = (self.listed.clone(), self.list_limit);
+        let mut is_list = true;
+        let events = events.map(move |event| {
+            let event = event?;
+            match &event {
+                WatchEvent::Bookmark(object) if object.head().is_initial_events_end() => is_list = false,
+                WatchEvent::Added(object) if is_list => listed.add(1, object.bytes().len(), limit)?,
+                _ => {}
+            }
+            Ok(event)
+        });
+        events.boxed()
     }
 }
 
@@ -178,12 +201,18 @@ fn gated(events: WatchStream, gate: watch::Receiver<bool>) -> WatchStream {
 impl ListerWatcher for Observed {
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
         async move {
-            let traffic = self.traffic.clone();
+            let (traffic, listed, limit) = (self.traffic.clone(), self.listed.clone(), self.list_limit);
+            if options.continue_token.is_empty() {
+                listed.reset();
+            }
             let parts = self.source.list(options).await?;
-            let counted = parts.inspect(move |part| {
-                if let Ok(ListPart::Item(_)) = part {
+            let counted = parts.map(move |part| {
+                let part = part?;
+                if let ListPart::Item(object) = &part {
                     traffic.objects.fetch_add(1, Ordering::Relaxed);
+                    listed.add(1, object.bytes().len(), limit)?;
                 }
+                Ok(part)
             });
             Ok(counted.boxed())
         }
@@ -193,7 +222,9 @@ impl ListerWatcher for Observed {
     fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
         async move {
             let traffic = self.traffic.clone();
+            let is_list = options.send_initial_events;
             let events = self.source.watch(options).await?;
+            let events = if is_list { self.limited(events) } else { events };
             let events = match &self.gate {
                 Some(gate) => gated(events, gate.clone()),
                 None => events,
@@ -234,6 +265,40 @@ mod tests {
     use super::*;
     use kube_client::Client;
     use kube_client::client::Body;
+    use kube_wire::{Encoding, Limits, ObjectReader, Projection};
+
+    fn event() -> Result<WatchEvent, SourceError> {
+        let pod = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"1"}}"#;
+        let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+        Ok(WatchEvent::Added(reader.read(pod, Encoding::Json, None).unwrap()))
+    }
+
+    #[test]
+    fn a_closed_gate_takes_no_event_from_the_server() {
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = stream::repeat_with({
+            let taken = taken.clone();
+            move || {
+                taken.fetch_add(1, Ordering::Relaxed);
+                event()
+            }
+        });
+        let gate = Gate::new();
+        let mut events = gated(counted.boxed(), gate.0.subscribe());
+        assert!(events.next().now_or_never().is_some());
+        gate.close();
+        for _ in 0..100 {
+            assert!(events.next().now_or_never().is_none());
+        }
+        assert_eq!(taken.load(Ordering::Relaxed), 1, "none is read ahead");
+        gate.open();
+        assert!(events.next().now_or_never().is_some());
+        gate.close();
+        assert!(events.next().now_or_never().is_none());
+        drop(gate);
+        assert!(events.next().now_or_never().is_some(), "without a gate, nothing is held back");
+        assert_eq!(taken.load(Ordering::Relaxed), 3);
+    }
 
     #[tokio::test]
     async fn a_switch_to_json_reaches_the_source_and_outdates_what_it_gave_before() {
@@ -241,7 +306,7 @@ mod tests {
             http::Response::builder().status(404).body(Body::empty())
         });
         let pods = ListWatch::new(Client::new(refuse, "default"), Resource::new("", "v1", "pods", "Pod"));
-        let (source, _) = Observed::new(pods, None);
+        let (source, _) = Observed::new(pods, None, ListLimit::default());
         assert!(source.list(ListOptions::default()).await.is_err());
         assert!(source.outdated().now_or_never().is_none());
         source.json_switch().expect("it can deliver JSON").turn();

@@ -5,13 +5,15 @@ use std::fmt;
 use std::time::Duration;
 
 use kube_core::Status;
-use kube_informer::{DecodeError, Key, WaitError};
+use kube_informer::store::IndexError;
+use kube_informer::{DecodeError, Key, Stopped, SyncError, WaitError};
 
 use crate::error::words;
 
 /// What is to be done after a reconcile that succeeded. Failures before it are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Action {
     /// Nothing, until something changes.
     Done,
@@ -19,10 +21,30 @@ pub enum Action {
     RequeueAfter(Duration),
 }
 
-/// Why a reconcile failed. Any error becomes one by `?`, and is tried again with back-off; one that no further try can
-/// mend is made with [`Error::terminal`]. A [`DecodeError`] is terminal by itself: the object has to change first.
+/// Why a reconcile failed, and whether trying again makes sense: it is retried with back-off, unless it is
+/// [terminal](Error::terminal). A [`DecodeError`] is terminal by itself: the object has to change first.
 ///
-/// Like `anyhow::Error` it does not implement `std::error::Error` itself, so that it can be made from all of them.
+/// `?` makes one from the errors of kube and of informers, and from boxed ones; [`Error::new`] takes any other error or a
+/// text. A reconcile may return its own error type instead if that converts into this one. With the feature `anyhow` it may
+/// return `anyhow::Result<Action>`; an `Error` anywhere in the chain keeps its meaning.
+///
+/// `{}` prints the outermost message; `{:#}` adds the causes on the same line, each once.
+///
+/// ```
+/// # #[cfg(feature = "anyhow")] {
+/// use anyhow::Context as _;
+/// use kube_informer::Key;
+/// use kube_informer_controller::{Action, Context, Error};
+///
+/// async fn reconcile(_: Context, key: Key) -> anyhow::Result<Action> {
+///     if key.name().len() > 63 {
+///         return Err(Error::terminal("the name is too long").into()); // not retried
+///     }
+///     let text = std::fs::read_to_string(key.name()).context("cannot read the template")?; // retried
+///     Ok(if text.is_empty() { Action::Done } else { Action::RequeueAfter(std::time::Duration::from_secs(60)) })
+/// }
+/// # }
+/// ```
 pub struct Error {
     source: Box<dyn StdError + Send + Sync>,
     terminal: bool,
@@ -56,10 +78,11 @@ pub enum Retry {
 // === impl Error ===
 
 impl Error {
-    /// An error that is tried again with back-off, from what is no `std::error::Error` by itself: a text, or another
-    /// library's boxed error.
+    /// An error that is retried with back-off, from any error or a text.
     pub fn new(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { source: source.into(), terminal: false }
+        let source = source.into();
+        let terminal = causes(&*source).any(is_terminal);
+        Self { source, terminal }
     }
 
     /// An error that trying again will not mend, such as a specification that makes no sense: the key is left alone until
@@ -73,17 +96,69 @@ impl Error {
         self.terminal
     }
 
-    /// What was wrong.
-    pub fn source(&self) -> &(dyn StdError + Send + Sync + 'static) {
+    /// The error that this one was made from.
+    pub fn get_ref(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.source
     }
 }
 
-impl<E: StdError + Send + Sync + 'static> From<E> for Error {
-    fn from(error: E) -> Self {
-        let terminal = causes(&error).any(is_permanent);
-        Self { source: Box::new(error), terminal }
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // This error shows the message of the one it was made from.
+        self.source.source()
     }
+}
+
+impl From<Box<dyn StdError + Send + Sync>> for Error {
+    fn from(error: Box<dyn StdError + Send + Sync>) -> Self {
+        match error.downcast::<Self>() {
+            Ok(error) => *error,
+            Err(error) => Self::new(error),
+        }
+    }
+}
+
+#[cfg(feature = "anyhow")]
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<Self>() {
+            Ok(error) => error,
+            Err(error) => {
+                // The box hides the type of the outermost error.
+                let terminal = error.chain().any(is_terminal);
+                Self { source: error.into(), terminal }
+            }
+        }
+    }
+}
+
+macro_rules! from_errors {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::new(error)
+            }
+        })*
+    };
+}
+
+from_errors!(
+    kube_client::Error,
+    DecodeError,
+    WaitError,
+    SyncError,
+    IndexError,
+    Stopped,
+    crate::FinalizerError,
+    serde_json::Error,
+    std::io::Error,
+    tokio::time::error::Elapsed,
+    tokio::task::JoinError,
+);
+
+/// Whether an error means that trying again is of no use, wherever it stands in a chain.
+fn is_terminal(error: &(dyn StdError + 'static)) -> bool {
+    error.downcast_ref::<Error>().is_some_and(Error::is_terminal) || is_permanent(error)
 }
 
 /// Whether an object did not fit its type, and will not before it changes.
@@ -108,14 +183,16 @@ fn text_of(error: &(dyn StdError + 'static)) -> String {
     status.map_or_else(|| error.to_string(), words)
 }
 
-/// The error and its causes on one line. Many errors repeat the text of their cause: here each is written once.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = text_of(&*self.source);
-        for cause in causes(&*self.source).skip(1).map(text_of) {
-            if !line.contains(&cause) {
-                line.push_str(": ");
-                line.push_str(&cause);
+        if f.alternate() {
+            // Many errors repeat the message of their cause.
+            for cause in causes(&*self.source).skip(1).map(text_of) {
+                if !line.contains(&cause) {
+                    line.push_str(": ");
+                    line.push_str(&cause);
+                }
             }
         }
         f.write_str(&line)

@@ -67,7 +67,7 @@ pub enum FinalizerError {
 ///
 /// # Cancel safety
 /// If it is dropped, each request was sent or not; calling it again goes on from there.
-pub async fn finalize<K, D, F, R>(
+pub async fn finalize<K, D, F, R, E>(
     context: &Context<D>,
     api: &Api<K>,
     finalizer: &str,
@@ -78,8 +78,10 @@ where
     K: Resource + DeserializeOwned + Clone + fmt::Debug,
     K::DynamicType: Default,
     F: FnOnce(Stage<K>) -> R,
-    R: Future<Output = Result<Action, Error>>,
+    R: Future<Output = Result<Action, E>>,
+    E: Into<Error>,
 {
+    let reconcile = async |stage| reconcile(stage).await.map_err(Into::into);
     if !finalizer.contains('/') {
         return Err(Error::terminal(FinalizerError::Name(finalizer.to_owned())));
     }

@@ -32,23 +32,27 @@ mod finalizer;
 mod health;
 pub mod leader;
 mod manager;
+#[cfg(feature = "signal")]
+mod signals;
 mod stop;
 
 pub use action::{Action, Error, Failure, Retry};
 #[cfg(feature = "metrics")]
 pub use controller::ControllerMetrics;
 pub use controller::{
-    Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Update, Watch, children,
+    Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Trigger, Update, children,
 };
 pub use error::{BuildError, RunError};
-pub use events::{EventRecorder, Note, NoteKind, RecorderStats};
+pub use events::{EventNote, EventRecorder, EventType, RecorderStats};
 pub use finalizer::{FinalizerError, Stage, finalize};
 #[cfg(feature = "health")]
 pub use health::Health;
-pub use leader::LeaderElection;
 #[cfg(feature = "metrics")]
 pub use leader::LeaderMetrics;
+pub use leader::{LeaderElection, LeaseTiming};
 pub use manager::{Manager, SyncProbe};
+#[cfg(feature = "signal")]
+pub use signals::Signals;
 pub use stop::Stop;
 
 /// What a longer duration is cut to where it is added to a time: `Duration::MAX`, as good as never, would overflow. It is

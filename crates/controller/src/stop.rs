@@ -4,8 +4,18 @@ use tokio_util::sync::CancellationToken;
 
 /// Tells a controller, or all of a [`Manager`](crate::Manager)'s, to stop. A handle: clones share one.
 ///
-/// Told once, no new reconcile begins and those that run may finish within the grace period; told twice, they are cut
-/// short.
+/// Stopped once, no new reconcile begins and those that run may finish within the grace period; stopped twice, they are cut
+/// short. A program that has a [`CancellationToken`] of its own makes a `Stop` of it, and the other way round:
+///
+/// ```
+/// # use kube_informer_controller::Stop;
+/// use tokio_util::sync::CancellationToken;
+///
+/// let token = CancellationToken::new();
+/// let stop = Stop::from(token.clone());
+/// token.cancel();
+/// assert!(stop.is_stopping());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     drain: CancellationToken,
@@ -62,10 +72,10 @@ impl Stop {
     /// ```
     ///
     /// # Cancel safety
-    /// May be dropped at any point; signals are heard no longer then.
+    /// May be dropped at any point; signals no longer stop it then.
     #[cfg(feature = "signal")]
     pub async fn on_signals(&self) -> std::io::Error {
-        let mut signals = match Signals::new() {
+        let mut signals = match crate::Signals::listen() {
             Ok(signals) => signals,
             Err(error) => return error,
         };
@@ -73,46 +83,28 @@ impl Stop {
             if let Err(error) = signals.next().await {
                 return error;
             }
-            tracing::info!(again = self.is_stopping(), "told to stop by a signal");
+            tracing::info!(again = self.is_stopping(), "stopping because of a signal");
             self.stop();
         }
     }
 }
 
-/// Registered once, so that no signal between two is missed.
-#[cfg(all(feature = "signal", unix))]
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(all(feature = "signal", unix))]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) -> std::io::Result<()> {
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-        Ok(())
+/// Cancelling the token stops once. A second step needs [`Stop::stop`].
+impl From<CancellationToken> for Stop {
+    fn from(token: CancellationToken) -> Self {
+        Self { drain: token, abort: CancellationToken::new() }
     }
 }
 
-#[cfg(all(feature = "signal", not(unix)))]
-struct Signals;
-
-#[cfg(all(feature = "signal", not(unix)))]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self)
+/// The token is cancelled by the first [`Stop::stop`]; cancelling it is the same as that.
+impl From<&Stop> for CancellationToken {
+    fn from(stop: &Stop) -> Self {
+        stop.drain.clone()
     }
+}
 
-    async fn next(&mut self) -> std::io::Result<()> {
-        tokio::signal::ctrl_c().await
+impl From<Stop> for CancellationToken {
+    fn from(stop: Stop) -> Self {
+        stop.drain
     }
 }

@@ -10,7 +10,7 @@ use crate::proto::{Reader, WireType, Writer, varint_len};
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
 /// An opened envelope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// apiVersion of what is inside.
     pub api_version: &'a str,
@@ -18,6 +18,17 @@ pub struct Envelope<'a> {
     pub kind: &'a str,
     /// The message inside.
     pub raw: &'a [u8],
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Envelope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Envelope")
+            .field("api_version", &self.api_version)
+            .field("kind", &self.kind)
+            .field("raw", &self.raw.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Envelope<'a> {

@@ -31,7 +31,7 @@ pub struct RawObject {
 
 /// The kept bytes of an object, wherever they are at the moment, with what is needed to decode them. See
 /// [`RawObject::kept`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct KeptBytes<'a> {
     /// As [`RawObject::bytes`].
     pub bytes: &'a [u8],
@@ -41,10 +41,20 @@ pub struct KeptBytes<'a> {
     pub type_meta: &'a TypeMeta,
 }
 
+/// Without the content, which may be that of a Secret.
+impl fmt::Debug for KeptBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptBytes")
+            .field("type_meta", &self.type_meta)
+            .field("encoding", &self.encoding)
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Makes [`RawObject`]s: applies a projection, checks limits, finds the head.
 ///
 /// One reader serves one stream; it keeps what is the same for all of its objects (the compiled projection, a buffer).
-#[derive(Debug)]
 pub struct ObjectReader {
     projection: Projection,
     limits: Limits,
@@ -57,6 +67,17 @@ pub struct ObjectReader {
     scratch: Vec<u8>,
     /// Where the next objects go, if they go into blocks.
     block: Option<BytesMut>,
+}
+
+/// Without the content, which may be that of a Secret.
+impl fmt::Debug for ObjectReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectReader")
+            .field("projection", &self.projection)
+            .field("limits", &self.limits)
+            .field("expected", &self.expected)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How large blocks are, and the largest object that goes into one.

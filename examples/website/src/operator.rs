@@ -9,7 +9,7 @@ use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, InformerBuilder, InformerMetrics};
 use kube_informer_controller::{
     Controller, ControllerMetrics, EventRecorder, Health, LeaderElection, LeaderMetrics, Manager, Predicate,
-    RunError, Stop, Watch,
+    RunError, Stop, Trigger,
 };
 use prometheus_client::registry::Registry;
 
@@ -94,7 +94,7 @@ impl Operator {
         };
         // A website's status is the operator's own writing: no reason to look again.
         let controller =
-            Controller::builder("website", Watch::on(&websites).when(Predicate::generation_changed()))
+            Controller::builder("website", Trigger::on(&websites).when(Predicate::generation_changed()))
                 .owns(&deployments)
                 .owns(&services)
                 .owns(&config_maps)

@@ -10,7 +10,7 @@ use kube_client::api::{DeleteParams, Patch, PatchParams};
 use kube_client::{Api, Client};
 use kube_core::{Resource, ResourceExt as _};
 use kube_informer::{Informer, Key};
-use kube_informer_controller::{Action, Context, Error, EventRecorder, Note, Stage, finalize};
+use kube_informer_controller::{Action, Context, Error, EventNote, EventRecorder, Stage, finalize};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,7 +80,7 @@ async fn apply(context: &Context<Data>, key: &Key, site: &Website) -> Result<Act
     let data = context.data();
     if site.spec.replicas < 0 {
         let problem = "replicas is less than none".to_owned();
-        data.events.record(site, Note::warning("Senseless", "Reconcile", problem.clone()));
+        data.events.record(site, EventNote::warning("Senseless", "Reconcile", problem.clone()));
         set_status(context, site, 0, Some(problem.clone())).await?;
         return Err(Error::terminal(problem));
     }
@@ -146,7 +146,7 @@ async fn set_status(
     context.wrote(&written);
     data.events.record(
         site,
-        Note::normal("Reconciled", "Reconcile", format!("at generation {observed_generation}")),
+        EventNote::normal("Reconciled", "Reconcile", format!("at generation {observed_generation}")),
     );
     Ok(())
 }

@@ -39,6 +39,12 @@ impl ServerTable {
         Some(Self { columns, rows })
     }
 
+    /// Rows, and the bytes of their cells.
+    pub(crate) fn amount(&self) -> (usize, usize) {
+        let bytes = |row: &Row| row.namespace.len() + row.cells.iter().map(String::len).sum::<usize>();
+        (self.rows.len(), self.rows.iter().map(bytes).sum())
+    }
+
     /// Adds the rows of the next page.
     pub(crate) fn append(&mut self, more: Self) {
         self.rows.extend(more.rows);

@@ -4,7 +4,7 @@ use embedded_apiserver::{Action, Fault, Match};
 use serde_json::{Value, json};
 
 use crate::raw_server::RawServer;
-use crate::support::{World, run};
+use crate::support::{World, run, start};
 use crate::terminal::OnTerminal;
 
 /// Sets the title, fills the clipboard, rings, overwrites the line, and does it again with C1 and bidirectional controls.
@@ -119,4 +119,108 @@ async fn an_index_is_not_padded_to_its_longest_value() {
     }
     let table = world.output(&["get", "cm", "--index", "data.v"]).await;
     assert!(table.contains(&long) && table.len() < long.len() + 2000, "{} bytes", table.len());
+}
+
+/// Objects on each page of a list without an end.
+const PAGE: u64 = 500;
+
+/// A server whose lists of pods always have another page, each with a token of its own, and whose stream of the initial
+/// state does not end either.
+async fn paging_server(page: impl Fn(u64) -> Value + Send + Sync + 'static) -> RawServer {
+    RawServer::start(move |path| {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        if path != "/api/v1/namespaces/default/pods" {
+            return None;
+        }
+        if query.contains("watch=") {
+            return Some(RawServer::stream("", |number| {
+                let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default",
+                    "name": format!("p{number}"), "resourceVersion": "1"}});
+                format!("{}\n", json!({"type": "ADDED", "object": pod}))
+            }));
+        }
+        let token = query.split('&').find_map(|pair| pair.strip_prefix("continue="));
+        let number = token.map_or(0, |token| token.parse::<u64>().unwrap());
+        let mut page = page(number);
+        page["metadata"] = json!({"resourceVersion": "1", "continue": (number + 1).to_string()});
+        Some(RawServer::json(page.to_string()))
+    })
+    .await
+}
+
+fn pod_list(number: u64) -> Value {
+    let pod = |at: u64| {
+        json!({"metadata": {"namespace": "default", "name": format!("p{number}-{at}"), "resourceVersion": "1",
+        "annotations": {"note": "x".repeat(1000)}}})
+    };
+    let items = (0..PAGE).map(pod).collect::<Vec<_>>();
+    json!({"kind": "PodList", "apiVersion": "v1", "items": items})
+}
+
+fn pod_table(number: u64) -> Value {
+    let row = |at: u64| json!({"cells": [format!("p{number}-{at}"), "x".repeat(1000)]});
+    let rows = (0..PAGE).map(row).collect::<Vec<_>>();
+    let column =
+        |name: &str| json!({"name": name, "type": "string", "format": "", "description": "", "priority": 0});
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [column("Name"), column("Note")], "rows": rows})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_without_an_end_is_an_error_and_nothing_of_it_is_printed() {
+    let lists = paging_server(pod_list).await;
+    let tables = paging_server(pod_table).await;
+    for (server, arguments) in [
+        (&lists, &["get", "pods", "-o", "json"][..]),
+        (&lists, &["get", "pods", "-o", "yaml"]),
+        (&lists, &["get", "pods", "-o", "name"]),
+        (&lists, &["get", "pods", "-o", "jsonpath={.items}"]),
+        (&lists, &["get", "pods", "--field", "metadata.name=p0-1"]),
+        (&lists, &["get", "pods", "--index", "metadata.namespace"]),
+        (&lists, &["get", "pods", "--server-print=false"]),
+        (&tables, &["get", "pods"]),
+    ] {
+        let world = World::at(&server.url()).await;
+        for (limit, words) in [
+            (["--max-list-objects", "2000"], "more than 2000 objects; raise --max-list-objects"),
+            (["--max-list-mib", "1"], "more than 1 MiB; raise --max-list-mib"),
+        ] {
+            let ended = run(world.command_with_memory(1 << 30, &[arguments, &limit].concat())).await;
+            assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{arguments:?}: {}", ended.stderr);
+            assert!(ended.stderr.contains(words), "{arguments:?}: {ended:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_within_its_limits_is_printed_whole() {
+    let world = World::populated().await;
+    for limits in [["--max-list-objects", "3"], ["--max-list-objects", "0"], ["--max-list-mib", "0"]] {
+        for format in [&["-o", "name"][..], &["--no-headers"]] {
+            let printed = world.output(&[&["get", "pods", "-A"], format, &limits].concat()).await;
+            assert_eq!(printed.lines().count(), 3, "{limits:?} {format:?}: {printed}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_of_a_list_without_an_end_reports_it_and_stores_nothing() {
+    let server = paging_server(pod_list).await;
+    let world = World::at(&server.url()).await;
+    for arguments in [
+        &["watch", "pods", "-o", "name"][..],
+        // Listed, not streamed.
+        &["watch", "pods", "-o", "name", "--compress"],
+        &["serve", "pods", "--port", "0"],
+    ] {
+        let arguments = [arguments, &["--max-list-objects", "2000"]].concat();
+        let mut running = start(world.command_with_memory(1 << 30, &arguments));
+        running.error_with("more than 2000 objects").await;
+        running.interrupt();
+        let mut printed = String::new();
+        while let Some(line) = running.stdout.next_line().await.unwrap() {
+            printed += &line;
+        }
+        assert!(!printed.contains("pod/p"), "{arguments:?}: {printed}");
+        assert_eq!(running.child.wait().await.unwrap().code(), Some(0), "{arguments:?}");
+    }
 }

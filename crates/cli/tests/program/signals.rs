@@ -18,6 +18,8 @@ use crate::support::{World, peak_memory, signal};
 const EVENT_BYTES: u64 = 40 << 20;
 /// More than the objects that the events are about, and what is being read and printed of them.
 const MEMORY_MAX: usize = 100 << 20;
+/// Looks in succession that must find the program idle.
+const QUIET_LOOKS: u32 = 200;
 
 /// A server whose watch never pauses: changes of a few pods, without end. `sent` counts their bytes.
 async fn busy_server(sent: Arc<AtomicU64>, enough: Arc<Notify>) -> RawServer {
@@ -75,23 +77,57 @@ async fn a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_that_is_not_read_holds_reading_back_and_does_not_hide_signals() {
-    for arguments in [&["watch", "pods"][..], &["watch", "pods", "-o", "json"]] {
+async fn output_that_is_not_read_stops_reading_until_it_is_read_and_does_not_hide_signals() {
+    for (arguments, resume) in [
+        (&["watch", "pods"][..], true),
+        (&["watch", "pods", "-o", "json"], true),
+        (&["watch", "pods"], false),
+    ] {
         let (sent, enough) = (Arc::<AtomicU64>::default(), Arc::new(Notify::new()));
         let server = busy_server(sent.clone(), enough.clone()).await;
         let world = World::at(&server.url()).await;
-        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
         // A full pipe: the first line that is printed has to wait.
         writer.write_all(&[b'.'; 1 << 16]).unwrap();
         let mut watch = world.command(arguments).stdout(writer).spawn().unwrap();
-        while sent.load(Ordering::Relaxed) == 0 {
+        // Everything waits: the output for its reader, the program for the output, the server for the program.
+        let mut quiet_looks = 0;
+        let mut sent_before = 0;
+        while quiet_looks < QUIET_LOOKS {
+            let sent_now = sent.load(Ordering::Relaxed);
+            assert!(sent_now < EVENT_BYTES, "{arguments:?}: it reads on without printing");
+            let is_quiet = sent_now == sent_before && sent_now > 0 && is_writing(&watch) && is_idle(&watch);
+            quiet_looks = if is_quiet { quiet_looks + 1 } else { 0 };
+            sent_before = sent_now;
             tokio::task::yield_now().await;
         }
-        signal(&watch, Signal::TERM);
-        assert_eq!(watch.wait().await.unwrap().code(), Some(0), "{arguments:?}");
-        assert!(sent.load(Ordering::Relaxed) < EVENT_BYTES / 4, "{arguments:?}: it read on without printing");
-        drop(std::io::Read::read(&mut reader, &mut [0]));
+        let peak = peak_memory(&watch);
+        assert!(peak < MEMORY_MAX, "{arguments:?}: {} MB", peak >> 20);
+        if resume {
+            let mut stdout = tokio::net::unix::pipe::Receiver::from_owned_fd(reader.into()).unwrap();
+            let mut bytes = vec![0; 1 << 16];
+            while sent.load(Ordering::Relaxed) < sent_before + EVENT_BYTES / 4 {
+                assert!(stdout.read(&mut bytes).await.unwrap() > 0, "{arguments:?}: it ended");
+            }
+            signal(&watch, Signal::TERM);
+            let drained = async { while stdout.read(&mut bytes).await.unwrap() > 0 {} };
+            let (ended, ()) = tokio::join!(watch.wait(), drained);
+            assert_eq!(ended.unwrap().code(), Some(0), "{arguments:?}");
+        } else {
+            // The output is still not read.
+            signal(&watch, Signal::TERM);
+            assert_eq!(watch.wait().await.unwrap().code(), Some(0), "{arguments:?}");
+        }
     }
+}
+
+/// Whether none of the process's threads runs or could run.
+fn is_idle(child: &Child) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id().unwrap())).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    })
 }
 
 /// Whether one of the process's threads is in a call that writes to the standard output.

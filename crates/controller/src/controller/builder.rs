@@ -14,7 +14,7 @@ use super::context::{Context, Tools};
 use super::feed::{Feed, Lists, Wanted};
 use super::intake::Intake;
 use super::report::Reports;
-use super::trigger::{Listening, Map, Watch, Watched, itself, owners, related};
+use super::trigger::{Listening, Map, Trigger, Watched, itself, owners, related};
 use super::worker::{Job, Policy};
 use super::writes::Writes;
 use super::{Controller, Team};
@@ -55,7 +55,7 @@ enum AttachError {
 // === impl ControllerBuilder ===
 
 impl<M: Send + Sync + 'static> ControllerBuilder<M> {
-    pub(super) fn new(name: String, main: Watch<M>) -> Self {
+    pub(super) fn new(name: String, main: Trigger<M>) -> Self {
         let informer = main.informer.clone();
         let builder = Self {
             name,
@@ -81,7 +81,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     /// that a child had before.
     ///
     /// Children can then be found by their owner's uid: see [`children`](crate::children).
-    pub fn owns<K: Send + Sync + 'static>(self, children: impl Into<Watch<K>>) -> Self {
+    pub fn owns<K: Send + Sync + 'static>(self, children: impl Into<Trigger<K>>) -> Self {
         let main = self.main.clone();
         self.attach(children.into(), move |children| {
             ensure_index(children, &Index::owner(OWNER_INDEX))?;
@@ -96,7 +96,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     /// for all listeners. If it panics, that is reported and counted as a handler's panic.
     pub fn watches<K, Keys>(
         self,
-        informer: impl Into<Watch<K>>,
+        informer: impl Into<Trigger<K>>,
         keys: impl Fn(&Object<K>) -> Keys + Send + Sync + 'static,
     ) -> Self
     where
@@ -127,7 +127,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     /// ```
     pub fn watches_related<K, V>(
         self,
-        informer: impl Into<Watch<K>>,
+        informer: impl Into<Trigger<K>>,
         index: &Index,
         values: impl Fn(&Object<K>) -> V + Send + Sync + 'static,
     ) -> Self
@@ -217,15 +217,16 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
     }
 
     /// Checks the settings and begins to listen to the informers; nothing is reconciled until the controller runs.
-    /// `data` is handed to every reconcile.
+    /// `data` is handed to every reconcile, which may return [`Error`] or any error that converts into it.
     ///
     /// # Errors
     /// If an informer was stopped, an index cannot be added, or there are to be no workers.
-    pub fn build<D, F, R>(self, data: D, reconcile: F) -> Result<Controller, BuildError>
+    pub fn build<D, F, R, E>(self, data: D, reconcile: F) -> Result<Controller, BuildError>
     where
         D: Send + Sync + 'static,
         F: Fn(Context<D>, Key) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Action, Error>> + Send + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<Error> + 'static,
     {
         let name = self.name;
         if self.concurrency == 0 {
@@ -263,7 +264,9 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
             name: name.into(),
             data: Arc::new(data),
             tools: Arc::new(Tools { intake, watched }),
-            reconcile: Box::new(move |context, key| reconcile(context, key).boxed()),
+            reconcile: Box::new(move |context, key| {
+                reconcile(context, key).map(|done| done.map_err(Into::into)).boxed()
+            }),
             policy: self.policy,
             reports,
             cut_short: AtomicUsize::new(0),
@@ -275,7 +278,7 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
 
     fn attach<K: Send + Sync + 'static>(
         mut self,
-        watch: Watch<K>,
+        watch: Trigger<K>,
         map: impl FnOnce(&Informer<K>) -> Result<Map<K>, AttachError> + 'static,
     ) -> Self {
         self.watches.push(Box::new(move |number, intake| {

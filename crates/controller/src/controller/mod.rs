@@ -29,7 +29,7 @@ pub use context::Context;
 pub use predicate::{Predicate, Update};
 #[cfg(feature = "metrics")]
 pub use report::ControllerMetrics;
-pub use trigger::Watch;
+pub use trigger::Trigger;
 
 use crate::leader::{LeaderElection, Term};
 use crate::{Manager, RunError, Stop};
@@ -101,7 +101,7 @@ impl Controller {
     /// Settings for a controller of the objects of this informer, with a name for logs and metrics.
     pub fn builder<M: Send + Sync + 'static>(
         name: impl Into<String>,
-        main: impl Into<Watch<M>>,
+        main: impl Into<Trigger<M>>,
     ) -> ControllerBuilder<M> {
         ControllerBuilder::new(name.into(), main.into())
     }
@@ -207,7 +207,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
                 tokio::select! {
                     biased;
                     () = lost(term.as_ref()) => "leadership is lost",
-                    () = stop.aborting() => "told to stop at once",
+                    () = stop.aborting() => "stopped a second time",
                     () = async { stop.stopping().await; tokio::time::sleep(self.grace).await } => "the grace period is over",
                 }
             };

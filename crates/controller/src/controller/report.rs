@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
+pub(super) enum ReconcileOutcome {
     Success,
     RequeueAfter,
     Error,
@@ -28,7 +28,7 @@ impl Reports {
         Running(self)
     }
 
-    pub(super) fn count(&self, _: Outcome) {}
+    pub(super) fn count(&self, _: ReconcileOutcome) {}
 
     pub(super) fn panicked(&self) {}
 
@@ -158,17 +158,17 @@ mod metrics {
             Running(self)
         }
 
-        pub(in super::super) fn count(&self, outcome: Outcome) {
+        pub(in super::super) fn count(&self, outcome: ReconcileOutcome) {
             let Some(counts) = &self.counts else { return };
             match outcome {
-                Outcome::Success => counts.success.inc(),
-                Outcome::RequeueAfter => counts.requeue_after.inc(),
-                Outcome::Error | Outcome::Terminal => {
+                ReconcileOutcome::Success => counts.success.inc(),
+                ReconcileOutcome::RequeueAfter => counts.requeue_after.inc(),
+                ReconcileOutcome::Error | ReconcileOutcome::Terminal => {
                     counts.error.inc();
                     counts.errors.inc()
                 }
             };
-            if matches!(outcome, Outcome::Terminal) {
+            if matches!(outcome, ReconcileOutcome::Terminal) {
                 counts.terminal.inc();
             }
         }

@@ -27,14 +27,14 @@ use super::writes::Expected;
 /// # use k8s_openapi::api::apps::v1::Deployment;
 /// # use kube_informer::Informer;
 /// # fn example(deployments: Informer<Deployment>) {
-/// use kube_informer_controller::{Predicate, Watch};
+/// use kube_informer_controller::{Predicate, Trigger};
 ///
-/// let deployments = Watch::on(&deployments).when(Predicate::generation_changed());
+/// let deployments = Trigger::on(&deployments).when(Predicate::generation_changed());
 /// # }
 /// ```
 #[derive(Debug)]
 #[must_use]
-pub struct Watch<K> {
+pub struct Trigger<K> {
     pub(super) informer: Informer<K>,
     predicate: Option<Predicate<K>>,
 }
@@ -69,16 +69,16 @@ pub(crate) struct Listening {
 struct Listener<K> {
     /// Its number among the controller's informers.
     number: usize,
-    watch: Watch<K>,
+    watch: Trigger<K>,
     map: Map<K>,
     intake: Arc<Intake>,
     /// Keys of the event at hand; reused to avoid allocations.
     keys: Vec<Key>,
 }
 
-// === impl Watch ===
+// === impl Trigger ===
 
-impl<K> Watch<K> {
+impl<K> Trigger<K> {
     /// All changes of an informer.
     pub fn on(informer: &Informer<K>) -> Self {
         Self { informer: informer.clone(), predicate: None }
@@ -97,19 +97,19 @@ impl<K> Watch<K> {
     }
 }
 
-impl<K> From<&Informer<K>> for Watch<K> {
+impl<K> From<&Informer<K>> for Trigger<K> {
     fn from(informer: &Informer<K>) -> Self {
         Self::on(informer)
     }
 }
 
-impl<K> Clone for Watch<K> {
+impl<K> Clone for Trigger<K> {
     fn clone(&self) -> Self {
         Self { informer: self.informer.clone(), predicate: self.predicate.clone() }
     }
 }
 
-impl<K: Send + Sync + 'static> Watch<K> {
+impl<K: Send + Sync + 'static> Trigger<K> {
     /// Begins to listen.
     pub(super) fn listen(
         self,

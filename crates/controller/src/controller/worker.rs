@@ -12,7 +12,7 @@ use kube_workqueue::{AddOptions, Work};
 use tokio::time::Instant;
 
 use super::context::{Context, Tools};
-use super::report::{Outcome, Reports};
+use super::report::{ReconcileOutcome, Reports};
 use crate::Stop;
 use crate::action::{Action, Error, Failure, Retry};
 use crate::leader::Term;
@@ -92,23 +92,27 @@ impl<D: Send + Sync + 'static> Job<D> {
         let (key, again) = (&**work, AddOptions::new().priority(work.priority()));
         let again = match outcome {
             Ok(Action::Done) => {
-                self.reports.count(Outcome::Success);
+                self.reports.count(ReconcileOutcome::Success);
                 queue.forget(key);
                 return;
             }
             Ok(Action::RequeueAfter(delay)) => {
-                self.reports.count(Outcome::RequeueAfter);
+                self.reports.count(ReconcileOutcome::RequeueAfter);
                 queue.forget(key);
                 again.after(delay)
             }
             Err(error) => {
                 let controller = &*self.name;
-                self.reports.count(if error.is_terminal() { Outcome::Terminal } else { Outcome::Error });
+                self.reports.count(if error.is_terminal() {
+                    ReconcileOutcome::Terminal
+                } else {
+                    ReconcileOutcome::Error
+                });
                 let retry = match error.is_terminal() {
                     true => Retry::Never,
                     false => self.ask_policy(Failure { key, error: &error, failures }),
                 };
-                tracing::warn!(controller, %key, %error, failures, ?retry, "a reconcile failed");
+                tracing::warn!(controller, %key, error = format!("{error:#}"), failures, ?retry, "a reconcile failed");
                 match retry {
                     Retry::Never => {
                         queue.forget(key);

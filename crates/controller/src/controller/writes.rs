@@ -22,7 +22,7 @@ use crate::LONGEST;
 /// Keys whose writes are not in the cache yet.
 #[derive(Debug)]
 pub(crate) struct Writes {
-    state: Mutex<State>,
+    state: Mutex<WritesState>,
     /// The first deadline has changed.
     changed: Notify,
     limit: Duration,
@@ -45,7 +45,7 @@ pub(crate) struct Expected {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WritesState {
     waiting: HashMap<Key, Waiting>,
     /// The keys that wait for an object.
     waited_for: HashMap<Place, BTreeSet<Key>>,
@@ -187,7 +187,7 @@ impl Writes {
     }
 }
 
-impl State {
+impl WritesState {
     /// The key waits no longer.
     fn forget(&mut self, key: &Key) -> Option<Released> {
         let waiting = self.waiting.remove(key)?;

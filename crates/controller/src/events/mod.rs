@@ -8,5 +8,5 @@ mod note;
 mod recorder;
 mod series;
 
-pub use note::{Note, NoteKind};
+pub use note::{EventNote, EventType};
 pub use recorder::{EventRecorder, RecorderStats};

@@ -2,19 +2,20 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// Something worth telling people about an object.
+/// What an Event says about an object: its type, reason, action and note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[must_use = "a note is told by `EventRecorder::record`"]
-pub struct Note {
-    pub(super) kind: NoteKind,
+#[must_use = "a note becomes an Event by `EventRecorder::record`"]
+pub struct EventNote {
+    pub(super) kind: EventType,
     pub(super) reason: String,
     pub(super) action: String,
     pub(super) text: String,
 }
 
-/// Whether people should worry.
+/// The type of an Event: whether people should worry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NoteKind {
+#[non_exhaustive]
+pub enum EventType {
     /// All is as it should be.
     Normal,
     /// Something may be wrong.
@@ -24,7 +25,7 @@ pub enum NoteKind {
 /// A note and the object it is about.
 #[derive(Clone, Debug)]
 pub(super) struct About {
-    pub(super) note: Note,
+    pub(super) note: EventNote,
     pub(super) object: ObjectReference,
     /// Makes the name of its event unique. Sent twice, it is the same event.
     pub(super) suffix: u64,
@@ -34,26 +35,26 @@ pub(super) struct About {
 const TEXT_MAX: usize = 1024;
 const WORD_MAX: usize = 128;
 
-impl Note {
+impl EventNote {
     /// All is well. The reason is one word such as `Created`, the action what was done or tried, such as `Reconcile`. What is
     /// longer than the server takes is cut off.
     pub fn normal(reason: &str, action: &str, text: impl Into<String>) -> Self {
-        Self::new(NoteKind::Normal, reason, action, text.into())
+        Self::new(EventType::Normal, reason, action, text.into())
     }
 
     /// Something may be wrong.
     pub fn warning(reason: &str, action: &str, text: impl Into<String>) -> Self {
-        Self::new(NoteKind::Warning, reason, action, text.into())
+        Self::new(EventType::Warning, reason, action, text.into())
     }
 
-    fn new(kind: NoteKind, reason: &str, action: &str, mut text: String) -> Self {
+    fn new(kind: EventType, reason: &str, action: &str, mut text: String) -> Self {
         text.truncate(text.floor_char_boundary(TEXT_MAX));
         let word = |word: &str| word[..word.floor_char_boundary(WORD_MAX)].to_owned();
         Self { kind, reason: word(reason), action: word(action), text }
     }
 }
 
-impl NoteKind {
+impl EventType {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -77,5 +78,5 @@ impl About {
 pub(super) struct Series {
     place: [String; 4],
     field: String,
-    note: Note,
+    note: EventNote,
 }

@@ -18,7 +18,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::note::{About, Note};
+use super::note::{About, EventNote};
 use super::series::{Known, Step};
 use crate::error::words;
 
@@ -26,11 +26,11 @@ use crate::error::words;
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use kube_informer_controller::{EventRecorder, Note};
+/// # use kube_informer_controller::{EventRecorder, EventNote};
 /// # use std::time::Duration;
 /// # async fn example(client: kube_client::Client, map: ConfigMap) {
 /// let recorder = EventRecorder::new(client, "example.com/website");
-/// recorder.record(&map, Note::normal("Created", "Reconcile", "the deployment is there"));
+/// recorder.record(&map, EventNote::normal("Created", "Reconcile", "the deployment is there"));
 /// tokio::select! {
 ///     () = recorder.run() => {} // sends them, until dropped
 ///     () = work() => {}
@@ -40,20 +40,20 @@ use crate::error::words;
 /// # async fn work() {}
 /// ```
 #[derive(Clone)]
-pub struct EventRecorder(Arc<Shared>);
+pub struct EventRecorder(Arc<Recorder>);
 
-struct Shared {
+struct Recorder {
     client: Client,
     controller: String,
     instance: String,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
     added: Notify,
     /// Locked by the one task that sends.
     known: tokio::sync::Mutex<Known>,
 }
 
-struct State {
+struct RecorderState {
     /// The first is being sent, and leaves when it was.
     waiting: VecDeque<About>,
     stats: RecorderStats,
@@ -116,8 +116,9 @@ impl EventRecorder {
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
         random: StdRng,
     ) -> Self {
-        let state = State { waiting: VecDeque::new(), stats: RecorderStats::default(), error: None, random };
-        Self(Arc::new(Shared {
+        let state =
+            RecorderState { waiting: VecDeque::new(), stats: RecorderStats::default(), error: None, random };
+        Self(Arc::new(Recorder {
             client,
             controller: controller.to_owned(),
             instance: instance.to_owned(),
@@ -129,7 +130,7 @@ impl EventRecorder {
     }
 
     /// Tells something about an object. Returns at once; whether it is sent is another matter.
-    pub fn record<K>(&self, object: &K, note: Note)
+    pub fn record<K>(&self, object: &K, note: EventNote)
     where
         K: Resource,
         K::DynamicType: Default,
@@ -138,7 +139,7 @@ impl EventRecorder {
     }
 
     /// As [`record`](Self::record), about anything that can be referred to.
-    pub fn record_about(&self, object: ObjectReference, note: Note) {
+    pub fn record_about(&self, object: ObjectReference, note: EventNote) {
         let mut state = self.0.state.lock();
         if state.waiting.len() >= WAITING_MAX {
             state.stats.dropped += 1;

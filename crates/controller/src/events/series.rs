@@ -1,4 +1,4 @@
-//! Which notes were told lately, so that a repetition becomes a count instead of another event.
+//! Which notes were sent lately, so that a repetition becomes a count instead of another event.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::note::Series;
 
-/// Series that were told lately; the oldest is forgotten when there are too many.
+/// Series that were sent lately; the oldest is forgotten when there are too many.
 #[derive(Debug)]
 pub(super) struct Known {
-    series: HashMap<Series, Told>,
+    series: HashMap<Series, SentEvent>,
     /// In the order in which they began.
     order: VecDeque<(Series, u64)>,
     limit: usize,
@@ -19,7 +19,7 @@ pub(super) struct Known {
 }
 
 #[derive(Debug)]
-struct Told {
+struct SentEvent {
     name: String,
     count: i32,
     last: Instant,
@@ -42,8 +42,8 @@ impl Known {
 
     pub(super) fn next(&self, series: &Series) -> Step {
         match self.series.get(series) {
-            Some(told) if told.last.elapsed() < self.lasts => {
-                Step::Count { name: told.name.clone(), count: told.count.saturating_add(1) }
+            Some(sent) if sent.last.elapsed() < self.lasts => {
+                Step::Count { name: sent.name.clone(), count: sent.count.saturating_add(1) }
             }
             _ => Step::Create,
         }
@@ -51,22 +51,22 @@ impl Known {
 
     /// An event stands for so many now.
     pub(super) fn counted(&mut self, series: &Series, count: i32) {
-        if let Some(told) = self.series.get_mut(series) {
-            told.last = Instant::now();
-            told.count = count;
+        if let Some(sent) = self.series.get_mut(series) {
+            sent.last = Instant::now();
+            sent.count = count;
         }
     }
 
     /// An event was created.
     pub(super) fn began(&mut self, series: Series, name: String) {
         self.begun += 1;
-        let told = Told { name, count: 1, last: Instant::now(), number: self.begun };
+        let sent = SentEvent { name, count: 1, last: Instant::now(), number: self.begun };
         self.order.push_back((series.clone(), self.begun));
-        self.series.insert(series, told);
+        self.series.insert(series, sent);
         while self.order.len() > self.limit {
             let Some((series, number)) = self.order.pop_front() else { return };
             // It may have begun anew since.
-            if self.series.get(&series).is_some_and(|told| told.number == number) {
+            if self.series.get(&series).is_some_and(|sent| sent.number == number) {
                 self.series.remove(&series);
             }
         }
@@ -81,10 +81,11 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Note, note::About};
+    use crate::events::{EventNote, note::About};
 
     fn series(text: &str) -> Series {
-        About { note: Note::normal("Reason", "Act", text), object: Default::default(), suffix: 0 }.series()
+        About { note: EventNote::normal("Reason", "Act", text), object: Default::default(), suffix: 0 }
+            .series()
     }
 
     #[tokio::test(start_paused = true)]

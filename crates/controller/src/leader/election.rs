@@ -36,12 +36,11 @@ use crate::LONGEST;
 /// # }
 /// ```
 ///
-/// Periods that contradict each other are mended: see [`periods`](Self::periods).
 #[must_use = "nothing is stood for until `lead` is called"]
 pub struct LeaderElection {
     leases: Leases,
     identity: String,
-    periods: Periods,
+    timing: LeaseTiming,
     random: StdRng,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     observed: Observed,
@@ -58,11 +57,23 @@ pub enum Outcome<T> {
     Lost,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Periods {
-    lease: Duration,
-    renew: Duration,
-    retry: Duration,
+/// The times of a leader election, under client-go's names. They must be `lease_duration` > `renew_deadline` > 1.2 ×
+/// `retry_period`: a time that is too short is made longer. A time of more than 30 years counts as 30 years. A lease is
+/// counted in whole seconds.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use kube_informer_controller::LeaseTiming;
+/// let timing = LeaseTiming { lease_duration: Duration::from_secs(60), ..LeaseTiming::default() };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTiming {
+    /// How long a lease lasts without being renewed. Default: 15 s.
+    pub lease_duration: Duration,
+    /// For how long renewing may fail before leadership is lost. Default: 10 s.
+    pub renew_deadline: Duration,
+    /// How often renewing or acquiring is tried. Default: 2 s.
+    pub retry_period: Duration,
 }
 
 /// A lease that is held. Dropped, for whatever reason, its term is over.
@@ -79,7 +90,7 @@ pub(crate) struct Held {
 impl LeaderElection {
     /// Stands for a lease of this name. Nothing is sent before [`lead`](Self::lead).
     pub fn new(client: impl Into<Client>, namespace: &str, name: &str) -> Self {
-        let periods = Periods::new(Duration::from_secs(15), Duration::from_secs(10), Duration::from_secs(2));
+        let timing = LeaseTiming::default();
         let api = Api::namespaced(client.into(), namespace);
         // In a pod that is its name.
         let identity = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
@@ -88,25 +99,22 @@ impl LeaderElection {
                 api,
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-                request_max: periods.request_max(),
+                request_max: timing.request_max(),
             },
             identity,
-            periods,
+            timing,
             random: rand::make_rng(),
             clock: Arc::new(SystemTime::now),
             observed: Observed::default(),
-            probe: LeaderProbe::new(name.to_owned(), periods.lease),
+            probe: LeaderProbe::new(name.to_owned(), timing.lease_duration),
         }
     }
 
-    /// How long the lease lasts, for how long renewing it may fail, and how often that is tried. Default: 15 s, 10 s, 2 s.
-    ///
-    /// It must be that lease > renew > 1.2 × retry: what is too short is made longer. What is longer than 30 years counts as
-    /// that. A lease is counted in whole seconds.
-    pub fn periods(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
-        self.periods = Periods::new(lease, renew, retry);
-        self.leases.request_max = self.periods.request_max();
-        self.probe.set_lease(self.periods.lease);
+    /// With other times than the defaults.
+    pub fn timing(mut self, timing: LeaseTiming) -> Self {
+        self.timing = timing.consistent();
+        self.leases.request_max = self.timing.request_max();
+        self.probe.set_lease(self.timing.lease_duration);
         self
     }
 
@@ -213,7 +221,7 @@ impl LeaderElection {
 
     /// Waits between two tries to acquire the lease.
     pub(crate) async fn pause(&mut self) {
-        let wait = self.periods.retry.mul_f64(self.random.random_range(1.0..2.2));
+        let wait = self.timing.retry_period.mul_f64(self.random.random_range(1.0..2.2));
         sleep(wait).await;
     }
 
@@ -233,7 +241,7 @@ impl LeaderElection {
                     term.end();
                     // What ends by itself may, as long as no other replica can have taken the lease.
                     let cut_off = match loss {
-                        Loss::Expiring(_) => held.sent + self.periods.cut_off(),
+                        Loss::Expiring(_) => held.sent + self.timing.cut_off(),
                         Loss::Taken(_) => Instant::now(),
                     };
                     let _ = timeout_at(cut_off, &mut work).await;
@@ -250,7 +258,7 @@ impl LeaderElection {
     }
 
     async fn try_acquire(&mut self, identity: &str) -> Result<Option<Held>, LeaseError> {
-        let lasts = self.periods.lease;
+        let lasts = self.timing.lease_duration;
         let lease = match self.leases.get().await {
             Ok(lease) => {
                 self.observed.observe(lease);
@@ -287,30 +295,30 @@ impl LeaderElection {
     async fn renew(&mut self, held: &mut Held) -> Loss {
         let mut tried = held.sent;
         loop {
-            let deadline = held.sent + self.periods.renew;
+            let deadline = held.sent + self.timing.renew_deadline;
             let attempt = async {
                 // Counted from when the last try began, however long that took.
-                sleep_until(tried + self.periods.retry).await;
+                sleep_until(tried + self.timing.retry_period).await;
                 tried = Instant::now();
                 self.try_renew(held).await
             };
             match timeout_at(deadline, attempt).await {
                 Ok(Ok(())) => {
-                    held.term.prolong(held.sent + self.periods.lease);
+                    held.term.prolong(held.sent + self.timing.lease_duration);
                     self.probe.leads(&held.term, held.sent);
                 }
                 Ok(Err(Renewal::Lost(why))) => return Loss::Taken(why),
                 Ok(Err(Renewal::Failed(error))) => {
                     tracing::warn!(lease = self.lease(), %error, "cannot renew the lease; trying again");
                 }
-                Err(_) => return Loss::Expiring(self.periods.renew),
+                Err(_) => return Loss::Expiring(self.timing.renew_deadline),
             }
         }
     }
 
     /// One try. While the lease is certainly ours it is written without being read.
     async fn try_renew(&self, held: &mut Held) -> Result<(), Renewal> {
-        let lasts = self.periods.lease;
+        let lasts = self.timing.lease_duration;
         if held.term.is_current() {
             let sent = Instant::now();
             match self.leases.replace(&record::renewed(&held.lease, lasts, (self.clock)())).await {
@@ -400,26 +408,36 @@ impl Drop for Held {
     }
 }
 
-// === impl Periods ===
+// === impl LeaseTiming ===
 
-impl Periods {
-    fn new(lease: Duration, renew: Duration, retry: Duration) -> Self {
-        let [lease, renew, retry] = [lease, renew, retry].map(|period| period.min(LONGEST));
-        let retry = retry.max(Duration::from_millis(1));
-        let renew = renew.max(retry.mul_f64(1.2) + Duration::from_millis(1));
-        let lease = lease.max(renew + Duration::from_millis(1));
+impl Default for LeaseTiming {
+    fn default() -> Self {
+        let [lease_duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
+        Self { lease_duration, renew_deadline, retry_period }
+    }
+}
+
+impl LeaseTiming {
+    /// With times that are too short made longer.
+    fn consistent(self) -> Self {
+        let Self { lease_duration, renew_deadline, retry_period } = self;
+        let [lease, renew, retry] =
+            [lease_duration, renew_deadline, retry_period].map(|time| time.min(LONGEST));
+        let retry_period = retry.max(Duration::from_millis(1));
+        let renew_deadline = renew.max(retry_period.mul_f64(1.2) + Duration::from_millis(1));
+        let lease = lease.max(renew_deadline + Duration::from_millis(1));
         // Counted in whole seconds.
-        let lease = Duration::from_secs(lease.as_secs() + u64::from(lease.subsec_nanos() > 0));
-        Self { lease, renew, retry }
+        let lease_duration = Duration::from_secs(lease.as_secs() + u64::from(lease.subsec_nanos() > 0));
+        Self { lease_duration, renew_deadline, retry_period }
     }
 
     fn request_max(&self) -> Duration {
-        (self.renew / 2).max(Duration::from_secs(1))
+        (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
     /// When work that does not end by itself is dropped: well before the lease expires.
     fn cut_off(&self) -> Duration {
-        self.renew + (self.lease - self.renew) / 2
+        self.renew_deadline + (self.lease_duration - self.renew_deadline) / 2
     }
 }
 
@@ -428,7 +446,7 @@ impl fmt::Debug for LeaderElection {
         f.debug_struct("LeaderElection")
             .field("lease", &self.lease())
             .field("identity", &self.identity)
-            .field("periods", &self.periods)
+            .field("timing", &self.timing)
             .field("leads", &self.probe.is_leading())
             .finish_non_exhaustive()
     }

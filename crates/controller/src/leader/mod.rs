@@ -17,7 +17,7 @@ mod record;
 mod status;
 mod term;
 
-pub use election::{LeaderElection, Outcome};
+pub use election::{LeaderElection, LeaseTiming, Outcome};
 pub use record::LeaseRefused;
 #[cfg(feature = "metrics")]
 pub use status::LeaderMetrics;

@@ -19,11 +19,11 @@ pub(super) struct Status {
     #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "the label of metrics"))]
     pub(super) name: String,
     slow_paths: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ElectionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ElectionState {
     /// How long the lease lasts.
     lease: Duration,
     /// The term that runs, and when its last renewal was sent.
@@ -36,7 +36,7 @@ struct State {
 
 impl LeaderProbe {
     pub(super) fn new(name: String, lease: Duration) -> Self {
-        let state = State { lease, ..State::default() };
+        let state = ElectionState { lease, ..ElectionState::default() };
         Self(Arc::new(Status { name, slow_paths: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 

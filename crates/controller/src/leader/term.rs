@@ -25,10 +25,10 @@ pub struct FencingToken {
 
 /// A term of leadership, which lasts until it is lost or the work is finished. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Term(Arc<Shared>);
+pub struct Term(Arc<TermState>);
 
 #[derive(Debug)]
-struct Shared {
+struct TermState {
     token: FencingToken,
     lost: CancellationToken,
     /// Before this time nobody else can have taken the lease.
@@ -37,7 +37,11 @@ struct Shared {
 
 impl Term {
     pub(super) fn new(token: FencingToken, valid_until: Instant) -> Self {
-        Self(Arc::new(Shared { token, lost: CancellationToken::new(), valid_until: Mutex::new(valid_until) }))
+        Self(Arc::new(TermState {
+            token,
+            lost: CancellationToken::new(),
+            valid_until: Mutex::new(valid_until),
+        }))
     }
 
     /// What tells it from all other terms.

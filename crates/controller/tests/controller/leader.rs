@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube_client::api::{DeleteParams, Patch, PatchParams};
 use kube_client::{Api, Client};
 use kube_informer_controller::leader::{LeaderProbe, Outcome, Term};
-use kube_informer_controller::{LeaderElection, LeaderMetrics};
+use kube_informer_controller::{LeaderElection, LeaderMetrics, LeaseTiming};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -24,6 +24,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
+
+fn timing(lease_duration: Duration, renew_deadline: Duration, retry_period: Duration) -> LeaseTiming {
+    LeaseTiming { lease_duration, renew_deadline, retry_period }
+}
 
 /// What one replica did, and when.
 #[derive(Clone, Debug)]
@@ -415,7 +419,7 @@ async fn periods_that_contradict_each_other_are_mended() {
     let server = server().await;
     let acts = Acts::default();
     let mut one =
-        election(&server, "one", 1).periods(Duration::from_millis(1), Duration::ZERO, Duration::ZERO);
+        election(&server, "one", 1).timing(timing(Duration::from_millis(1), Duration::ZERO, Duration::ZERO));
     let work = acts.clone();
     let leading = tokio::spawn(async move { one.lead(|term| act("one", term, work)).await });
     sleep(SECOND / 2).await;
@@ -454,7 +458,7 @@ async fn the_longest_periods_are_as_good_as_for_ever() {
         [(MAX, RENEW, RETRY), (LEASE, MAX, RETRY), (LEASE, RENEW, MAX), (MAX, MAX, MAX)]
     {
         let server = server().await;
-        let mut one = election(&server, "one", 1).periods(lease_lasts, renew, retry);
+        let mut one = election(&server, "one", 1).timing(timing(lease_lasts, renew, retry));
         let probe = one.probe();
         let leading = tokio::spawn(async move { one.lead(|term| async move { term.lost().await }).await });
         sleep(60 * SECOND).await;
@@ -520,7 +524,7 @@ async fn probes_and_metrics_stay_attached_whenever_periods_are_set() {
     let metrics = LeaderMetrics::register(&mut registry);
     let early = election(&server, "one", 1);
     let probe = early.probe();
-    let mut one = early.metrics(&metrics).periods(40 * SECOND, RENEW, RETRY);
+    let mut one = early.metrics(&metrics).timing(timing(40 * SECOND, RENEW, RETRY));
     let mut leading = Box::pin(one.lead(|_| std::future::pending::<()>()));
     tokio::select! {
         _ = &mut leading => unreachable!("it leads until dropped"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::*;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::{Informer, Key};
-use kube_informer_controller::{Action, Context, Controller, Manager, RunError, Stop};
+use kube_informer_controller::{Action, Context, Controller, Error, Manager, RunError, Stop};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,9 +24,9 @@ async fn busy(world: &World) -> (Running, Log, Arc<Semaphore>) {
             let turns = turns.clone();
             async move {
                 context.data().note("began");
-                turns.acquire().await?.forget();
+                turns.acquire().await.unwrap().forget();
                 context.data().note("ended");
-                Ok(Action::Done)
+                done()
             }
         }
     };
@@ -89,7 +89,7 @@ async fn a_reconcile_can_heed_the_end() {
         context.data().note("began");
         context.stopping().await;
         assert!(context.is_stopping());
-        Ok(Action::Done)
+        done()
     };
     let controller = Controller::builder("t", &world.map_informer()).build(log.clone(), reconcile).unwrap();
     let running = Running::start(controller);
@@ -117,7 +117,7 @@ async fn several_controllers_are_warmed_up_and_stopped_together() {
     let log = Log::default();
     let reconcile = |context: Context<Log>, key: Key| async move {
         context.data().note(key);
-        Ok(Action::Done)
+        done()
     };
     let maps = Controller::builder("maps", &world.map_informer()).build(log.clone(), reconcile).unwrap();
     let pods = Controller::builder("pods", &world.pod_informer()).build(log.clone(), reconcile).unwrap();
@@ -151,7 +151,7 @@ fn overfull(world: &World) -> (Informer<ConfigMap>, Controller, Log) {
     let (maps, log) = (world.map_informer(), Log::default());
     let reconcile = |context: Context<Log>, key: Key| async move {
         context.data().note(key);
-        std::future::pending().await
+        std::future::pending::<Result<Action, Error>>().await
     };
     let controller = Controller::builder("t", &maps).queue_capacity(3).build(log.clone(), reconcile).unwrap();
     (maps, controller, log)
@@ -217,7 +217,7 @@ async fn a_second_leader_election_is_refused_in_any_order() {
     let world = World::new();
     let with_own = |name: &str| {
         let builder = Controller::builder(name, &world.map_informer()).leader(election(name));
-        builder.build((), async |_, _: Key| Ok(Action::Done)).unwrap()
+        builder.build((), async |_, _: Key| done()).unwrap()
     };
     for manager in [
         Manager::new().controller(with_own("a")).controller(with_own("b")),
@@ -229,4 +229,25 @@ async fn a_second_leader_election_is_refused_in_any_order() {
         let error = error.to_string();
         assert!(error.contains("default/a") && error.contains("default/b"), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_token_stops_and_is_cancelled_by_stopping() {
+    let token = tokio_util::sync::CancellationToken::new();
+    let stop = Stop::from(token.clone());
+    let world = World::new();
+    let controller =
+        Controller::builder("t", &world.map_informer()).build((), async |_, _: Key| done()).unwrap();
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { controller.run(&stop).await }
+    });
+    token.cancel();
+    running.await.unwrap().unwrap();
+    assert!(stop.is_stopping());
+
+    let stop = Stop::new();
+    let token = tokio_util::sync::CancellationToken::from(&stop);
+    stop.stop();
+    assert!(token.is_cancelled());
 }

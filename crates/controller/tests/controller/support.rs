@@ -12,6 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+/// The end of most reconciles.
+pub fn done() -> Result<Action, Error> {
+    Ok(Action::Done)
+}
+
 /// Config maps are the main kind, pods what belongs to them.
 pub struct World {
     pub maps: ScriptedSource,

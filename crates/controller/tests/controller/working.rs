@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Informer, Key, SyncError};
 use kube_informer_controller::{
-    Action, Context, Controller, ControllerMetrics, Error, Predicate, Retry, RunError, Watch,
+    Action, Context, Controller, ControllerMetrics, Error, Predicate, Retry, RunError, Trigger,
 };
 use kube_workqueue::{PerItemExponential, RateLimiter};
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ async fn work_begins_when_all_informers_and_their_handlers_are_synced() {
         let (seen, pods) = (seen.clone(), pods.clone());
         move |_: Context<Log>, _: Key| {
             seen.lock().push(pods.is_synced());
-            async { Ok(Action::Done) }
+            async { done() }
         }
     };
     let controller = Controller::builder("t", &maps).owns(&pods).build(Log::default(), reconcile).unwrap();
@@ -95,7 +95,7 @@ async fn failures_back_off_and_success_resets_them() {
         context.data().note(format!("{}s after {}", start.elapsed().as_secs(), context.failures()));
         match (start.elapsed().as_secs(), context.failures()) {
             (..100, 3) => Ok(Action::RequeueAfter(100 * SECOND)),
-            (200.., _) => Ok(Action::Done),
+            (200.., _) => done(),
             _ => Err(std::io::Error::other("not yet"))?,
         }
     };
@@ -162,7 +162,7 @@ async fn a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
         let tries = context.failures();
         context.data().note(format!("{} {tries}", key.name()));
         assert!(key.name() != "a" || tries == 2, "twice it goes wrong");
-        Ok(Action::Done)
+        done()
     };
     let controller = Controller::builder("t", &maps).backoff(doubling()).metrics(&metrics);
     let _running = Running::start(controller.build(log.clone(), reconcile).unwrap());
@@ -196,11 +196,7 @@ async fn a_panic_of_the_error_policy_is_answered_with_back_off() {
     let metrics = ControllerMetrics::register(&mut registry);
     let reconcile = |context: Context<Log>, key: Key| async move {
         context.data().note(format!("{} {}", key.name(), context.failures()));
-        if key.name() == "a" && context.failures() < 2 {
-            Err(Error::new("not yet"))
-        } else {
-            Ok(Action::Done)
-        }
+        if key.name() == "a" && context.failures() < 2 { Err(Error::new("not yet")) } else { done() }
     };
     let controller = Controller::builder("t", &maps).backoff(doubling()).metrics(&metrics);
     let controller = controller.on_error(|_| panic!("no idea"));
@@ -264,7 +260,7 @@ async fn a_worker_that_panics_is_replaced_and_its_key_tried_again() {
         let reconcile = move |context: Context<Log>, key: Key| {
             context.data().note(key.name());
             let fails = clumsy == "when" && tries.fetch_add(1, Ordering::Relaxed) == 0;
-            async move { if fails { Err(Error::new("not yet")) } else { Ok(Action::Done) } }
+            async move { if fails { Err(Error::new("not yet")) } else { done() } }
         };
         let limiter = Clumsy(Cell::new(clumsy));
         let controller = Controller::builder("t", &maps).backoff(limiter).metrics(&metrics);
@@ -296,7 +292,7 @@ async fn as_many_run_as_may_and_never_two_of_one_key() {
                 most.fetch_max(now.lock().len(), Ordering::Relaxed);
                 sleep(SECOND).await;
                 now.lock().remove(&key);
-                Ok(Action::Done)
+                done()
             }
         }
     };
@@ -325,13 +321,13 @@ async fn live_changes_go_before_the_initial_state_and_resyncs() {
         move |context: Context<Log>, key: Key| {
             let turns = turns.clone();
             async move {
-                turns.acquire().await?.forget();
+                turns.acquire().await.unwrap().forget();
                 context.data().note(key.name());
-                Ok(Action::Done)
+                done()
             }
         }
     };
-    let watch = Watch::on(&maps).when(Predicate::generation_changed());
+    let watch = Trigger::on(&maps).when(Predicate::generation_changed());
     let controller = Controller::builder("t", watch).build(log.clone(), reconcile).unwrap();
     let _running = Running::start(controller);
     settle().await;
@@ -358,7 +354,7 @@ async fn waiting_wins_over_priority_in_the_end() {
     let reconcile = async |context: Context<Log>, key: Key| -> Result<Action, Error> {
         context.data().note(key.name());
         sleep(SECOND).await;
-        Ok(Action::Done)
+        done()
     };
     // Two keys that keep the only worker busy for ever, from the beginning.
     let busy = async_stream(["x", "y"].map(|name| Key::new("web", name)), SECOND / 4);
@@ -410,9 +406,9 @@ async fn a_full_queue_makes_streams_wait_and_loses_nothing() {
         move |context: Context<Log>, key: Key| {
             let turns = turns.clone();
             async move {
-                turns.acquire().await?.forget();
+                turns.acquire().await.unwrap().forget();
                 context.data().note(key);
-                Ok(Action::Done)
+                done()
             }
         }
     };
@@ -441,7 +437,7 @@ async fn an_object_that_does_not_fit_its_type_is_tried_again_when_it_changes() {
                 if let Some(map) = map {
                     map.decode()?;
                 }
-                Ok(Action::Done)
+                done()
             }
         }
     };
@@ -460,7 +456,8 @@ async fn an_error_says_each_cause_once_and_names_the_field() {
     world.maps.put(serde_json::json!({"metadata": {"namespace": "web", "name": "a"}, "data": {"x": 7}}));
     let maps = world.map_informer();
     maps.synced().await.unwrap();
-    let error = Error::from(maps.lister().list()[0].decode().unwrap_err()).to_string();
+    let line = |error: Error| format!("{error:#}");
+    let error = line(maps.lister().list()[0].decode().unwrap_err().into());
     assert!(error.contains("data.x"), "{error}");
     assert_eq!(error.matches("invalid type").count(), 1, "{error}");
     assert_eq!(error.matches("web/a").count(), 1, "{error}");
@@ -469,9 +466,57 @@ async fn an_error_says_each_cause_once_and_names_the_field() {
         serde_json::json!({"code": 403, "reason": "Forbidden", "message": "no way", "status": "Failure"}),
     )
     .unwrap();
-    let error = Error::from(kube_client::Error::Api(Box::new(status))).to_string();
+    let error = line(kube_client::Error::Api(Box::new(status)).into());
     assert_eq!(error, "403 Forbidden: no way");
     let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "refused by the peer");
-    let error = Error::from(kube_client::Error::Service(Box::new(refused))).to_string();
+    let error = line(kube_client::Error::Service(Box::new(refused)).into());
     assert_eq!(error.matches("refused by the peer").count(), 1, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_may_return_anyhow_and_a_terminal_error_stays_terminal() {
+    use anyhow::Context as _;
+    let world = World::new();
+    let (maps, log) = (world.map_informer(), Log::default());
+    for name in ["terminal", "wrapped", "undecodable", "retried"] {
+        world.maps.put(serde_json::json!({"metadata": {"namespace": "web", "name": name}, "data": {"x": 7}}));
+    }
+    let listed = maps.clone();
+    let reconcile = move |context: Context<Log>, key: Key| {
+        let maps = listed.clone();
+        async move {
+            context.data().note(key.name());
+            match key.name() {
+                "terminal" => Err(Error::terminal("no"))?,
+                "wrapped" => Err(Error::terminal("no")).context("with context")?,
+                "undecodable" => drop(maps.lister().get(&key).unwrap().decode()?),
+                _ if context.failures() < 2 => anyhow::bail!("not yet"),
+                _ => {}
+            }
+            anyhow::Ok(Action::Done)
+        }
+    };
+    let controller =
+        Controller::builder("t", &maps).backoff(doubling()).build(log.clone(), reconcile).unwrap();
+    let running = Running::start(controller);
+    sleep(Duration::from_secs(600)).await;
+    let mut lines = log.take();
+    lines.sort();
+    assert_eq!(lines, ["retried", "retried", "retried", "terminal", "undecodable", "wrapped"]);
+    drop(running);
+}
+
+#[test]
+fn an_error_is_a_standard_error_that_anyhow_and_boxes_take_and_return() {
+    let boxed: Box<dyn std::error::Error + Send + Sync> = Error::terminal("no").into();
+    let error = Error::from(boxed);
+    assert!(error.is_terminal());
+    let error = anyhow::Error::from(error).context("outer");
+    assert_eq!(format!("{error:#}"), "outer: no");
+    assert!(Error::from(error).is_terminal());
+    let io = || std::io::Error::other("inner");
+    let error = Error::from(anyhow::Error::from(io()).context("outer"));
+    assert_eq!((format!("{error}"), format!("{error:#}")), ("outer".to_owned(), "outer: inner".to_owned()));
+    assert!(!error.is_terminal());
+    assert!(Error::from(io()).get_ref().downcast_ref::<std::io::Error>().is_some());
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::*;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube_informer::{Informer, Key};
-use kube_informer_controller::{Action, Context, Controller, Predicate, Watch};
+use kube_informer_controller::{Action, Context, Controller, Error, Predicate, Trigger};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -27,9 +27,9 @@ fn map_at(name: &str, version: &str) -> ConfigMap {
 }
 
 /// Notes the version that the cache shows. With an annotation it says that it wrote the version named there.
-async fn note(context: Context<Data>, key: Key) -> Result<Action, kube_informer_controller::Error> {
+async fn note(context: Context<Data>, key: Key) -> Result<Action, Error> {
     let data = context.data();
-    let Some(map) = data.maps.lister().get(&key) else { return Ok(Action::Done) };
+    let Some(map) = data.maps.lister().get(&key) else { return done() };
     let map = map.decode()?;
     data.log.note(format!(
         "{} at {}",
@@ -39,14 +39,14 @@ async fn note(context: Context<Data>, key: Key) -> Result<Action, kube_informer_
     if let Some(wrote) = map.metadata.annotations.as_ref().and_then(|annotations| annotations.get("wrote")) {
         assert!(context.wrote(&map_at(key.name(), wrote)));
     }
-    Ok(Action::Done)
+    done()
 }
 
 fn start(world: &Arc<World>, when: Option<Predicate<ConfigMap>>) -> (Running, Log) {
     let maps = world.map_informer();
     let log = Log::default();
     let data = Data { log: log.clone(), maps: maps.clone(), world: world.clone() };
-    let watch = when.into_iter().fold(Watch::on(&maps), |watch, predicate| watch.when(predicate));
+    let watch = when.into_iter().fold(Trigger::on(&maps), |watch, predicate| watch.when(predicate));
     let controller = Controller::builder("t", watch).write_wait_max(30 * SECOND);
     (Running::start(controller.build(data, note).unwrap()), log)
 }
@@ -97,7 +97,7 @@ async fn the_longest_duration_is_as_good_as_for_ever() {
         .aging(Duration::MAX)
         .build(data, async |context: Context<Data>, key| {
             let Action::Done = note(context, key).await? else { unreachable!() };
-            Ok(Action::RequeueAfter(Duration::MAX))
+            Ok::<_, Error>(Action::RequeueAfter(Duration::MAX))
         })
         .unwrap();
     let running = Running::start(controller);
@@ -172,7 +172,7 @@ async fn children_can_be_waited_for_and_a_write_that_no_informer_shows_is_no_fai
                 let node = serde_json::from_value::<Node>(json!({"metadata": {"name": "n"}}))?;
                 data.log.note(format!("the node is shown: {}", context.wrote(&node)));
             }
-            Ok(Action::RequeueAfter(Duration::from_millis(1)))
+            Ok::<_, Error>(Action::RequeueAfter(Duration::from_millis(1)))
         }
     };
     let controller = Controller::builder("t", &maps).owns(&pods).build(data, reconcile).unwrap();
@@ -190,18 +190,18 @@ async fn write_two_informers(main: &Informer<ConfigMap>, other: &Informer<Config
         move |context: Context<Log>, key: Key| {
             let map = main.lister().get(&key);
             async move {
-                let Some(map) = map else { return Ok(Action::Done) };
+                let Some(map) = map else { return done() };
                 context.data().note(map.resource_version());
                 let mut written = (*map.decode()?).clone();
                 if written.data.is_none() {
                     written.metadata.resource_version = Some("104".to_owned());
                     assert!(context.wrote(&written));
                 }
-                Ok(Action::Done)
+                done()
             }
         }
     };
-    let watch = Watch::on(other).when(Predicate::new(|_| false));
+    let watch = Trigger::on(other).when(Predicate::new(|_| false));
     let controller = Controller::builder("t", main).watches(watch, |_| []);
     let _running = Running::start(controller.build(log.clone(), reconcile).unwrap());
     let map = |data: serde_json::Value| json!({"metadata": {"namespace": "web", "name": "a", "uid": "one"}, "data": data});
@@ -239,7 +239,7 @@ async fn a_new_object_is_waited_for_in_the_first_informer_that_shows_it() {
                     let child = json!({"metadata": {"namespace": "web", "name": "child", "uid": "child-1", "resourceVersion": "101"}});
                     assert!(context.wrote(&serde_json::from_value::<Pod>(child)?));
                 }
-                Ok(Action::RequeueAfter(Duration::from_millis(1)))
+                Ok::<_, Error>(Action::RequeueAfter(Duration::from_millis(1)))
             }
         }
     };
@@ -277,13 +277,13 @@ async fn a_key_is_deferred_until_the_cache_shows_its_deletion() {
             async move {
                 let Some(child) = child else {
                     context.data().note("no child");
-                    return Ok(Action::Done);
+                    return done();
                 };
                 context.data().note(child.uid());
                 if child.uid() == "one" {
                     assert!(context.deleted(&*child.decode()?));
                 }
-                Ok(Action::RequeueAfter(Duration::from_millis(1)))
+                Ok::<_, Error>(Action::RequeueAfter(Duration::from_millis(1)))
             }
         }
     };
@@ -314,7 +314,7 @@ async fn why_no_informer_shows_a_write_is_logged() {
         };
         let shown = ["default", "other"].map(|namespace| context.wrote(&written(namespace)));
         context.data().note(format!("{shown:?}"));
-        Ok(Action::Done)
+        done()
     };
     let log = Log::default();
     let controller =

@@ -45,10 +45,17 @@ pub(super) struct Grouping {
 }
 
 /// The objects that have one value. Never empty.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Group {
     pub(super) value: Arc<str>,
     pub(super) objects: Table<StoredObject>,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group").field("objects", &self.objects).finish_non_exhaustive()
+    }
 }
 
 /// How a scope's state moves with a write.

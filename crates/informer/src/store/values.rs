@@ -10,10 +10,17 @@ use super::index::Compiled;
 
 /// What an object has in the first so many indexes of its store, of those that read more than its head. (Indexes are added and never taken away, so their number
 /// stays theirs.) Cloning shares it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct ReadValues {
     /// How many indexes; then for each value: the number of its index, its length in four bytes, its text.
     text: ThinArc<usize, u8>,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for ReadValues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadValues").field("bytes", &self.text.slice.len()).finish_non_exhaustive()
+    }
 }
 
 impl ReadValues {

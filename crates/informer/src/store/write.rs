@@ -63,10 +63,20 @@ struct Indexer {
     remembered: Option<Table<Remembered>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Remembered {
     object: StoredObject,
     values: Box<[Box<str>]>,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Remembered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remembered")
+            .field("object", &self.object)
+            .field("values", &self.values.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is to be done to the indexes.

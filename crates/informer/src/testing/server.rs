@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Key;
 
 /// Objects and what happened to them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Server {
     type_meta: TypeMeta,
     pub(super) revision: u64,
@@ -21,11 +21,22 @@ pub(super) struct Server {
     uids: u64,
 }
 
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("type_meta", &self.type_meta)
+            .field("revision", &self.revision)
+            .field("objects", &self.objects.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A state of a [`ScriptedSource`](super::ScriptedSource) to go back to, as when etcd is restored from a backup.
 #[derive(Clone, Debug)]
 pub struct Checkpoint(pub(super) Server);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum ScriptedChange {
     Added(Value),
     Modified(Value),

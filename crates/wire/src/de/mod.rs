@@ -104,12 +104,22 @@ pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
 /// );
 /// # Ok::<(), kube_wire::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Deserializer<'de> {
     bytes: &'de [u8],
     message: &'static Message,
     context: Context<'de>,
     object_bytes_max: usize,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Deserializer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deserializer")
+            .field("context", &self.context)
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What to do with a field that the schema table does not know.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 
 /// Unread input: the rest of the current chunk, and the beginning of a piece that crosses its border.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Input {
     chunk: Bytes,
     at: usize,
@@ -17,6 +17,17 @@ pub(crate) struct Input {
     carry_done: bool,
     /// A varint that a chunk's end cut: its value so far, and how many bytes of it were read.
     varint: (u64, u32),
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input")
+            .field("chunk", &self.chunk.len())
+            .field("at", &self.at)
+            .field("carry", &self.carry.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Input {

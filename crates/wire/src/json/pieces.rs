@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limit;
 
 /// The unread rest of a chunk, and a value that was begun.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Pieces {
     chunk: Bytes,
     at: usize,
@@ -21,6 +21,17 @@ pub(super) struct Pieces {
     carry: Vec<u8>,
     /// Bytes of all earlier chunks.
     seen: usize,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pieces")
+            .field("seen", &self.seen)
+            .field("chunk", &self.chunk.len())
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where a value stands.

@@ -28,10 +28,17 @@ pub enum FieldValue<'a> {
 }
 
 /// An object or a list inside of an object, still encoded.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Fragment<'a>(pub(super) Inner<'a>);
 
-#[derive(Clone, Debug)]
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Fragment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fragment").finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
 pub(super) enum Inner<'a> {
     Json(&'a [u8]),
     Message {

@@ -5,10 +5,20 @@ use crate::error::{Error, Result};
 const WHAT: &str = "protobuf message";
 
 /// A position in the bytes of one message.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("bytes", &self.bytes.len())
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Number and wire type of a field.

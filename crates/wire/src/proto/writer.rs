@@ -3,9 +3,15 @@
 use super::WireType;
 
 /// Appends the fields of one message to a buffer.
-#[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
+}
+
+/// Without the content, which may be that of a Secret.
+impl std::fmt::Debug for Writer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("bytes", &self.out.len()).finish_non_exhaustive()
+    }
 }
 
 /// Bytes that a varint takes.

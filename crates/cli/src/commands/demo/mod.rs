@@ -26,6 +26,7 @@ use crate::cluster::Cluster;
 use crate::discovery::{Catalogue, Wanted};
 use crate::failure::{Failure, root_cause};
 use crate::flags::SelectFlags;
+use crate::list_limit::ListLimit;
 use crate::mirror::{self, Mirror, MirrorOptions};
 use crate::signals::Signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn};
@@ -274,6 +275,7 @@ fn cluster(server: &Server) -> Result<Cluster, Failure> {
         default_namespace: "default".to_owned(),
         request_timeout: None,
         compress: false,
+        list_limit: ListLimit::default(),
     })
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{Getting, Missing};
 use crate::discovery::{Kind, Selected};
 use crate::failure::Failure;
+use crate::list_limit::ListAmount;
 use crate::output::columns::Columns;
 use crate::output::grid::Grid;
 use crate::output::server_table::{self, ServerTable};
@@ -125,6 +126,7 @@ async fn from_server(getting: &Getting<'_>, selected: &Selected) -> Result<Optio
     let asked = format!("reading {}", select.describe(getting.cluster, kind));
     let (mut table, mut token, mut limit): (Option<ServerTable>, String, Option<u32>) =
         (None, String::new(), Some(PAGE));
+    let listed = ListAmount::default();
     loop {
         let query = match by_path {
             Some(_) => String::new(),
@@ -135,11 +137,17 @@ async fn from_server(getting: &Getting<'_>, selected: &Selected) -> Result<Optio
             // The pages read so far belong to a state that the server has compacted: all of it once more, in one piece.
             Err(RequestError::Status(status)) if status.is_expired() && !token.is_empty() => {
                 (table, token, limit) = (None, String::new(), None);
+                listed.reset();
                 continue;
             }
             answer => answer.map_err(|error| error.when(&asked))?,
         };
-        match (ServerTable::read(&answer), &mut table) {
+        let page = ServerTable::read(&answer);
+        let (rows, bytes) = page.as_ref().map_or((0, 0), ServerTable::amount);
+        listed
+            .add(rows, bytes, getting.cluster.list_limit)
+            .map_err(|error| Failure::other(&asked, &error))?;
+        match (page, &mut table) {
             (Some(page), Some(table)) => table.append(page),
             (Some(page), None) => table = Some(page),
             (None, None) => return Ok(None),

@@ -31,9 +31,9 @@ pub(super) enum CredentialsError {
     #[error("invalid exec plugin: the kubeconfig names no command")]
     NoCommand,
     /// A plugin cannot be started.
-    #[error("cannot run exec plugin {command:?}: {error}{hint}")]
+    #[error("cannot run {command}: {error}{hint}")]
     NotStarted {
-        /// Its command.
+        /// Which one: `exec plugin "aws"`.
         command: String,
         /// What the system reports.
         error: std::io::Error,
@@ -41,31 +41,31 @@ pub(super) enum CredentialsError {
         hint: String,
     },
     /// A plugin that asks questions has no terminal to ask them on.
-    #[error("cannot run exec plugin {command:?}: it needs a terminal (interactiveMode: Always)")]
+    #[error("cannot run {command}: it needs a terminal (interactiveMode: Always)")]
     NoTerminal {
-        /// Its command.
+        /// Which one.
         command: String,
     },
     /// A plugin did not end in time; it was ended.
-    #[error("exec plugin {command:?} timed out after {limit:?}")]
+    #[error("{command} timed out after {limit:?}")]
     TimedOut {
-        /// Its command.
+        /// Which one.
         command: String,
         /// How long it may take.
         limit: Duration,
     },
     /// A plugin printed too much; it was ended.
-    #[error("exec plugin {command:?} printed more than {limit} bytes")]
+    #[error("{command} printed more than {limit} bytes")]
     TooMuchOutput {
-        /// Its command.
+        /// Which one.
         command: String,
         /// How much it may print.
         limit: usize,
     },
     /// A plugin failed.
-    #[error("exec plugin {command:?} failed: {status}{words}")]
+    #[error("{command} failed: {status}{words}")]
     Failed {
-        /// Its command.
+        /// Which one.
         command: String,
         /// Its exit status.
         status: std::process::ExitStatus,
@@ -73,18 +73,12 @@ pub(super) enum CredentialsError {
         words: String,
     },
     /// A plugin printed something other than credentials.
-    #[error("exec plugin {command:?} printed no usable ExecCredential: {why}")]
+    #[error("{command} printed no usable credentials: {why}")]
     NotACredential {
-        /// Its command.
+        /// Which one.
         command: String,
         /// What is wrong with it.
         why: String,
-    },
-    /// The command of an auth provider failed.
-    #[error("the command of the kubeconfig's auth-provider failed: {status}")]
-    Provider {
-        /// Its exit status.
-        status: std::process::ExitStatus,
     },
 }
 
@@ -94,18 +88,5 @@ impl From<CredentialsError> for Error {
             CredentialsError::InvalidAddress { .. } => Self::Service(Box::new(error)),
             error => Self::Auth(AuthError::AuthExec(error.to_string())),
         }
-    }
-}
-
-/// An error of kube without what a command printed.
-pub(super) fn without_output(error: Error) -> Error {
-    let auth = match &error {
-        Error::Auth(auth) => Some(auth),
-        Error::Service(inner) => inner.downcast_ref::<AuthError>(),
-        _ => None,
-    };
-    match auth {
-        Some(AuthError::AuthExecRun { out, .. }) => CredentialsError::Provider { status: out.status }.into(),
-        _ => error,
     }
 }

@@ -1,8 +1,9 @@
-//! The credentials of requests: tokens, token files and exec plugins, as client-go understands them.
+//! The credentials of requests: tokens, token files, exec plugins and the commands of auth providers, as client-go
+//! understands them.
 //!
-//! kube runs exec plugins without limits, blocks the thread that asks, and prints their standard output (a token,
-//! mostly) when they fail. It panics at a token with a line break, and refuses a token file with one. So tokens, token
-//! files and plugins are handled here, and everything else (client certificates, passwords, OIDC) is left to kube.
+//! kube runs commands without limits, blocks the thread that asks, and prints their standard output (a token, mostly)
+//! when they fail. It panics at a token with a line break, and refuses a token file with one. So tokens, token files and
+//! commands are handled here, and everything else (client certificates, passwords, OIDC) is left to kube.
 
 mod error;
 mod file;
@@ -40,6 +41,10 @@ pub(super) fn client(
     let namespace = config.default_namespace.clone();
     let connect: Arc<Connect> = Arc::new(connect);
     let auth = &mut config.auth_info;
+    if let Some(provider) = auth.auth_provider.take_if(|provider| plugin::runs_command(provider)) {
+        let plugin = Plugin::of_provider(provider, config, connect)?;
+        return Ok(Client::new(Authenticated(Arc::new(Credentials::Plugin(Box::new(plugin)))), namespace));
+    }
     let is_kubes = auth.auth_provider.is_some() || (auth.username.is_some() && auth.password.is_some());
     // The order in which kube looks at them.
     let source = if is_kubes {
@@ -57,7 +62,7 @@ pub(super) fn client(
     } else {
         return connect(&config);
     };
-    let below = connect(&config).map_err(error::without_output)?;
+    let below = connect(&config)?;
     Ok(Client::new(Authenticated(Arc::new(Credentials::Fixed { below, source })), namespace))
 }
 
@@ -127,7 +132,7 @@ impl Credentials {
                 if let Some(header) = header {
                     request.headers_mut().insert(AUTHORIZATION, header);
                 }
-                below.send(request).await.map_err(error::without_output)
+                below.send(request).await
             }
             Self::Plugin(plugin) => {
                 let issued = plugin.issued().await?;

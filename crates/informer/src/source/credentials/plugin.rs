@@ -1,4 +1,5 @@
-//! Exec plugins: commands that print credentials (`ExecCredential` of `client.authentication.k8s.io`).
+//! Commands that print credentials: exec plugins (`ExecCredential` of `client.authentication.k8s.io`) and the commands of
+//! `gcp` auth providers, their predecessors, which print a token by itself or in JSON.
 //!
 //! A plugin runs when the first request needs it, when its credentials expire, and after the server has answered 401. It
 //! runs once for all requests that wait, within limits of time and output, and dies with the request that started it.
@@ -11,10 +12,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use http::HeaderValue;
 use jiff::{SignedDuration, Timestamp};
-use kube_client::config::{ExecConfig, ExecInteractiveMode};
+use kube_client::config::{AuthProviderConfig, ExecConfig, ExecInteractiveMode};
 use kube_client::{Client, Config, Error};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
@@ -36,6 +37,9 @@ const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(10);
 pub(super) struct Plugin {
     exec: ExecConfig,
     command: String,
+    prints: Prints,
+    /// Credentials that the kubeconfig holds, for use until they expire.
+    given: Option<CredentialStatus>,
     config: Config,
     connect: Arc<Connect>,
     /// Held while the plugin runs.
@@ -60,6 +64,15 @@ struct Identity {
 }
 
 /// What a plugin prints.
+enum Prints {
+    ExecCredential,
+    /// A token, by itself or in JSON at this path.
+    Token {
+        token_key: Option<String>,
+        expiry_key: Option<String>,
+    },
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExecCredential {
@@ -70,7 +83,7 @@ struct ExecCredential {
     status: Option<CredentialStatus>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CredentialStatus {
     token: Option<String>,
@@ -89,7 +102,35 @@ impl Plugin {
     ) -> Result<Self, CredentialsError> {
         let command = exec.command.clone().filter(|command| !command.is_empty());
         let command = command.ok_or(CredentialsError::NoCommand)?;
-        Ok(Self { exec, command, config, connect, last: Mutex::default() })
+        let prints = Prints::ExecCredential;
+        Ok(Self { exec, command, prints, given: None, config, connect, last: Mutex::default() })
+    }
+
+    /// The command of an auth provider for which [`runs_command`] holds.
+    pub(super) fn of_provider(
+        mut provider: AuthProviderConfig,
+        config: Config,
+        connect: Arc<Connect>,
+    ) -> Result<Self, CredentialsError> {
+        let mut take = |name: &str| provider.config.remove(name).filter(|value| !value.is_empty());
+        let words = |text: Option<String>| {
+            text.map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        let exec = ExecConfig {
+            command: take("cmd-path"),
+            args: words(take("cmd-args")),
+            drop_env: words(take("cmd-drop-env")),
+            interactive_mode: Some(ExecInteractiveMode::Never),
+            ..ExecConfig::default()
+        };
+        let prints = Prints::Token { token_key: take("token-key"), expiry_key: take("expiry-key") };
+        let (token, expiration_timestamp) = (take("access-token"), take("expiry"));
+        let given = (token.is_some() && expiration_timestamp.is_some()).then(|| CredentialStatus {
+            token,
+            expiration_timestamp,
+            ..CredentialStatus::default()
+        });
+        Ok(Self { prints, given, ..Self::new(exec, config, connect)? })
     }
 
     /// Credentials that are valid now.
@@ -98,6 +139,9 @@ impl Plugin {
     /// If dropped, the plugin is ended; the next request starts it again.
     pub(super) async fn issued(&self) -> Result<Issued, Error> {
         let mut last = self.last.lock().await;
+        if let (None, Some(given)) = (&*last, &self.given) {
+            *last = Some(self.issue(given.clone(), None)?);
+        }
         if let Some(issued) = last.as_ref().filter(|issued| issued.is_valid()) {
             return Ok(issued.clone());
         }
@@ -153,10 +197,46 @@ impl Plugin {
     }
 
     fn read(&self, output: &[u8]) -> Result<CredentialStatus, CredentialsError> {
+        match &self.prints {
+            Prints::ExecCredential => self.read_credential(output),
+            Prints::Token { token_key, expiry_key } => {
+                self.read_token(output, token_key.as_deref(), expiry_key.as_deref())
+            }
+        }
+    }
+
+    fn read_json<'o, T: Deserialize<'o>>(&self, output: &'o [u8]) -> Result<T, CredentialsError> {
         // What is wrong with a value is not shown: the value may be a token.
-        let read = serde_json::from_slice::<ExecCredential>(output).map_err(|error| {
+        serde_json::from_slice(output).map_err(|error| {
             self.unusable(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
-        })?;
+        })
+    }
+
+    fn read_token(
+        &self,
+        output: &[u8],
+        token_key: Option<&str>,
+        expiry_key: Option<&str>,
+    ) -> Result<CredentialStatus, CredentialsError> {
+        let Some(token_key) = token_key else {
+            let token = std::str::from_utf8(output).map_err(|_| self.unusable("it is not UTF-8"))?;
+            return Ok(CredentialStatus { token: Some(token.to_owned()), ..CredentialStatus::default() });
+        };
+        let printed = self.read_json::<Value>(output)?;
+        let find = |key: &str| {
+            let found = value_at(&printed, key).and_then(Value::as_str).map(str::to_owned);
+            found.ok_or_else(|| self.unusable(&format!("it has no text at {key}")))
+        };
+        let expiration_timestamp = expiry_key.map(find).transpose()?;
+        Ok(CredentialStatus {
+            token: Some(find(token_key)?),
+            expiration_timestamp,
+            ..CredentialStatus::default()
+        })
+    }
+
+    fn read_credential(&self, output: &[u8]) -> Result<CredentialStatus, CredentialsError> {
+        let read = self.read_json::<ExecCredential>(output)?;
         if !matches!(read.kind.as_str(), "ExecCredential" | "") {
             return Err(self.unusable("it is of another kind"));
         }
@@ -168,14 +248,23 @@ impl Plugin {
     }
 
     fn unusable(&self, why: &str) -> CredentialsError {
-        CredentialsError::NotACredential { command: self.command.clone(), why: why.to_owned() }
+        CredentialsError::NotACredential { command: self.name(), why: why.to_owned() }
+    }
+
+    /// For messages.
+    fn name(&self) -> String {
+        let what = match self.prints {
+            Prints::ExecCredential => "exec plugin",
+            Prints::Token { .. } => "auth-provider command",
+        };
+        format!("{what} {:?}", self.command)
     }
 
     /// Runs the plugin; returns what it printed.
     async fn run(&self) -> Result<Vec<u8>, CredentialsError> {
         let interactive = self.is_interactive()?;
         let limit = if interactive { INTERACTIVE_TIME_MAX } else { TIME_MAX };
-        let timed_out = || CredentialsError::TimedOut { command: self.command.clone(), limit };
+        let timed_out = || CredentialsError::TimedOut { command: self.name(), limit };
         let mut running = self.start(interactive)?;
         tokio::time::timeout(limit, self.finish(&mut running)).await.map_err(|_| timed_out())?
     }
@@ -185,13 +274,13 @@ impl Plugin {
         let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
         let output = async {
             let output = read_within(stdout, OUTPUT_BYTES_MAX).await.map_err(failed)?;
-            let (command, limit) = (self.command.clone(), OUTPUT_BYTES_MAX);
+            let (command, limit) = (self.name(), OUTPUT_BYTES_MAX);
             output.ok_or(CredentialsError::TooMuchOutput { command, limit })
         };
         let (output, words) = tokio::try_join!(output, last_words(stderr).map(Ok))?;
         let status = running.child.wait().await.map_err(failed)?;
         if !status.success() {
-            return Err(CredentialsError::Failed { command: self.command.clone(), status, words });
+            return Err(CredentialsError::Failed { command: self.name(), status, words });
         }
         Ok(output)
     }
@@ -202,7 +291,7 @@ impl Plugin {
         match &self.exec.interactive_mode {
             Some(ExecInteractiveMode::Never) => Ok(false),
             Some(ExecInteractiveMode::Always) if !terminal => {
-                Err(CredentialsError::NoTerminal { command: self.command.clone() })
+                Err(CredentialsError::NoTerminal { command: self.name() })
             }
             _ => Ok(terminal),
         }
@@ -221,7 +310,9 @@ impl Plugin {
                 command.env(name, value);
             }
         }
-        command.env("KUBERNETES_EXEC_INFO", info.to_string());
+        if matches!(self.prints, Prints::ExecCredential) {
+            command.env("KUBERNETES_EXEC_INFO", info.to_string());
+        }
         for name in self.exec.drop_env.iter().flatten() {
             command.env_remove(name);
         }
@@ -242,7 +333,7 @@ impl Plugin {
     fn not_started(&self, error: std::io::Error) -> CredentialsError {
         let hint = self.exec.install_hint.as_deref().map(str::trim).filter(|hint| !hint.is_empty());
         let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
-        CredentialsError::NotStarted { command: self.command.clone(), error, hint }
+        CredentialsError::NotStarted { command: self.name(), error, hint }
     }
 }
 
@@ -250,6 +341,21 @@ impl Issued {
     fn is_valid(&self) -> bool {
         self.expires.is_none_or(|expires| Timestamp::now().duration_until(expires) > EXPIRY_MARGIN)
     }
+}
+
+/// Whether an auth provider gets its tokens from a command: `gcp` with a `cmd-path` and without a fixed token.
+pub(super) fn runs_command(provider: &AuthProviderConfig) -> bool {
+    let has = |name: &str| provider.config.get(name).is_some_and(|value| !value.is_empty());
+    provider.name == "gcp" && has("cmd-path") && !provider.config.contains_key("id-token")
+}
+
+/// The value at a path as kubeconfigs write it: `{.credential.access_token}`, `a.b`, `$['a'][0]`.
+fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let names = path.split(['{', '}', '$', '.', '[', ']', '\'', '"']).filter(|name| !name.is_empty());
+    names.into_iter().try_fold(value, |value, name| match value {
+        Value::Array(values) => values.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })
 }
 
 /// A running plugin; dropping it ends it, with everything that it has started.

@@ -1,4 +1,4 @@
-//! What stands beside controllers: finalizers, events, health; on the embedded server.
+//! The tools next to controllers: finalizers, events, health; on the embedded server.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,8 +13,8 @@ use kube_client::api::{DeleteParams, PostParams};
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, Key, WatchList};
 use kube_informer_controller::{
-    Action, Context, Controller, Error, EventRecorder, Health, LeaderElection, Manager, Note, Stage, Stop,
-    finalize,
+    Action, Context, Controller, Error, EventNote, EventRecorder, Health, LeaderElection, Manager, Stage,
+    Stop, finalize,
 };
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -52,12 +52,12 @@ struct Finalizing {
 
 async fn finalizing(context: Context<Arc<Finalizing>>, key: Key) -> Result<Action, Error> {
     let data = context.data().clone();
-    let Some(object) = data.maps.lister().get(&key) else { return Ok(Action::Done) };
+    let Some(object) = data.maps.lister().get(&key) else { return done() };
     let stage = |stage: Stage<ConfigMap>| async {
         match stage {
             Stage::Apply(map) => {
                 data.log.note(format!("apply {:?}", map.metadata.finalizers.as_deref().unwrap_or_default()));
-                Ok(Action::Done)
+                done()
             }
             Stage::Cleanup(_) => {
                 data.log.note("clean up");
@@ -159,11 +159,11 @@ async fn a_name_that_no_server_takes_is_a_terminal_error() {
         move |context: Context<Log>, key: Key| {
             let (maps, api) = (maps.clone(), api.clone());
             async move {
-                let Some(map) = maps.lister().get(&key) else { return Ok(Action::Done) };
-                let nothing = |_| async { Ok(Action::Done) };
+                let Some(map) = maps.lister().get(&key) else { return done() };
+                let nothing = |_| async { done() };
                 let error = finalize(&context, &api, "tidy", map.decode()?, nothing).await.unwrap_err();
                 context.data().note(format!("{} {error}", error.is_terminal()));
-                Ok(Action::Done)
+                done()
             }
         }
     };
@@ -198,12 +198,12 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
         .await
         .unwrap();
     for _ in 0..3 {
-        recorder.record(&a, Note::normal("Created", "Reconcile", "the child is there"));
+        recorder.record(&a, EventNote::normal("Created", "Reconcile", "the child is there"));
         settle().await;
     }
-    recorder.record(&a, Note::warning("Broken", "Reconcile", "x".repeat(3000)));
+    recorder.record(&a, EventNote::warning("Broken", "Reconcile", "x".repeat(3000)));
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-    recorder.record(&node, Note::normal("Seen", "Look", "about a cluster-scoped object"));
+    recorder.record(&node, EventNote::normal("Seen", "Look", "about a cluster-scoped object"));
     settle().await;
     let mut events = api.list(&Default::default()).await.unwrap().items;
     events.sort_by_key(|event| event.reason.clone());
@@ -220,7 +220,7 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
 
     // The server has forgotten the event; it is told anew.
     api.delete(created.metadata.name.as_ref().unwrap(), &DeleteParams::default()).await.unwrap();
-    recorder.record(&a, Note::normal("Created", "Reconcile", "the child is there"));
+    recorder.record(&a, EventNote::normal("Created", "Reconcile", "the child is there"));
     settle().await;
     let stats = recorder.stats();
     assert_eq!((stats.created, stats.counted, stats.failed, stats.dropped), (4, 2, 0, 0));
@@ -228,7 +228,7 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
     // A server that does not answer holds nobody up, and what waits is bounded.
     server.faults().arm(Fault::new(FaultAction::Hang).on(Match::verb(Verb::Create)));
     for number in 0..1500 {
-        recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
+        recorder.record(&a, EventNote::normal("Many", "Reconcile", number.to_string()));
     }
     assert_eq!(recorder.stats().dropped, 500);
     sleep(15 * SECOND).await;
@@ -264,7 +264,7 @@ async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes
             name: Some(name.to_owned()),
             ..ObjectReference::default()
         };
-        recorder.record_about(object, Note::normal("Seen", "Look", "it is there"));
+        recorder.record_about(object, EventNote::normal("Seen", "Look", "it is there"));
         settle().await;
         let events =
             Api::<Event>::default_namespaced(client.clone()).list(&Default::default()).await.unwrap();
@@ -290,7 +290,7 @@ async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
         .unwrap();
     server.faults().arm(Fault::new(FaultAction::Delay(SECOND)).on(Match::default().resource("events")));
     for number in 0..20 {
-        recorder.record(&a, Note::normal("Many", "Reconcile", number.to_string()));
+        recorder.record(&a, EventNote::normal("Many", "Reconcile", number.to_string()));
     }
     tokio::select! {
         () = recorder.run() => unreachable!("it runs until dropped"),
@@ -310,7 +310,7 @@ async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
         async move { recorder.run().await }
     });
     for _ in 0..5 {
-        recorder.record(&a, Note::normal("Again", "Reconcile", "the same"));
+        recorder.record(&a, EventNote::normal("Again", "Reconcile", "the same"));
     }
     assert_eq!(recorder.flush(60 * SECOND).await, 0);
     run.abort();
@@ -333,7 +333,7 @@ async fn events_that_the_server_refuses_are_reported() {
     };
     let fault = server.faults().arm(Fault::new(forbidden).on(Match::verb(Verb::Create).resource("events")));
     for number in 0..3 {
-        recorder.record(&map("a"), Note::normal("Many", "Reconcile", number.to_string()));
+        recorder.record(&map("a"), EventNote::normal("Many", "Reconcile", number.to_string()));
     }
     assert_eq!(recorder.flush(SECOND).await, 0);
     assert_eq!(recorder.stats().failed, 3);
@@ -346,7 +346,7 @@ async fn events_that_the_server_refuses_are_reported() {
     let warned = logs.take().iter().filter(|line| line.contains("further failures")).count();
     assert_eq!(warned, 1, "once, not for each");
     server.faults().disarm(fault);
-    recorder.record(&map("a"), Note::normal("Well", "Reconcile", "again"));
+    recorder.record(&map("a"), EventNote::normal("Well", "Reconcile", "again"));
     assert_eq!((recorder.flush(SECOND).await, recorder.last_error()), (0, None));
 }
 
@@ -355,8 +355,7 @@ async fn a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
     let (server, client) = server().await;
     let maps = maps(&client);
     let manager = |namespace: &str| {
-        let controller =
-            Controller::builder("t", &maps).build((), async |_, _: Key| Ok(Action::Done)).unwrap();
+        let controller = Controller::builder("t", &maps).build((), async |_, _: Key| done()).unwrap();
         let election = LeaderElection::new(client.clone(), namespace, "lease").seed(1);
         (election.probe(), Manager::new().controller(controller).leader(election))
     };
@@ -417,8 +416,7 @@ async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() 
     let slow = Fault::new(FaultAction::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
     server.faults().arm(slow);
     let maps = maps(&client);
-    let controller =
-        Controller::builder("sites", &maps).build((), async |_, _: Key| Ok(Action::Done)).unwrap();
+    let controller = Controller::builder("sites", &maps).build((), async |_, _: Key| done()).unwrap();
     let election = LeaderElection::new(client, "default", "lease").seed(1);
     let probe = election.probe();
     let manager = Manager::new().controller(controller).leader(election);
@@ -477,7 +475,7 @@ async fn a_controller_that_is_dropped_leads_no_more() {
             term.lost().await;
             log.note("heard");
         });
-        Ok(Action::Done)
+        done()
     };
     let controller =
         Controller::builder("t", &maps(&client)).leader(election).build(log.clone(), reconcile).unwrap();
@@ -501,7 +499,7 @@ async fn a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_a
         sleep(8 * SECOND).await;
         assert!(term.is_current());
         context.data().note(format!("{} ends", key.name()));
-        Ok(Action::Done)
+        done()
     };
     let election = LeaderElection::new(client, "default", "lease").seed(1);
     let controller = Controller::builder("t", &maps).leader(election).build(log.clone(), reconcile).unwrap();

@@ -1,0 +1,50 @@
+//! The signals that ask a program to end.
+
+/// SIGINT and SIGTERM; on other systems than Unix, Ctrl-C. From [`listen`](Self::listen) on the process no longer dies of
+/// them.
+#[derive(Debug)]
+pub struct Signals {
+    /// Registered once, so that no signal between two is missed.
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// If the system does not allow it.
+    pub fn listen() -> std::io::Result<Self> {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+            Ok(Self { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
+        }
+        #[cfg(not(unix))]
+        Ok(Self {})
+    }
+
+    /// Waits for the next one.
+    ///
+    /// # Errors
+    /// If the system no longer delivers signals.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point; no signal is lost.
+    pub async fn next(&mut self) -> std::io::Result<()> {
+        #[cfg(unix)]
+        {
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+            }
+            Ok(())
+        }
+        #[cfg(not(unix))]
+        tokio::signal::ctrl_c().await
+    }
+}
