@@ -16,7 +16,7 @@ fn json(text: &str) -> Value {
 
 macro_rules! capture {
     ($name:literal) => {
-        json(include_str!(concat!("captures/", $name)))
+        json(include_str!(concat!("../../wire/tests/captures/", $name)))
     };
 }
 

@@ -1,5 +1,5 @@
 //! Sequences of writes that were sent to a kube-apiserver 1.36.3, done again with the functions of this crate: the same
-//! objects, the same owners, the same refusals. `captures/writes.json` holds, for each step, the object before, the
+//! objects, the same owners, the same refusals. `writes.json` among the recordings holds, for each step, the object before, the
 //! request and the answer.
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
@@ -45,7 +45,8 @@ type Outcome = Result<Value, (u16, String, Vec<Value>)>;
 
 #[test]
 fn writes_end_as_on_a_kube_apiserver() {
-    let capture: Capture = serde_json::from_str(include_str!("captures/writes.json")).unwrap();
+    let capture: Capture =
+        serde_json::from_str(include_str!("../../wire/tests/captures/writes.json")).unwrap();
     let mut failures = Vec::new();
     let mut compared = 0;
     for scenario in &capture.scenarios {

@@ -51,7 +51,9 @@ impl Capture {
     pub fn read(name: &str) -> Self {
         let file = |ending: &str| {
             std::fs::read(
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(format!("{name}.{ending}")),
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("../wire/tests/captures")
+                    .join(format!("{name}.{ending}")),
             )
         };
         let head = String::from_utf8(file("http").unwrap()).unwrap();
