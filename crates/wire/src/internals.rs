@@ -39,12 +39,12 @@ pub fn find_end(input: &[u8]) -> Result<Option<usize>> {
 pub fn walk(input: &[u8]) -> Result<usize> {
     let mut scalars = 0;
     match json::Value::new(input).kind()? {
-        json::Kind::Object => {
+        json::JsonType::Object => {
             for member in json::Members::new(input) {
                 scalars += walk(member?.1.bytes())?;
             }
         }
-        json::Kind::Array => {
+        json::JsonType::Array => {
             for element in json::Elements::new(input) {
                 scalars += walk(element?.bytes())?;
             }

@@ -24,7 +24,7 @@ pub(super) struct Cursor<'de>(pub(super) &'de [u8]);
 
 /// Number and wire type of a field, and what follows.
 #[derive(Clone, Copy)]
-pub(super) struct Tag<'de> {
+pub(super) struct FieldTag<'de> {
     /// 0 at the end, or where no tag can be read.
     key: u32,
     after: &'de [u8],
@@ -86,9 +86,9 @@ impl<'de> Raw<'de> {
     }
 }
 
-// === impl Tag ===
+// === impl FieldTag ===
 
-impl Tag<'_> {
+impl FieldTag<'_> {
     /// 0 at the end, or where no tag can be read.
     #[inline]
     pub(super) fn number(self) -> u32 {
@@ -119,17 +119,17 @@ impl<'de> Cursor<'de> {
 
     /// The next field's tag.
     #[inline]
-    pub(super) fn tag(self) -> Tag<'de> {
+    pub(super) fn tag(self) -> FieldTag<'de> {
         match checked::varint(self.0) {
-            Some((key, after)) if key <= u64::from(u32::MAX) => Tag { key: key as u32, after },
-            _ => Tag { key: 0, after: &[] },
+            Some((key, after)) if key <= u64::from(u32::MAX) => FieldTag { key: key as u32, after },
+            _ => FieldTag { key: 0, after: &[] },
         }
     }
 
     /// Puts the value of the next field, whose tag is known, where it is wanted; `false` if it cannot be read. (Handed out by
     /// return, it would be copied on its way, which takes longer than reading it.)
     #[inline(always)]
-    pub(super) fn next(&mut self, tag: Tag<'de>, into: &mut Raw<'de>) -> bool {
+    pub(super) fn next(&mut self, tag: FieldTag<'de>, into: &mut Raw<'de>) -> bool {
         match checked::value(tag.key, tag.after, into) {
             Some(after) => {
                 self.0 = after;

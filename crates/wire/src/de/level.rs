@@ -4,7 +4,7 @@
 //! that are absent though JSON shows them are put in. The next value is kept in place and deserializers are a pointer to
 //! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
 
-use super::cursor::{Cursor, Raw, Tag, is_singular};
+use super::cursor::{Cursor, FieldTag, Raw, is_singular};
 use super::{Context, shape};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
@@ -23,7 +23,7 @@ pub(super) struct Level<'c, 'de> {
     depth: u32,
     /// The same for the next value, which may be an element of a member.
     pub(super) value_depth: u32,
-    type_meta: TypeMeta,
+    type_meta: TypeMember,
     /// What the next value is.
     pub(super) what: What,
     /// The next value; of a list or map the first element.
@@ -46,7 +46,7 @@ pub(super) enum What {
 
 /// Which member of the type comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TypeMeta {
+pub(super) enum TypeMember {
     ApiVersion,
     Kind,
     Done,
@@ -89,7 +89,7 @@ impl<'c, 'de> Level<'c, 'de> {
         raw: Raw<'de>,
     ) -> Self {
         let frame = Frame::new(message, Cursor(&[]));
-        let (outer, type_meta) = ([None; OUTER_MAX], TypeMeta::Done);
+        let (outer, type_meta) = ([None; OUTER_MAX], TypeMember::Done);
         Self { context, frame, outer, depth: 0, value_depth: 0, type_meta, what, raw }
     }
 
@@ -100,7 +100,7 @@ impl<'c, 'de> Level<'c, 'de> {
         depth: u32,
         message: &'static Message,
         cursor: Cursor<'de>,
-        type_meta: TypeMeta,
+        type_meta: TypeMember,
     ) -> Self {
         Self {
             context,
@@ -116,7 +116,7 @@ impl<'c, 'de> Level<'c, 'de> {
 
     /// The name of the next member; its value is then the next one.
     pub(super) fn next_name(&mut self) -> Result<Option<&'de str>> {
-        if self.type_meta != TypeMeta::Done
+        if self.type_meta != TypeMember::Done
             && let Some((name, text)) = self.next_of_type()
         {
             self.what = What::Scalar(Scalar::String);
@@ -164,7 +164,7 @@ impl<'c, 'de> Level<'c, 'de> {
     /// Reads the next field, whose tag this is. `false` if it is what is left of a list that nobody wanted to read to its
     /// end.
     #[inline(always)]
-    fn step(&mut self, tag: Tag<'de>) -> Result<bool> {
+    fn step(&mut self, tag: FieldTag<'de>) -> Result<bool> {
         if !self.frame.cursor.next(tag, &mut self.raw) {
             return Err(self.frame.cursor.defect());
         }
@@ -202,13 +202,13 @@ impl<'c, 'de> Level<'c, 'de> {
 
     #[cold]
     fn next_of_type(&mut self) -> Option<(&'static str, &'de str)> {
-        if self.type_meta == TypeMeta::ApiVersion {
-            self.type_meta = TypeMeta::Kind;
+        if self.type_meta == TypeMember::ApiVersion {
+            self.type_meta = TypeMember::Kind;
             if !self.context.api_version.is_empty() {
                 return Some(("apiVersion", self.context.api_version));
             }
         }
-        self.type_meta = TypeMeta::Done;
+        self.type_meta = TypeMember::Done;
         (!self.context.kind.is_empty()).then_some(("kind", self.context.kind))
     }
 

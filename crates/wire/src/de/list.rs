@@ -4,13 +4,13 @@ use serde::de::{DeserializeSeed, SeqAccess};
 
 use super::cursor::Raw;
 use super::level::{Level, What};
-use super::value::Value;
+use super::value::ValueDeserializer;
 use crate::error::{Error, Result};
 use crate::proto::{Reader, WireType};
 use crate::schema::Scalar;
 
 /// The elements of a list.
-pub(super) struct Elements<'a, 'c, 'de> {
+pub(super) struct ElementAccess<'a, 'c, 'de> {
     pub(super) level: &'a mut Level<'c, 'de>,
     pub(super) depth: u32,
     pub(super) number: u32,
@@ -23,7 +23,7 @@ pub(super) struct Elements<'a, 'c, 'de> {
     pub(super) packed: Reader<'de>,
 }
 
-impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
+impl<'de> SeqAccess<'de> for ElementAccess<'_, '_, 'de> {
     type Error = Error;
 
     #[inline]
@@ -31,7 +31,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
         if !self.next()? {
             return Ok(None);
         }
-        seed.deserialize(Value(self.level)).map(Some)
+        seed.deserialize(ValueDeserializer(self.level)).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -47,7 +47,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
     }
 }
 
-impl<'de> Elements<'_, '_, 'de> {
+impl<'de> ElementAccess<'_, '_, 'de> {
     /// Makes the next element the level's next value.
     #[inline]
     fn next(&mut self) -> Result<bool> {

@@ -5,21 +5,21 @@
 use serde::de::{DeserializeSeed, MapAccess};
 
 use super::cursor::{Raw, checked};
-use super::key::Key;
+use super::key::MemberName;
 use super::level::{Level, What};
-use super::value::Value;
+use super::value::ValueDeserializer;
 use crate::error::{Error, Result};
 use crate::proto::Reader;
 use crate::schema::Scalar;
 
 /// Members of a JSON object.
-pub(super) enum Members<'a, 'c, 'de> {
+pub(super) enum MemberAccess<'a, 'c, 'de> {
     Fields(Level<'c, 'de>),
-    Entries(Entries<'a, 'c, 'de>),
+    Entries(EntryAccess<'a, 'c, 'de>),
 }
 
 /// The entries of a map: messages `{key = 1, value = 2}`.
-pub(super) struct Entries<'a, 'c, 'de> {
+pub(super) struct EntryAccess<'a, 'c, 'de> {
     pub(super) level: &'a mut Level<'c, 'de>,
     pub(super) depth: u32,
     pub(super) number: u32,
@@ -28,7 +28,7 @@ pub(super) struct Entries<'a, 'c, 'de> {
     pub(super) started: bool,
 }
 
-impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
+impl<'de> MapAccess<'de> for MemberAccess<'_, '_, 'de> {
     type Error = Error;
 
     #[inline]
@@ -38,14 +38,14 @@ impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
             Self::Entries(entries) => entries.next_key()?,
         };
         match name {
-            Some(name) => seed.deserialize(Key(name)).map(Some),
+            Some(name) => seed.deserialize(MemberName(name)).map(Some),
             None => Ok(None),
         }
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        seed.deserialize(Value(match self {
+        seed.deserialize(ValueDeserializer(match self {
             Self::Fields(level) => level,
             Self::Entries(entries) => entries.level,
         }))
@@ -62,7 +62,7 @@ impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
     }
 }
 
-impl<'de> Entries<'_, '_, 'de> {
+impl<'de> EntryAccess<'_, '_, 'de> {
     fn next_key(&mut self) -> Result<Option<&'de str>> {
         if self.started && !self.level.next_of(self.number) {
             return Ok(None);

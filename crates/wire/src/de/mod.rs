@@ -61,7 +61,7 @@ use serde::forward_to_deserialize_any;
 
 use self::cursor::Raw;
 use self::level::{Level, What};
-use self::value::Value;
+use self::value::ValueDeserializer;
 use crate::error::{Error, Result};
 use crate::limits::{Limit, Limits};
 use crate::schema::{Message, Schema, Shape};
@@ -207,7 +207,7 @@ impl<'de> Deserializer<'de> {
     }
 
     #[inline]
-    fn value<T>(self, read: impl FnOnce(Value<'_, '_, 'de>) -> Result<T>) -> Result<T> {
+    fn value<T>(self, read: impl FnOnce(ValueDeserializer<'_, '_, 'de>) -> Result<T>) -> Result<T> {
         let (found, allowed) = (self.bytes.len(), self.object_bytes_max);
         if found > allowed {
             return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
@@ -216,7 +216,12 @@ impl<'de> Deserializer<'de> {
             Shape::Object => What::Root(self.message),
             _ => What::Message(self.message),
         };
-        let value = read(Value(&mut Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes))));
+        let value = read(ValueDeserializer(&mut Level::of(
+            &self.context,
+            self.message,
+            what,
+            Raw::Bytes(self.bytes),
+        )));
         self.context.checked(value)
     }
 }
