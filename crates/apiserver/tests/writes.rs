@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 use embedded_apiserver::{
-    apply::{TypeView, Write, apply, normalize, record_update},
+    apply::{FieldWrite, TypeView, apply, normalize, record_update},
     crd::{Structural, drop_nulls, prune, set_defaults},
     patch::{json_patch, merge_patch, strategic_merge_patch},
 };
@@ -93,7 +93,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
         "status" => &[&["metadata"], &["spec"]],
         _ => &[],
     };
-    let write = Write {
+    let write = FieldWrite {
         manager: &step.manager,
         api_version,
         subresource: &step.subresource,

@@ -12,7 +12,7 @@ pub(super) const API_VERSION: &str = "meta.k8s.io/v1";
 pub(super) const KIND: &str = "PartialObjectMetadata";
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct MetadataField<'a> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
 }
@@ -43,7 +43,7 @@ pub(super) fn write_protobuf(form: Form, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// The metadata's text in stored JSON.
 fn raw_json(bytes: &[u8]) -> &str {
-    let head: Option<Head<'_>> = serde_json::from_slice(bytes).ok();
+    let head: Option<MetadataField<'_>> = serde_json::from_slice(bytes).ok();
     head.and_then(|head| head.metadata).map_or("{}", RawValue::get)
 }
 

@@ -21,14 +21,14 @@ use crate::http::Status;
 
 /// A handle on a server's faults. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct Faults(Arc<Mutex<FaultsState>>);
 
 /// Names an armed fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultId(u64);
 
 #[derive(Debug)]
-struct State {
+struct FaultsState {
     armed: Vec<Armed>,
     next: u64,
     random: StdRng,
@@ -77,7 +77,11 @@ pub(crate) enum Instead {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State { armed: Vec::new(), next: 0, random: StdRng::seed_from_u64(seed) })))
+        Self(Arc::new(Mutex::new(FaultsState {
+            armed: Vec::new(),
+            next: 0,
+            random: StdRng::seed_from_u64(seed),
+        })))
     }
 
     /// Arms a fault; it holds for requests that arrive from now on.
@@ -112,7 +116,7 @@ impl Faults {
     /// What goes wrong for this request.
     pub(crate) fn fire(&self, request: &RequestInfo) -> Fired {
         let mut state = self.0.lock();
-        let State { armed, random, .. } = &mut *state;
+        let FaultsState { armed, random, .. } = &mut *state;
         let mut fired = Fired::default();
         for armed in armed.iter_mut().filter(|armed| armed.fault.on.matches(request)) {
             armed.matched += 1;

@@ -11,7 +11,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, Method};
 
-use super::service::Head;
+use super::service::RequestHead;
 use super::status::Status;
 use crate::api::{Api, Options};
 
@@ -39,7 +39,7 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 pub(super) fn check(
     api: &Api,
     arrival: Arrival,
-    head: &Head,
+    head: &RequestHead,
     authority: Option<&Authority>,
 ) -> Result<(), Status> {
     let options = &api.options;
@@ -55,7 +55,7 @@ pub(super) fn check(
 
 /// Whether a web page sent the request, and without the `Content-Type` that it would have needed permission for. Other
 /// clients may leave it out: `kubectl create --raw` does, and a kube-apiserver then expects JSON.
-pub(super) fn is_untyped_page(head: &Head) -> bool {
+pub(super) fn is_untyped_page(head: &RequestHead) -> bool {
     let page = [ORIGIN, FETCH_SITE, FETCH_MODE].iter().any(|name| head.headers.contains_key(name));
     page && !matches!(head.method, Method::GET | Method::HEAD) && !head.headers.contains_key(CONTENT_TYPE)
 }
@@ -66,7 +66,7 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Admits the server's own token and those of service accounts.
-fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
+fn check_token(api: &Api, head: &RequestHead) -> Result<(), Status> {
     let Some(token) = &api.options.token else { return Ok(()) };
     let of_account =
         |given| std::str::from_utf8(given).is_ok_and(|given| api.service_account(given).is_some());

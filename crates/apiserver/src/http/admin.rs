@@ -9,7 +9,7 @@ use kube_wire::Encoding;
 use serde_json::{Value, json};
 
 use super::body::ApiBody;
-use super::service::Head;
+use super::service::RequestHead;
 use super::status::Status;
 use super::{read, respond};
 use crate::api::Api;
@@ -19,7 +19,7 @@ pub(super) const PATH: &str = "/faults";
 
 const FAULT_BYTES_MAX: usize = 64 << 10;
 
-pub(super) async fn serve<B>(api: &Arc<Api>, head: &Head, body: B) -> Response<ApiBody>
+pub(super) async fn serve<B>(api: &Arc<Api>, head: &RequestHead, body: B) -> Response<ApiBody>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

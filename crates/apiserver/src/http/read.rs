@@ -9,7 +9,7 @@ use kube_wire::envelope::Envelope;
 use kube_wire::schema::Schema;
 use serde_json::Value;
 
-use super::service::Head;
+use super::service::RequestHead;
 use super::status::Status;
 use crate::crd::FieldError;
 use crate::objects::{DeleteOptions, Patch};
@@ -83,7 +83,7 @@ pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -
 /// A patch, by its media type.
 pub(super) fn patch(
     resource: &Resource,
-    head: &Head,
+    head: &RequestHead,
     content_type: Option<&str>,
     bytes: &[u8],
 ) -> Result<Patch, Status> {

@@ -41,7 +41,7 @@ pub struct ApiService {
 }
 
 /// A request without its body.
-pub(super) struct Head {
+pub(super) struct RequestHead {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: Query,
@@ -103,7 +103,7 @@ where
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
-    let mut head = Head {
+    let mut head = RequestHead {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         query: Query::parse(parts.uri.query()),
@@ -144,7 +144,7 @@ where
 }
 
 /// What a fault answers in place of the server.
-async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
+async fn fault(head: &RequestHead, instead: Instead) -> io::Result<Response<ApiBody>> {
     let encoding = head.encoding();
     Ok(match instead {
         Instead::Status(status) => respond::status(&status, encoding),
@@ -175,7 +175,7 @@ async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
 }
 
 /// Serves the resource API.
-async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> Response<ApiBody> {
+async fn resource(api: &Arc<Api>, head: &RequestHead, path: ApiPath, bytes: &[u8]) -> Response<ApiBody> {
     let registry = api.registry();
     let nothing = || {
         // Custom groups are served by other code, which has fewer words.
@@ -223,7 +223,7 @@ async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> R
 
 async fn read_collection(
     api: &Arc<Api>,
-    head: &Head,
+    head: &RequestHead,
     target: &Target,
     watch: bool,
     representation: Representation,
@@ -239,7 +239,7 @@ async fn read_collection(
 
 async fn read_object(
     api: &Arc<Api>,
-    head: &Head,
+    head: &RequestHead,
     target: &Target,
     watch: bool,
     representation: Representation,
@@ -266,7 +266,7 @@ async fn read_object(
 /// Serves what changes something.
 fn write(
     writer: &Writer<'_>,
-    head: &Head,
+    head: &RequestHead,
     target: &Target,
     bytes: &[u8],
     representation: Representation,
@@ -329,9 +329,9 @@ fn require(target: &Target, verb: &str) -> Result<(), Status> {
     if known { Ok(()) } else { Err(Status::method_not_allowed()) }
 }
 
-// === impl Head ===
+// === impl RequestHead ===
 
-impl Head {
+impl RequestHead {
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

@@ -207,8 +207,9 @@ impl Builder {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let mut server =
             Server { api, address: None, identity: None, tasks, stop, connections: Connections::default() };
-        let burial = server.stop.clone().run_until_cancelled_owned(server.api.clone().bury());
-        server.tasks.spawn(async move { burial.await.unwrap_or_default() });
+        let removal =
+            server.stop.clone().run_until_cancelled_owned(server.api.clone().remove_terminated_pods());
+        server.tasks.spawn(async move { removal.await.unwrap_or_default() });
         let Some(address) = self.socket else { return Ok(server) };
         let bind = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(bind)?;

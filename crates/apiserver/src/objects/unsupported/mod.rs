@@ -41,7 +41,7 @@ struct Feature {
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum WriteOperation {
     Create,
     Update,
     Delete,
@@ -50,7 +50,7 @@ pub(super) enum Operation {
 /// A write that features may judge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
-    pub(super) operation: Operation,
+    pub(super) operation: WriteOperation,
     pub(super) target: &'a Target,
     /// The new object, or the deleted one.
     pub(super) object: &'a Value,
@@ -243,7 +243,8 @@ impl Feature {
         let Self { name, missing, .. } = self;
         let resource = &subject.target.resource;
         let whole = subject.target.subresource.is_empty();
-        if whole && subject.operation != Operation::Delete && (self.configures)(resource, subject.object) {
+        if whole && subject.operation != WriteOperation::Delete && (self.configures)(resource, subject.object)
+        {
             return Some(format!("{name} are not supported: the {} has no effect, {missing}", resource.kind));
         }
         let judge = (self.judge)(writer, subject)?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::judges::namespace_labels;
-use super::{Operation, Subject};
+use super::{Subject, WriteOperation};
 use crate::objects::Writer;
 use crate::resources::Resource;
 use crate::selector::LabelSelector;
@@ -44,9 +44,9 @@ fn matches(writer: &Writer<'_>, subject: &Subject<'_>, rule: &Value, exact: bool
         texts.into_iter().any(|text| text == "*" || text == wanted)
     };
     let operation = match subject.operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
+        WriteOperation::Create => "CREATE",
+        WriteOperation::Update => "UPDATE",
+        WriteOperation::Delete => "DELETE",
     };
     let version = || {
         let registry = writer.registry();

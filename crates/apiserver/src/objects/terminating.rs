@@ -1,4 +1,4 @@
-//! Pods whose grace period runs: a stand-in for the kubelet, which would confirm when their containers have stopped.
+//! Terminating pods: a stand-in for the kubelet, which would confirm when their containers have stopped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -16,22 +16,22 @@ use crate::clock;
 
 /// Terminating pods by the moment they go: at most one entry for each pod that there is.
 #[derive(Debug, Default)]
-pub(crate) struct Graves {
+pub(crate) struct TerminatingPods {
     due: Mutex<Due>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Due {
-    by_time: BTreeMap<(Instant, Arc<str>), Grave>,
+    by_time: BTreeMap<(Instant, Arc<str>), TerminatingPod>,
     /// The moment for each pod's key.
     times: HashMap<Arc<str>, Instant>,
 }
 
 /// A terminating pod and its uid.
-type Grave = (Target, String);
+type TerminatingPod = (Target, String);
 
-impl Graves {
+impl TerminatingPods {
     /// A pod with this uid goes after `grace`, and not when it was to go before.
     pub(super) fn add(&self, pod: Target, uid: &str, grace: Duration) {
         let (at, key) = (clock::deadline(Instant::now(), grace), Arc::<str>::from(pod.key()));
@@ -56,39 +56,39 @@ impl Due {
         }
     }
 
-    fn pop_first(&mut self) -> Option<Grave> {
-        let ((_, key), grave) = self.by_time.pop_first()?;
+    fn pop_first(&mut self) -> Option<TerminatingPod> {
+        let ((_, key), pod) = self.by_time.pop_first()?;
         self.times.remove(&key);
-        Some(grave)
+        Some(pod)
     }
 }
 
 impl Api {
     /// Removes pods as they become due, for as long as it is polled. A panic costs the pod at hand, not the others.
-    pub(crate) async fn bury(self: Arc<Self>) {
+    pub(crate) async fn remove_terminated_pods(self: Arc<Self>) {
         // Everything shared is behind locks that a panic releases, and each pod is taken before it is removed.
-        while AssertUnwindSafe(self.bury_due()).catch_unwind().await.is_err() {
+        while AssertUnwindSafe(self.remove_due()).catch_unwind().await.is_err() {
             tracing::error!("removing a terminated pod panicked; the pod stays, others are still removed");
         }
     }
 
-    async fn bury_due(&self) {
+    async fn remove_due(&self) {
         loop {
-            let next = self.graves.due.lock().by_time.first_key_value().map(|((at, _), _)| *at);
+            let next = self.terminating.due.lock().by_time.first_key_value().map(|((at, _), _)| *at);
             match next {
-                None => self.graves.changed.notified().await,
+                None => self.terminating.changed.notified().await,
                 Some(at) => {
                     tokio::select! {
                         biased;
-                        () = self.graves.changed.notified() => continue,
+                        () = self.terminating.changed.notified() => continue,
                         () = sleep_until(at) => {}
                     }
-                    let due = self.graves.due.lock().pop_first();
+                    let due = self.terminating.due.lock().pop_first();
                     if let Some((pod, uid)) = due {
                         let mut options =
                             DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
                         options.preconditions.uid = Some(uid);
-                        // A pod that went before, or came again under its name, is none of ours.
+                        // The uid spares a pod that was created again under the same name.
                         let _gone = self.write(|writer| writer.delete(&pod, &options));
                     }
                 }
