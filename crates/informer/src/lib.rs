@@ -43,7 +43,6 @@ mod lister;
 mod metrics;
 pub mod queue;
 pub mod reflector;
-mod selector;
 mod shared;
 pub mod source;
 pub mod store;
@@ -54,10 +53,10 @@ mod version;
 mod waiters;
 
 pub use key::{InvalidKey, Key};
+pub use kube_wire::{FieldSelector, InvalidSelector, LabelSelector};
 pub use lister::{Lister, View};
 #[cfg(feature = "metrics")]
 pub use metrics::InformerMetrics;
-pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use shared::{
     DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
     InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_wire::Encoding;
-use kube_wire::proto::{WireType, Writer, varint_len};
+use kube_wire::internals::proto::{WireType, Writer, varint_len};
 use serde_json::{Value, json};
 
 use super::metadata;
@@ -158,7 +158,7 @@ impl ListBody {
                 )
             })
             .sum();
-        out.extend_from_slice(&kube_wire::envelope::MAGIC);
+        out.extend_from_slice(&kube_wire::internals::envelope::MAGIC);
         let mut writer = Writer::new(out);
         writer.tag(1, WireType::Len);
         writer.varint((field(api_version.len()) + field(kind.len())) as u64);

@@ -9,7 +9,7 @@ use kube_informer::queue::{Committed, Replace, Scope, Sink, SinkError};
 use kube_informer::store::{
     Change, ChangeKind, Memory, Origin, Packing, Snapshot, Store, StoreConfig, StoredObject, Write,
 };
-use kube_wire::proto::Writer;
+use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
 

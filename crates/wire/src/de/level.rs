@@ -4,10 +4,11 @@
 //! that are absent though JSON shows them are put in. The next value is kept in place and deserializers are a pointer to
 //! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
 
-use super::cursor::{Cursor, FieldTag, Raw, is_singular};
+use super::cursor::{Cursor, FieldTag, is_singular};
 use super::{Context, shape};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
+use crate::proto::WireValue;
 use crate::schema::{Cardinality, Field, Message, Scalar, Shape};
 
 /// Most messages around one that is inlined. The table's deepest is `NamedRuleWithOperations`.
@@ -27,7 +28,7 @@ pub(super) struct Level<'c, 'de> {
     /// What the next value is.
     pub(super) what: What,
     /// The next value; of a list or map the first element.
-    pub(super) raw: Raw<'de>,
+    pub(super) raw: WireValue<'de>,
 }
 
 /// What a value is.
@@ -86,7 +87,7 @@ impl<'c, 'de> Level<'c, 'de> {
         context: &'c Context<'de>,
         message: &'static Message,
         what: What,
-        raw: Raw<'de>,
+        raw: WireValue<'de>,
     ) -> Self {
         let frame = Frame::new(message, Cursor(&[]));
         let (outer, type_meta) = ([None; OUTER_MAX], TypeMember::Done);
@@ -110,7 +111,7 @@ impl<'c, 'de> Level<'c, 'de> {
             value_depth: depth,
             type_meta,
             what: What::Null,
-            raw: Raw::NOTHING,
+            raw: WireValue::NOTHING,
         }
     }
 
@@ -120,7 +121,7 @@ impl<'c, 'de> Level<'c, 'de> {
             && let Some((name, text)) = self.next_of_type()
         {
             self.what = What::Scalar(Scalar::String);
-            self.raw = Raw::Bytes(text.as_bytes());
+            self.raw = WireValue::Bytes(text.as_bytes());
             return Ok(Some(name));
         }
         loop {
@@ -236,7 +237,7 @@ impl<'c, 'de> Level<'c, 'de> {
         let is_nil =
             field.pointer || field.ty.scalar == Scalar::Bytes || field.ty.cardinality != Cardinality::One;
         self.what = if is_nil { What::Null } else { What::single(self.context, field.ty.scalar) };
-        self.raw = Raw::zero(field.ty.scalar);
+        self.raw = WireValue::zero(field.ty.scalar);
         self.value_depth = self.depth;
     }
 
@@ -301,7 +302,7 @@ pub(super) fn enter(context: &Context<'_>, depth: u32) -> Result<u32> {
 
 /// Go's protobuf writes what is no pointer even when it is empty or zero; JSON leaves it out if marked so.
 #[inline]
-fn is_omitted(field: &Field, what: What, raw: Raw<'_>, context: &Context<'_>) -> Result<bool> {
+fn is_omitted(field: &Field, what: What, raw: WireValue<'_>, context: &Context<'_>) -> Result<bool> {
     match what {
         What::Message(message) if message.shape == Shape::StringList => {
             Ok(field.omit_empty && shape::is_empty_list(context, message, raw))

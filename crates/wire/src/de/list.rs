@@ -2,11 +2,10 @@
 
 use serde::de::{DeserializeSeed, SeqAccess};
 
-use super::cursor::Raw;
 use super::level::{Level, What};
 use super::value::ValueDeserializer;
 use crate::error::{Error, Result};
-use crate::proto::{Reader, WireType};
+use crate::proto::{Reader, WireType, WireValue, packable};
 use crate::schema::Scalar;
 
 /// The elements of a list.
@@ -39,9 +38,9 @@ impl<'de> SeqAccess<'de> for ElementAccess<'_, '_, 'de> {
             return Some(self.level.count(self.number));
         }
         match (&self.level.raw, packable(self.scalar)) {
-            (Raw::Bytes(packed), Some(WireType::Fixed64)) => Some(packed.len() / 8),
-            (Raw::Bytes(packed), Some(WireType::Fixed32)) => Some(packed.len() / 4),
-            (Raw::Bytes(packed), Some(_)) => Some(packed.iter().filter(|byte| **byte < 0x80).count()),
+            (WireValue::Bytes(packed), Some(WireType::Fixed64)) => Some(packed.len() / 8),
+            (WireValue::Bytes(packed), Some(WireType::Fixed32)) => Some(packed.len() / 4),
+            (WireValue::Bytes(packed), Some(_)) => Some(packed.iter().filter(|byte| **byte < 0x80).count()),
             _ => Some(1 + self.level.count(self.number)),
         }
     }
@@ -54,7 +53,7 @@ impl<'de> ElementAccess<'_, '_, 'de> {
         loop {
             if !self.packed.is_empty() {
                 let wire_type = packable(self.scalar).unwrap_or(WireType::Varint);
-                self.level.raw = Raw::read(&mut self.packed, wire_type)?;
+                self.level.raw = WireValue::read(&mut self.packed, wire_type)?;
                 break;
             }
             if self.started && !self.level.next_of(self.number) {
@@ -62,25 +61,14 @@ impl<'de> ElementAccess<'_, '_, 'de> {
             }
             self.started = true;
             match &self.level.raw {
-                Raw::Bytes(packed) if packable(self.scalar).is_some() => self.packed = Reader::new(packed),
+                WireValue::Bytes(packed) if packable(self.scalar).is_some() => {
+                    self.packed = Reader::new(packed)
+                }
                 _ => break,
             }
         }
         self.level.what = self.what;
         self.level.value_depth = self.depth;
         Ok(true)
-    }
-}
-
-/// The wire type of elements that may be packed.
-#[inline]
-fn packable(scalar: Scalar) -> Option<WireType> {
-    match scalar {
-        Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => {
-            Some(WireType::Varint)
-        }
-        Scalar::Float => Some(WireType::Fixed32),
-        Scalar::Double => Some(WireType::Fixed64),
-        Scalar::String | Scalar::Bytes | Scalar::Message(_) => None,
     }
 }

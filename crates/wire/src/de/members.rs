@@ -4,12 +4,12 @@
 
 use serde::de::{DeserializeSeed, MapAccess};
 
-use super::cursor::{Raw, checked};
+use super::cursor::checked;
 use super::key::MemberName;
 use super::level::{Level, What};
 use super::value::ValueDeserializer;
 use crate::error::{Error, Result};
-use crate::proto::Reader;
+use crate::proto::{Reader, WireValue};
 use crate::schema::Scalar;
 
 /// Members of a JSON object.
@@ -69,7 +69,7 @@ impl<'de> EntryAccess<'_, '_, 'de> {
         }
         self.started = true;
         let entry = self.level.raw.bytes()?;
-        self.level.raw = Raw::zero(self.scalar);
+        self.level.raw = WireValue::zero(self.scalar);
         let key = match checked::entry(entry, &mut self.level.raw) {
             Some(key) => {
                 std::str::from_utf8(key).map_err(|_| Error::malformed("map key", 0, "it is not UTF-8"))?
@@ -86,11 +86,11 @@ impl<'de> EntryAccess<'_, '_, 'de> {
     fn odd_entry(&mut self, entry: &'de [u8]) -> Result<&'de str> {
         let mut key = "";
         let mut reader = Reader::new(entry);
-        self.level.raw = Raw::zero(self.scalar);
+        self.level.raw = WireValue::zero(self.scalar);
         while let Some(tag) = reader.tag()? {
             match tag.number {
                 1 => key = reader.expect_string(tag)?,
-                2 => self.level.raw = Raw::read(&mut reader, tag.wire_type)?,
+                2 => self.level.raw = WireValue::read(&mut reader, tag.wire_type)?,
                 _ => reader.skip(tag.wire_type)?,
             }
         }

@@ -9,13 +9,13 @@ use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::cursor::{Cursor, Raw};
+use super::cursor::Cursor;
 use super::level::{Level, TypeMember, What, enter};
 use super::list::ElementAccess;
 use super::members::{EntryAccess, MemberAccess};
 use super::shape::{self, Special};
 use crate::error::{Error, Result};
-use crate::proto::Reader;
+use crate::proto::{Reader, WireValue};
 use crate::schema::{Message, Scalar, Shape};
 
 /// The next value of a level.
@@ -229,7 +229,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
 }
 
 #[inline]
-fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: Raw<'de>, visitor: V) -> Result<V::Value> {
+fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: WireValue<'de>, visitor: V) -> Result<V::Value> {
     match scalar {
         Scalar::String => visitor.visit_borrowed_str(raw.str()?),
         Scalar::Bool => visitor.visit_bool(raw.varint()? != 0),
@@ -237,21 +237,9 @@ fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: Raw<'de>, visitor: V)
         Scalar::Int64 => visitor.visit_i64(raw.varint()? as i64),
         Scalar::Uint32 => visitor.visit_u64(u64::from(raw.varint()? as u32)),
         Scalar::Uint64 => visitor.visit_u64(raw.varint()?),
-        Scalar::Float | Scalar::Double => visit_float(float(raw)?, visitor),
+        Scalar::Float | Scalar::Double => visit_float(raw.float()?, visitor),
         Scalar::Bytes => visitor.visit_string(STANDARD.encode(raw.bytes()?)),
         Scalar::Message(_) => Err(Error::Value("a message where none was expected".to_owned())),
-    }
-}
-
-fn float(raw: Raw<'_>) -> Result<f64> {
-    match raw {
-        Raw::Fixed64(bits) => Ok(f64::from_bits(bits)),
-        // Go prints a float with the digits it needs; the shortest decimal text is what JSON would have carried.
-        Raw::Fixed32(bits) => {
-            let value = f32::from_bits(bits);
-            Ok(value.to_string().parse().unwrap_or(f64::from(value)))
-        }
-        _ => Err(Error::malformed("protobuf field", 0, "a float was expected")),
     }
 }
 

@@ -15,6 +15,7 @@ pub struct Owners<'a>(OwnerSource<'a>);
 
 /// One owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OwnerReference<'a> {
     /// apiVersion of the owner.
     pub api_version: Cow<'a, str>,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::wire::{Items, entry};
+use super::wire::{Items, entry, json_value};
 use crate::de::{Deserializer, UnknownFields};
 use crate::error::{Error, Result};
 use crate::json::{JsonType, Value};
@@ -144,12 +144,12 @@ impl Fragment<'_> {
                 Deserializer::new(bytes, message).unknown_fields(UnknownFields::Reject).read()
             }
             FragmentSource::List { bytes, number, scalar } => {
-                Items::new(bytes, number, scalar).map(|item| item?.value(scalar)?.to_value()).collect()
+                Items::new(bytes, number, scalar).map(|item| json_value(item?, scalar)?.to_value()).collect()
             }
             FragmentSource::Map { bytes, number, scalar } => Items::new(bytes, number, scalar)
                 .map(|item| {
                     let (key, value) = entry(item?.bytes()?, scalar)?;
-                    Ok((key.to_owned(), value.value(scalar)?.to_value()?))
+                    Ok((key.to_owned(), json_value(value, scalar)?.to_value()?))
                 })
                 .collect(),
         }

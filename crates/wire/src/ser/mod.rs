@@ -44,8 +44,8 @@ use crate::schema::Message;
 /// let message = Schema::builtin().kind("v1", "ConfigMap").expect("a built-in kind");
 /// let value = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
 ///
-/// let bytes = kube_wire::ser::to_vec(&value, message)?;
-/// let back: serde_json::Value = kube_wire::de::from_slice(&bytes, message)?;
+/// let bytes = kube_wire::internals::ser::to_vec(&value, message)?;
+/// let back: serde_json::Value = kube_wire::internals::de::from_slice(&bytes, message)?;
 /// assert_eq!(back["data"]["k"], "v");
 /// # Ok::<(), kube_wire::Error>(())
 /// ```

@@ -1,12 +1,13 @@
 //! Whether admission would have looked at a write: the rules and selectors of webhooks and policies, which have one form.
 
+use kube_wire::LabelSelector;
 use serde_json::Value;
 
 use super::judges::namespace_labels;
 use super::{Subject, WriteOperation};
 use crate::objects::Writer;
 use crate::resources::Resource;
-use crate::selector::LabelSelector;
+use crate::selector;
 use crate::storage::Attributes;
 
 /// Whether a webhook or a policy covers the write. `rules` names the member that holds its rules. Conditions in CEL
@@ -112,5 +113,6 @@ pub(super) fn selects(selector: &Value, found: &Attributes) -> bool {
             _ => key.to_owned(),
         });
     }
-    LabelSelector::parse(&terms.join(",")).map_or(true, |selector| selector.matches(found))
+    let selector = terms.join(",").parse::<LabelSelector>();
+    selector.map_or(true, |selector| selector::has_labels(&selector, found))
 }

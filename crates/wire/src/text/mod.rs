@@ -1,4 +1,4 @@
-//! Values that JSON writes as text and protobuf as numbers: instants, durations, quantities, base64.
+//! Values that JSON writes as text and protobuf as numbers: times, durations, quantities, base64.
 //!
 //! Both directions live side by side, so that what `de` prints is what `ser` parses. Printing goes to a buffer on the
 //! stack: decoding an object must not allocate for a timestamp.

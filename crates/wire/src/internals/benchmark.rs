@@ -1,4 +1,4 @@
-//! What benchmarks and fuzz targets reach into. Not part of the crate's promises.
+//! The inner steps of reading an object, for benchmarks.
 
 use crate::json;
 use crate::limits::Limits;

@@ -1,13 +1,23 @@
-//! Instants: seconds since 1970 on one side, RFC 3339 on the other.
+//! Times: seconds since 1970 on one side, RFC 3339 on the other.
 //!
 //! Kubernetes' `Time` has whole seconds (its protobuf form drops the nanoseconds on purpose, because JSON never had
 //! them) and `MicroTime` six digits. Go's zero time, the first of January of year 1, is how both say "not set".
 
+use std::fmt;
+
 use super::Text;
 
-/// A point in time as protobuf carries it, `nanos` within a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Instant {
+/// A point in time, read from and printed as RFC 3339.
+///
+/// ```
+/// use kube_wire::Timestamp;
+///
+/// let start = Timestamp::parse("1970-01-01T01:00:05.5+01:00").unwrap();
+/// assert_eq!(start.unix_seconds(), 5);
+/// assert_eq!(Timestamp::from_unix_seconds(951_782_400).to_string(), "2000-02-29T00:00:00Z");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
 }
@@ -26,7 +36,7 @@ const DAY: i64 = 86_400;
 const YEAR_0: i64 = -62_167_219_200;
 const YEAR_10000: i64 = 253_402_300_800;
 
-impl Instant {
+impl Timestamp {
     /// Go's zero time: 0001-01-01T00:00:00Z.
     pub(crate) const ZERO: Self = Self { seconds: -62_135_596_800, nanos: 0 };
 
@@ -68,8 +78,18 @@ impl Instant {
         Some(text)
     }
 
+    /// A whole second, counted from 1970.
+    pub fn from_unix_seconds(seconds: i64) -> Self {
+        Self { seconds, nanos: 0 }
+    }
+
+    /// The whole seconds since 1970.
+    pub fn unix_seconds(self) -> i64 {
+        self.seconds
+    }
+
     /// Reads RFC 3339 with any fraction and offset.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let mut rest = text.as_bytes();
         let year = digits(&mut rest, 4)?;
         literal(&mut rest, b"-")?;
@@ -93,6 +113,14 @@ impl Instant {
         }
         let seconds = days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
         Some(Self { seconds, nanos })
+    }
+}
+
+/// RFC 3339 in UTC with whole seconds. Times outside of the years 0 to 9999 print as the nearest one that can be written.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let printable = Self { seconds: self.seconds.clamp(YEAR_0, YEAR_10000 - 1), nanos: 0 };
+        f.write_str(printable.format(Precision::Seconds).as_ref().map_or("", TimeText::as_str))
     }
 }
 
@@ -180,19 +208,21 @@ mod tests {
             (1, 5_000, Precision::Micros, "1970-01-01T00:00:01.000005Z"),
             (1, -1_000, Precision::Micros, "1970-01-01T00:00:00.999999Z"),
         ] {
-            let instant = Instant::from_proto(seconds, nanos, precision);
+            let instant = Timestamp::from_proto(seconds, nanos, precision);
             assert_eq!(instant.format(precision).unwrap().as_str(), expected);
         }
-        assert!(Instant { seconds: YEAR_10000, nanos: 0 }.format(Precision::Seconds).is_none());
-        assert!(Instant { seconds: i64::MIN, nanos: 0 }.format(Precision::Seconds).is_none());
+        assert!(Timestamp { seconds: YEAR_10000, nanos: 0 }.format(Precision::Seconds).is_none());
+        assert!(Timestamp { seconds: i64::MIN, nanos: 0 }.format(Precision::Seconds).is_none());
+        assert_eq!(Timestamp::from_unix_seconds(i64::MAX).to_string(), "9999-12-31T23:59:59Z");
+        assert_eq!(Timestamp::from_unix_seconds(i64::MIN).to_string(), "0000-01-01T00:00:00Z");
     }
 
     #[test]
     fn offsets_and_fractions_are_read_and_nonsense_is_refused() {
-        let parse = |text| Instant::parse(text).map(|instant| (instant.seconds, instant.nanos));
+        let parse = |text| Timestamp::parse(text).map(|instant| (instant.seconds, instant.nanos));
         assert_eq!(parse("1970-01-01T01:00:00+01:00"), Some((0, 0)));
         assert_eq!(parse("1970-01-01T00:00:00.5-00:30"), Some((1800, 500_000_000)));
-        assert_eq!(parse("0001-01-01T00:00:00Z"), Some((Instant::ZERO.seconds, 0)));
+        assert_eq!(parse("0001-01-01T00:00:00Z"), Some((Timestamp::ZERO.seconds, 0)));
         for bad in [
             "",
             "1970-01-01",
@@ -212,9 +242,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_printed_parses_back(seconds in YEAR_0..YEAR_10000, micros in 0u32..1_000_000) {
-            let instant = Instant { seconds, nanos: micros * 1_000 };
+            let instant = Timestamp { seconds, nanos: micros * 1_000 };
             let text = instant.format(Precision::Micros).unwrap();
-            prop_assert_eq!(Instant::parse(text.as_str()), Some(instant));
+            prop_assert_eq!(Timestamp::parse(text.as_str()), Some(instant));
         }
     }
 }
