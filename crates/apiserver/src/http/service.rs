@@ -18,15 +18,13 @@ use super::body::ApiBody;
 use super::path::ApiPath;
 use super::query::{ListOptions, Query, parse_revision};
 use super::status::Status;
-use super::{admin, list, meta, read, respond};
+use super::{BoxError, admin, list, meta, read, respond};
 use crate::api::Api;
 use crate::codec;
 use crate::crd::FieldError;
 use crate::faults::{Fired, Instead, RequestInfo, Verb};
 use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions, Writer};
 use crate::server::Connections;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -116,7 +114,7 @@ where
     if access::is_untyped_page(&head) && !body.is_end_stream() {
         return Ok(respond::status(&Status::unsupported_media_type(ACCEPTED), Encoding::Json));
     }
-    if api.options.admin && head.path == admin::PATH {
+    if admin::is_asked(api, &head) {
         return Ok(admin::serve(api, &head, body).await);
     }
     let path = ApiPath::parse(&head.path);
