@@ -16,8 +16,8 @@ pub(crate) fn wake(waker: Waker) {
     }
 }
 
-/// What a panic says.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -52,6 +52,8 @@ pub mod testing;
 mod version;
 mod waiters;
 
+#[doc(hidden)]
+pub use calls::panic_text;
 pub use key::{InvalidKey, Key};
 pub use kube_wire::{FieldSelector, InvalidSelector, LabelSelector};
 pub use lister::{Lister, View};

@@ -141,6 +141,22 @@ impl Writer<'_> {
         object
     }
 
+    /// Deletes every object of a resource whose key starts with `prefix`.
+    pub(super) fn delete_all(&self, resource: &Arc<Resource>, prefix: &str) {
+        let (objects, _) = self.storage.all(resource.collection, prefix);
+        for object in objects {
+            let (namespace, name) = resource.split_key(&object.key);
+            let target = Target {
+                resource: resource.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                subresource: String::new(),
+            };
+            // An object that is gone already does not have to be deleted.
+            let _gone = self.delete(&target, &DeleteOptions::default());
+        }
+    }
+
     /// Stores a value for the revision it was made from.
     fn put(
         &self,

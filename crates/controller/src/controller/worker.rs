@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube_informer::Key;
+use kube_informer::{Key, panic_text};
 use kube_workqueue::{AddOptions, Work};
 use tokio::time::Instant;
 
@@ -158,8 +158,3 @@ impl<D> Drop for Taken<'_, D> {
 #[derive(Debug, thiserror::Error)]
 #[error("the reconcile panicked: {0}")]
 struct Panicked(String);
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
-}
