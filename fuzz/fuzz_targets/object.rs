@@ -2,7 +2,8 @@
 #![no_main]
 
 use kube_wire::schema::Schema;
-use kube_wire::{Encoding, FieldPath, Limits, ObjectReader, Projection, TypeMeta, ser};
+use kube_wire::internals::ser;
+use kube_wire::{Encoding, FieldPath, Limits, ObjectReader, Projection, TypeMeta};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u16, bool, &[u8])| {

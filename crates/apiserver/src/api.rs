@@ -10,7 +10,7 @@ use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
 use crate::http::WatchListMode;
-use crate::objects::{Configurations, Definitions, Graves, Tokens, Unsupported};
+use crate::objects::{Configurations, Definitions, TerminatingPods, Tokens, Unsupported};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
@@ -46,7 +46,7 @@ pub(crate) struct Api {
     pub(crate) chance: Chance,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
-    pub(crate) graves: Graves,
+    pub(crate) terminating: TerminatingPods,
     pub(crate) tokens: Tokens,
     pub(crate) configurations: Configurations,
     pub(crate) definitions: Definitions,
@@ -105,7 +105,7 @@ impl Api {
             chance,
             options,
             faults,
-            graves: Graves::default(),
+            terminating: TerminatingPods::default(),
             tokens: Tokens::default(),
             configurations,
             definitions: Definitions::default(),

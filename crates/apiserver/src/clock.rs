@@ -5,13 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kube_wire::Timestamp;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::Instant;
-
-/// The last second that RFC 3339 can write: 9999-12-31T23:59:59Z. Later moments are shown as this one.
-const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The longest time that anything waits: thirty years. Longer waits are cut to it, so that deadlines can be computed.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);
@@ -57,10 +55,11 @@ impl Clock {
         self.timestamp_in(Duration::ZERO)
     }
 
-    /// The timestamp of a moment to come, or the last one that can be written.
+    /// The timestamp after a time; at most 9999-12-31T23:59:59Z, the last one that RFC 3339 can write.
     pub(crate) fn timestamp_in(&self, later: Duration) -> String {
         let now = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
-        rfc3339(now.saturating_add(later).as_secs().min(LAST_SECOND))
+        let seconds = i64::try_from(now.saturating_add(later).as_secs()).unwrap_or(i64::MAX);
+        Timestamp::from_unix_seconds(seconds).to_string()
     }
 }
 
@@ -84,12 +83,7 @@ impl Chance {
 
     /// A random uid (UUID version 4).
     pub(crate) fn uid(&self) -> String {
-        let mut bytes: [u8; 16] = self.0.lock().random();
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let [a, b, c, d, e] = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex);
-        format!("{a}-{b}-{c}-{d}-{e}")
+        uuid::Builder::from_random_bytes(self.0.lock().random()).into_uuid().to_string()
     }
 
     /// The five characters behind a `generateName`, from an alphabet that spells no words.
@@ -120,25 +114,6 @@ pub(crate) fn deadline(now: Instant, wait: Duration) -> Instant {
     now + wait.min(WAIT_MAX)
 }
 
-fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
-/// Year, month and day of a number of days since 1970 (Hinnant's algorithm, with years that begin in March).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let of_era = shifted % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +133,7 @@ mod tests {
 
     #[test]
     fn timestamps_end_with_the_year_9999() {
-        let clock = Clock::new(move || UNIX_EPOCH + Duration::from_secs(LAST_SECOND - 1));
+        let clock = Clock::new(|| UNIX_EPOCH + Duration::from_secs(253_402_300_798));
         assert_eq!(clock.timestamp_in(Duration::from_secs(1)), "9999-12-31T23:59:59Z");
         assert_eq!(clock.timestamp_in(Duration::from_secs(2)), "9999-12-31T23:59:59Z");
         assert_eq!(clock.timestamp_in(Duration::MAX), "9999-12-31T23:59:59Z");
@@ -167,7 +142,9 @@ mod tests {
     #[test]
     fn a_seed_repeats_itself() {
         let (a, b) = (Chance::seeded(7), Chance::seeded(7));
-        assert_eq!((a.uid(), a.name_suffix()), (b.uid(), b.name_suffix()));
+        let uid = a.uid();
+        assert_eq!((uid.as_str(), a.name_suffix()), (b.uid().as_str(), b.name_suffix()));
+        assert_eq!((uid.len(), &uid[14..15]), (36, "4"), "{uid}");
         assert_ne!(a.uid(), a.uid());
     }
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use embedded_apiserver::crd::{
+use embedded_apiserver::internals::crd::{
     Definition, DefinitionError, FieldError, accept_names, drop_nulls, prune, set_defaults,
 };
 use serde_json::{Value, json};
@@ -39,7 +39,8 @@ fn definition(plural: &str, kind: &str, schema: &Value, subresources: Value) -> 
 
 #[test]
 fn values_are_taken_and_refused_as_by_a_kube_apiserver() {
-    let capture: Value = serde_json::from_str(include_str!("captures/custom-values.json")).unwrap();
+    let capture: Value =
+        serde_json::from_str(include_str!("../../wire/tests/captures/custom-values.json")).unwrap();
     let scale = json!({"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
     let widgets = definition("widgets", "Widget", &capture["widget"]["schema"], scale);
     let checks = definition("checks", "Check", &capture["check"]["schema"], Value::Null);
@@ -83,7 +84,8 @@ fn without_dumps(causes: Vec<Value>) -> Vec<Value> {
 
 #[test]
 fn definitions_are_taken_and_refused_as_by_a_kube_apiserver() {
-    let capture: Value = serde_json::from_str(include_str!("captures/definitions.json")).unwrap();
+    let capture: Value =
+        serde_json::from_str(include_str!("../../wire/tests/captures/definitions.json")).unwrap();
     let mut failures = Vec::new();
     let cases = capture["create"].as_array().unwrap();
     for case in cases {
@@ -110,7 +112,8 @@ fn definitions_are_taken_and_refused_as_by_a_kube_apiserver() {
 
 #[test]
 fn definitions_change_and_get_their_names_as_on_a_kube_apiserver() {
-    let capture: Value = serde_json::from_str(include_str!("captures/definitions.json")).unwrap();
+    let capture: Value =
+        serde_json::from_str(include_str!("../../wire/tests/captures/definitions.json")).unwrap();
     let neighbour = json!({
         "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com"},
         "status": {"acceptedNames": {"plural": "widgets", "singular": "widget", "kind": "Widget",
@@ -150,8 +153,8 @@ fn definitions_change_and_get_their_names_as_on_a_kube_apiserver() {
 #[test]
 fn a_new_definition_looks_as_a_kube_apiserver_answers_it() {
     let body = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-    let created = body(include_str!("captures/crd-create.body"));
-    let mut crd = body(include_str!("captures/crd-create.sent"));
+    let created = body(include_str!("../../wire/tests/captures/crd-create.body"));
+    let mut crd = body(include_str!("../../wire/tests/captures/crd-create.sent"));
     Definition::prepare(&mut crd, None);
     let definition = Definition::parse(&crd, None).unwrap();
     assert_eq!(crd["spec"], created["spec"]);
@@ -162,17 +165,17 @@ fn a_new_definition_looks_as_a_kube_apiserver_answers_it() {
     assert_eq!(version.selectable_fields, ["spec.color"]);
     assert_eq!(version.printer_columns.len(), 1);
 
-    let got = body(include_str!("captures/crd-get.body"));
+    let got = body(include_str!("../../wire/tests/captures/crd-get.body"));
     let now = got["status"]["conditions"][0]["lastTransitionTime"].as_str().unwrap();
     assert!(accept_names(&mut crd, [], now));
     assert_eq!(crd["status"], got["status"]);
     assert!(!accept_names(&mut crd, [], "later"), "it has its names already");
 
-    let mut thing = body(include_str!("captures/cr-create.sent"));
+    let mut thing = body(include_str!("../../wire/tests/captures/cr-create.sent"));
     assert_eq!(prune(&mut thing, &version.schema), ["spec.extra"]);
     drop_nulls(&mut thing, &version.schema);
     set_defaults(&mut thing, &version.schema);
-    assert_eq!(thing["spec"], body(include_str!("captures/cr-create.body"))["spec"]);
+    assert_eq!(thing["spec"], body(include_str!("../../wire/tests/captures/cr-create.body"))["spec"]);
     assert_eq!(version.selectable_value(&thing, "spec.color").as_deref(), Some("red"));
     assert_eq!(version.selectable_value(&thing, "spec.replicas"), None);
     let scale = version.scale.as_ref().unwrap();

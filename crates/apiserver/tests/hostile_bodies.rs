@@ -148,9 +148,9 @@ async fn play(requests: Vec<Sent>) {
                 "{item}"
             );
         }
-        let opened = kube_wire::envelope::Envelope::open(&raw.body).unwrap();
+        let opened = kube_wire::internals::envelope::Envelope::open(&raw.body).unwrap();
         let message = kube_wire::schema::Schema::builtin().kind(opened.api_version, opened.kind).unwrap();
-        let same: Value = kube_wire::de::from_slice(opened.raw, message).unwrap();
+        let same: Value = kube_wire::internals::de::from_slice(opened.raw, message).unwrap();
         assert_eq!(same["items"].as_array().map_or(0, Vec::len), list["items"].as_array().unwrap().len());
     }
 }

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use embedded_apiserver::{
-    apply::{FieldSet, TypeView, Write, apply, normalize, record_update},
+use embedded_apiserver::internals::{
+    apply::{FieldSet, FieldWrite, TypeView, apply, normalize, record_update},
     crd::{Definition, Structural, accept_names, drop_nulls, prune, set_defaults, validate},
     patch::{json_patch, merge_patch, strategic_merge_patch},
 };
@@ -92,7 +92,7 @@ proptest! {
             "ports": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         }}}})).unwrap();
         for types in [pods, TypeView::custom(&schema)] {
-            let write = Write {
+            let write = FieldWrite {
                 manager: "m", api_version: "v1", subresource: "", reset: &[&["status"]], now: "2026-01-01T00:00:00Z", types,
             };
             let (old, mut new) = (pod(&spec, &metadata), pod(&other, &more));
@@ -100,7 +100,7 @@ proptest! {
             let _ = apply(Some(&old), &new, &write, false);
             let _ = apply(None, &spec, &write, false);
             record_update(Some(&old), &mut new, &write);
-            record_update(None, &mut new, &Write { subresource: "status", reset: &[&["spec"]], ..write });
+            record_update(None, &mut new, &FieldWrite { subresource: "status", reset: &[&["spec"]], ..write });
             let mut anything = spec.clone();
             record_update(Some(&other), &mut anything, &write);
             normalize(&mut anything, types);

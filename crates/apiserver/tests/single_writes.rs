@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use embedded_apiserver::{
-    apply::{ApplyError, TypeView, Write, apply, record_update},
+use embedded_apiserver::internals::{
+    apply::{ApplyError, FieldWrite, TypeView, apply, record_update},
     crd::Structural,
     patch::{json_patch, merge_patch, strategic_merge_patch},
 };
@@ -16,7 +16,7 @@ fn json(text: &str) -> Value {
 
 macro_rules! capture {
     ($name:literal) => {
-        json(include_str!(concat!("captures/", $name)))
+        json(include_str!(concat!("../../wire/tests/captures/", $name)))
     };
 }
 
@@ -26,8 +26,8 @@ fn without_entries(object: &Value) -> Value {
     object
 }
 
-fn write<'a>(object: &'a Value, types: TypeView<'a>) -> Write<'a> {
-    Write {
+fn write<'a>(object: &'a Value, types: TypeView<'a>) -> FieldWrite<'a> {
+    FieldWrite {
         manager: "capture",
         api_version: object["apiVersion"].as_str().unwrap(),
         subresource: "",
@@ -107,7 +107,7 @@ fn who_writes_the_status_owns_it_apart() {
     record_update(
         Some(&old),
         &mut new,
-        &Write { subresource: "status", reset: &[&["spec"]], ..write(&after, builtin(&after)) },
+        &FieldWrite { subresource: "status", reset: &[&["spec"]], ..write(&after, builtin(&after)) },
     );
     assert_eq!(new, after);
 
@@ -117,7 +117,7 @@ fn who_writes_the_status_owns_it_apart() {
     let mut new = old.clone();
     new["metadata"]["resourceVersion"] = after["metadata"]["resourceVersion"].clone();
     new["status"] = after["status"].clone();
-    let server = Write {
+    let server = FieldWrite {
         manager: "kube-apiserver",
         subresource: "status",
         reset: &[&["spec"]],
@@ -142,8 +142,11 @@ fn custom_resources_have_owners_like_any_other() {
     let mut new = created.clone();
     new["metadata"]["resourceVersion"] = with_status["metadata"]["resourceVersion"].clone();
     new["status"] = json!({"replicas": 2});
-    let status =
-        Write { subresource: "status", reset: &[&["metadata"], &["spec"]], ..write(&with_status, types) };
+    let status = FieldWrite {
+        subresource: "status",
+        reset: &[&["metadata"], &["spec"]],
+        ..write(&with_status, types)
+    };
     record_update(Some(&created), &mut new, &status);
     assert_eq!(new, with_status);
 
@@ -161,14 +164,14 @@ fn custom_resources_have_owners_like_any_other() {
 fn an_apply_makes_conflicts_with_and_takes_from_another() {
     let created = capture!("apply-create.body");
     let types = builtin(&created);
-    let one = Write { manager: "one", ..write(&created, types) };
+    let one = FieldWrite { manager: "one", ..write(&created, types) };
     let mut made = apply(None, &capture!("apply-create.sent"), &one, false).unwrap();
     for name in ["namespace", "uid", "resourceVersion", "creationTimestamp"] {
         made["metadata"][name] = created["metadata"][name].clone();
     }
     assert_eq!(made, created);
 
-    let two = Write { manager: "two", ..one };
+    let two = FieldWrite { manager: "two", ..one };
     let refused = apply(Some(&made), &capture!("apply-conflict.sent"), &two, false).unwrap_err();
     let status = capture!("apply-conflict.body");
     assert_eq!(json!(refused.to_string()), status["message"]);

@@ -95,3 +95,26 @@ async fn requests_are_made_by_the_account_whose_token_they_carry() {
     let (code, _) = ask("garbage", SELF_REVIEWS, json!({})).await;
     assert_eq!(code, 401);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_an_account_cannot_reach_the_faults() {
+    let server = Server::builder().without_socket().token("secret").admin_endpoint(true);
+    let session = Session::new(server.start().await.unwrap());
+    let ask = async |bearer: &str, method: &str, path: &str, body: Value| {
+        let bearer = format!("Bearer {bearer}");
+        let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+        let answer = session.request(method, path, &headers, body.to_string().into()).await;
+        (answer.code, serde_json::from_slice::<Value>(&answer.body).unwrap())
+    };
+    ask("secret", "POST", ACCOUNTS, json!({"metadata": {"name": "robot"}})).await;
+    let (_, request) = ask("secret", "POST", &format!("{ACCOUNTS}/robot/token"), json!({})).await;
+    let token = request["status"]["token"].as_str().unwrap();
+    assert_eq!(ask(token, "GET", PODS, json!(null)).await.0, 200);
+    for method in ["GET", "POST", "DELETE"] {
+        let (code, status) = ask(token, method, "/faults", json!({"action": "Hang"})).await;
+        assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{method}: {status}");
+        let verb = method.to_lowercase();
+        assert_eq!(status["message"], format!("forbidden: User \"{ROBOT}\" cannot {verb} path \"/faults\""));
+    }
+    assert_eq!(ask("secret", "GET", "/faults", json!(null)).await, (200, json!([])));
+}

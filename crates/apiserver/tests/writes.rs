@@ -1,11 +1,11 @@
 //! Sequences of writes that were sent to a kube-apiserver 1.36.3, done again with the functions of this crate: the same
-//! objects, the same owners, the same refusals. `captures/writes.json` holds, for each step, the object before, the
+//! objects, the same owners, the same refusals. `writes.json` among the recordings holds, for each step, the object before, the
 //! request and the answer.
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use embedded_apiserver::{
-    apply::{TypeView, Write, apply, normalize, record_update},
+use embedded_apiserver::internals::{
+    apply::{FieldWrite, TypeView, apply, normalize, record_update},
     crd::{Structural, drop_nulls, prune, set_defaults},
     patch::{json_patch, merge_patch, strategic_merge_patch},
 };
@@ -45,7 +45,8 @@ type Outcome = Result<Value, (u16, String, Vec<Value>)>;
 
 #[test]
 fn writes_end_as_on_a_kube_apiserver() {
-    let capture: Capture = serde_json::from_str(include_str!("captures/writes.json")).unwrap();
+    let capture: Capture =
+        serde_json::from_str(include_str!("../../wire/tests/captures/writes.json")).unwrap();
     let mut failures = Vec::new();
     let mut compared = 0;
     for scenario in &capture.scenarios {
@@ -92,7 +93,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
         "status" => &[&["metadata"], &["spec"]],
         _ => &[],
     };
-    let write = Write {
+    let write = FieldWrite {
         manager: &step.manager,
         api_version,
         subresource: &step.subresource,
@@ -104,7 +105,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
     if step.op == "apply" {
         let mut object = apply(step.before.as_ref(), &step.body, &write, step.force).map_err(|error| {
             let causes = match &error {
-                embedded_apiserver::apply::ApplyError::Conflict(conflicts) => {
+                embedded_apiserver::internals::apply::ApplyError::Conflict(conflicts) => {
                     conflicts.iter().map(|conflict| conflict.cause()).collect()
                 }
                 _ => Vec::new(),
@@ -159,7 +160,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
     Ok(new)
 }
 
-fn refusal(patched: Result<Value, embedded_apiserver::patch::PatchError>) -> Outcome {
+fn refusal(patched: Result<Value, embedded_apiserver::internals::patch::PatchError>) -> Outcome {
     patched.map_err(|error| (error.code(), error.message(), Vec::new()))
 }
 

@@ -2,8 +2,9 @@
 //! digests (which compress no better than real ones), config maps, secrets, events, and a custom resource.
 #![allow(dead_code, reason = "each user has its part")]
 
+use kube_wire::internals::ser;
 use kube_wire::schema::Schema;
-use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta, ser};
+use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
 
 /// Chance with a seed: the same objects in every run.

@@ -1,7 +1,7 @@
 //! Pods in protobuf, as a server would send them, for benchmarks: as many as wanted, no two alike.
 #![allow(dead_code, reason = "each user has its part")]
 
-use kube_wire::proto::Writer;
+use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 
 /// Objects a node has, and so a value of the index over nodes.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use kube_informer::Informer;
 use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, Fifo, Replace, Scope, Sink};
-use kube_informer::source::{Clients, ListPart};
+use kube_informer::Cluster;
+use kube_informer::building_blocks::ListPart;
 use kube_informer::store::{Index, Store, StoreConfig};
 use kube_informer::testing::ScriptedSource;
 use kube_wire::{
@@ -134,7 +135,7 @@ async fn clients_print_no_credentials() {
         kube_client::Config::new("http://user:cGxhbnRlZC1zZWNyZXQ%3D@127.0.0.1:1".parse().unwrap());
     config.auth_info.token = Some(PLANTED.to_owned().into());
     config.proxy_url = Some(format!("http://user:{PLANTED}@127.0.0.1:1").parse().unwrap());
-    let clients = Clients::from_config(config);
+    let clients = Cluster::from_config(config);
     check(&clients);
     let request = http::Request::get("/api").body(kube_client::client::Body::empty()).unwrap();
     if let Ok(clients) = clients {

@@ -197,8 +197,8 @@ async fn what_will_never_be_seen_is_told_at_once() {
 async fn mistakes_are_found_before_anything_is_sent() {
     type Mistake = fn(InformerBuilder<Pod>) -> InformerBuilder<Pod>;
     let mistakes: [(Mistake, &str); 8] = [
-        (|pods| pods.labels("a in"), "is no label selector"),
-        (|pods| pods.fields("spec.nodeName"), "is no field selector"),
+        (|pods| pods.labels("a in"), "invalid label selector"),
+        (|pods| pods.fields("spec.nodeName"), "invalid field selector"),
         (|pods| pods.drop_fields(["spec..x"]), "a field to be dropped or kept"),
         (|pods| pods.drop_fields(["spec.nodename"]), "nodename"),
         (|pods| pods.drop_fields(["status"]).keep_fields(["spec"]), "either dropped or kept"),

@@ -381,7 +381,7 @@ async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
 async fn a_200_answer_that_is_not_a_list_is_an_error_that_names_it() {
     let envelope = |kind: &str, raw: &[u8]| {
         let mut body = Vec::new();
-        kube_wire::envelope::Envelope { api_version: "v1", kind, raw }.seal(&mut body);
+        kube_wire::internals::envelope::Envelope { api_version: "v1", kind, raw }.seal(&mut body);
         Bytes::from(body)
     };
     let (json, protobuf) = ("application/json", "application/vnd.kubernetes.protobuf");

@@ -10,9 +10,10 @@ use std::cell::Cell;
 use divan::counter::BytesCount;
 use divan::{AllocProfiler, Bencher, black_box};
 use kube_wire::internals::ProtobufPlan;
+use kube_wire::internals::ser;
 use kube_wire::path::PathReader;
 use kube_wire::schema::Schema;
-use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta, ser};
+use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::Value;
 
 #[global_allocator]

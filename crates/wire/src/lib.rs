@@ -50,8 +50,7 @@
 //! # Values
 //!
 //! [`RawObject::decode`] makes any `serde` type: a `k8s_openapi` type, a `DynamicObject`, a `serde_json::Value`. For protobuf
-//! bytes that takes a **schema table** ([`schema`]), because they carry numbers where JSON carries names; [`de`] and [`ser`]
-//! are serde over protobuf by that table, in both directions, equal to what Go's own code writes.
+//! bytes that takes a **schema table** ([`schema`]), because they carry numbers where JSON carries names.
 //!
 //! # Bad input
 //!
@@ -60,25 +59,26 @@
 //! seen ([`Error::key`]); and a server's refusal, in whatever form it
 //! comes, becomes one [`Status`].
 
-pub mod de;
+mod de;
 mod encoding;
-pub mod envelope;
+mod envelope;
 mod error;
-mod forms;
 pub mod frame;
 pub mod head;
-#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
 mod json;
 mod limits;
+mod names;
 mod object;
 pub mod path;
 pub mod projection;
-pub mod proto;
+mod proto;
 pub mod schema;
-pub mod ser;
+mod selector;
+mod ser;
 mod status;
+mod text;
 mod type_meta;
 
 pub use encoding::Encoding;
@@ -89,5 +89,7 @@ pub use limits::{Limit, Limits};
 pub use object::{KeptBytes, ObjectReader, RawObject};
 pub use path::FieldPath;
 pub use projection::Projection;
+pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
 pub use status::{Status, StatusCause};
+pub use text::time::Timestamp;
 pub use type_meta::TypeMeta;

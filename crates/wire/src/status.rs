@@ -33,6 +33,7 @@ pub struct Status {
 
 /// One cause in a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StatusCause {
     /// The cause in one word, e.g. `ResourceVersionTooLarge`.
     pub reason: String,

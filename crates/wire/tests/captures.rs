@@ -159,7 +159,7 @@ impl Capture {
                 let kind = body["kind"].as_str()?;
                 body["items"].is_array() && kind.ends_with("List") || kind == "Table"
             }
-            Encoding::Protobuf => kube_wire::envelope::Envelope::open(&self.body)
+            Encoding::Protobuf => kube_wire::internals::envelope::Envelope::open(&self.body)
                 .is_ok_and(|envelope| envelope.kind.ends_with("List")),
         };
         is_list.then_some(What::List(encoding))

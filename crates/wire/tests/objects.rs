@@ -4,10 +4,11 @@
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_wire::envelope::Envelope;
-use kube_wire::proto::Writer;
+use kube_wire::internals::envelope::Envelope;
+use kube_wire::internals::proto::Writer;
+use kube_wire::internals::ser;
 use kube_wire::{
-    Encoding, Error, Limits, ListDecoder, ObjectReader, Projection, RawObject, TypeMeta, WatchDecoder, ser,
+    Encoding, Error, Limits, ListDecoder, ObjectReader, Projection, RawObject, TypeMeta, WatchDecoder,
 };
 use kube_wire::{KeptBytes, schema::Schema};
 use serde_json::{Value, json};

@@ -7,10 +7,11 @@ mod support;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use kube_wire::envelope::Envelope;
+use kube_wire::internals::envelope::Envelope;
+use kube_wire::internals::ser;
 use kube_wire::path::{CompiledPath, FieldValue, PathReader};
 use kube_wire::schema::Schema;
-use kube_wire::{Encoding, Error, FieldPath, Limits, ObjectReader, Projection, TypeMeta, ser};
+use kube_wire::{Encoding, Error, FieldPath, Limits, ObjectReader, Projection, TypeMeta};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};

@@ -7,11 +7,12 @@ mod support;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use kube_wire::de::{Deserializer, UnknownFields};
-use kube_wire::envelope::Envelope;
+use kube_wire::internals::de::{Deserializer, UnknownFields};
+use kube_wire::internals::envelope::Envelope;
+use kube_wire::internals::ser;
 use kube_wire::projection::Kept;
 use kube_wire::schema::{Cardinality, Message, Schema, Shape};
-use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta, ser};
+use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde::Deserialize;

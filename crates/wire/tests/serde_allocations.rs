@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kube_wire::de::{Deserializer, from_slice};
-use kube_wire::proto::Writer;
+use kube_wire::internals::de::{Deserializer, from_slice};
+use kube_wire::internals::proto::Writer;
+use kube_wire::internals::ser;
 use kube_wire::schema::{Message, Schema};
-use kube_wire::ser;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_wire::de::{Deserializer, UnknownFields, from_slice};
-use kube_wire::proto::{Reader, WireType, Writer};
+use kube_wire::internals::de::{Deserializer, UnknownFields, from_slice};
+use kube_wire::internals::proto::{Reader, WireType, Writer};
+use kube_wire::internals::ser;
 use kube_wire::schema::{Cardinality, Message, Schema, Shape};
-use kube_wire::{Error, Limit, Limits, ser};
+use kube_wire::{Error, Limit, Limits};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -289,7 +290,7 @@ fn bytes_are_base64_unless_bytes_are_asked_for() {
 }
 
 #[test]
-fn raw_json_text_is_kept_as_it_is_for_whoever_asks() {
+fn raw_json_text_is_kept_unchanged_on_request() {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(borrow)]
@@ -389,7 +390,7 @@ fn a_field_that_is_missed_before_it_is_met_is_no_type_error() {
 }
 
 #[test]
-fn what_is_not_in_order_is_an_error_for_whoever_borrows_or_makes_light_of_it() {
+fn unordered_fields_are_an_error_when_borrowed_or_skipped() {
     #[derive(Debug, Deserialize)]
     struct Borrowed<'a> {
         #[serde(borrow)]

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 
 use k8s_openapi::{List, Resource};
 use kube_core::{DynamicObject, PartialObjectMeta};
-use kube_wire::de::Deserializer;
+use kube_wire::internals::de::Deserializer;
+use kube_wire::internals::ser;
 use kube_wire::schema::{Message, Schema};
-use kube_wire::ser;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,9 +3,10 @@
 
 mod support;
 
-use kube_wire::de::{Deserializer, UnknownFields};
+use kube_wire::Limits;
+use kube_wire::internals::de::{Deserializer, UnknownFields};
+use kube_wire::internals::ser;
 use kube_wire::schema::{Message, Schema};
-use kube_wire::{Limits, ser};
 use serde::Deserialize;
 use serde_json::Value;
 use support::{Vector, object, vectors};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     go,
-    managed::{Manager, Operation},
+    managed::{Manager, ManagerOperation},
     path::PathElement,
 };
 
@@ -54,7 +54,7 @@ impl Conflict {
         if !subresource.is_empty() {
             shown.push_str(&format!(" with subresource {}", go::quote(subresource)));
         }
-        if *operation == Operation::Update {
+        if *operation == ManagerOperation::Update {
             shown.push_str(&format!(" using {api_version}"));
         }
         shown

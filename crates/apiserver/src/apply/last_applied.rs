@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Write, compare::compare, conflict::Conflict, extent::field_set};
+use super::{FieldWrite, compare::compare, conflict::Conflict, extent::field_set};
 
 /// The field manager to which this applies.
 pub(crate) const KUBECTL: &str = "kubectl";
@@ -13,7 +13,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
 /// The conflicts that are left when those about fields that kubectl applied itself are taken away.
-pub(crate) fn without_own(conflicts: Vec<Conflict>, live: &Value, write: &Write<'_>) -> Vec<Conflict> {
+pub(crate) fn without_own(conflicts: Vec<Conflict>, live: &Value, write: &FieldWrite<'_>) -> Vec<Conflict> {
     let last = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(last) =
         last.filter(|last| last.get("apiVersion").and_then(Value::as_str) == Some(write.api_version))

@@ -13,7 +13,7 @@ const OLD_UPDATES: &str = "ancient-changes";
 
 /// How a manager came to own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum ManagerOperation {
     /// By applying a configuration.
     Apply,
     /// By any other write.
@@ -24,7 +24,7 @@ pub enum Operation {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Manager {
     pub(crate) name: String,
-    pub(crate) operation: Operation,
+    pub(crate) operation: ManagerOperation,
     /// Empty for appliers: one that goes over to another version stays the same.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
@@ -32,7 +32,7 @@ pub(crate) struct Manager {
 
 /// What a manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owned {
+pub(crate) struct OwnedFields {
     pub(crate) fields: FieldSet,
     pub(crate) api_version: String,
     pub(crate) time: Option<String>,
@@ -40,11 +40,11 @@ pub(crate) struct Owned {
 
 /// All entries of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Managed(pub(crate) BTreeMap<Manager, Owned>);
+pub(crate) struct Managed(pub(crate) BTreeMap<Manager, OwnedFields>);
 
-// === impl Operation ===
+// === impl ManagerOperation ===
 
-impl Operation {
+impl ManagerOperation {
     fn name(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -56,8 +56,8 @@ impl Operation {
 // === impl Manager ===
 
 impl Manager {
-    pub(crate) fn new(name: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
-        let api_version = if operation == Operation::Apply { "" } else { api_version };
+    pub(crate) fn new(name: &str, operation: ManagerOperation, api_version: &str, subresource: &str) -> Self {
+        let api_version = if operation == ManagerOperation::Apply { "" } else { api_version };
         Self {
             name: if name.is_empty() { "unknown" } else { name }.to_owned(),
             operation,
@@ -80,8 +80,8 @@ impl Managed {
         for (at, entry) in entries(object).into_iter().flatten().enumerate() {
             let text = |name| entry.get(name).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
+                "Apply" => ManagerOperation::Apply,
+                "Update" => ManagerOperation::Update,
                 _ => return Err("operation must be `Apply` or `Update`".to_owned()),
             };
             if text("apiVersion").is_empty() {
@@ -100,7 +100,9 @@ impl Managed {
                 Manager::new(text("manager"), operation, text("apiVersion"), text("subresource"));
             text("manager").clone_into(&mut manager.name);
             let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
-            managed.0.insert(manager, Owned { fields, api_version: text("apiVersion").to_owned(), time });
+            managed
+                .0
+                .insert(manager, OwnedFields { fields, api_version: text("apiVersion").to_owned(), time });
         }
         Ok(managed)
     }
@@ -151,7 +153,7 @@ impl Managed {
         let mut updaters: Vec<_> = self
             .0
             .iter()
-            .filter(|(manager, _)| manager.operation == Operation::Update)
+            .filter(|(manager, _)| manager.operation == ManagerOperation::Update)
             .map(|(manager, owned)| (owned.time.clone(), manager.clone()))
             .collect();
         updaters.sort();
@@ -167,7 +169,7 @@ impl Managed {
                 first_of_version.insert(version, manager);
                 continue;
             };
-            let bucket = Manager::new(OLD_UPDATES, Operation::Update, &version, "");
+            let bucket = Manager::new(OLD_UPDATES, ManagerOperation::Update, &version, "");
             if !self.0.contains_key(&bucket)
                 && let Some(owned) = self.0.remove(first)
             {
@@ -204,7 +206,7 @@ fn asks_to_forget(object: &Value) -> bool {
     }
 }
 
-fn encode(manager: &Manager, owned: &Owned) -> Value {
+fn encode(manager: &Manager, owned: &OwnedFields) -> Value {
     let mut entry = Map::new();
     if !manager.name.is_empty() {
         entry.insert("manager".to_owned(), json!(manager.name));

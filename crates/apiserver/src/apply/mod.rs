@@ -27,7 +27,7 @@ mod validate;
 mod walk;
 
 pub use conflict::{ApplyError, Conflict};
-pub use managed::Operation;
+pub use managed::ManagerOperation;
 pub use normal::normalize;
 pub(crate) use path::same as same_value;
 pub use path::{BadPathElement, PathElement};
@@ -42,7 +42,7 @@ use self::{
 
 /// Who writes, where and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Write<'a> {
+pub struct FieldWrite<'a> {
     /// The field manager: the request's `fieldManager`, or else the part of its User-Agent before the first `/`.
     pub manager: &'a str,
     /// The group and version of the request, e.g. `apps/v1`.
@@ -70,9 +70,9 @@ pub struct Write<'a> {
 /// set, [`ApplyError::Typed`] when it does not fit its type, [`ApplyError::BadRequest`] when it carries managedFields.
 ///
 /// ```
-/// # use embedded_apiserver::apply::{TypeView, Write, apply};
+/// # use embedded_apiserver::internals::apply::{FieldWrite, TypeView, apply};
 /// # use serde_json::json;
-/// let write = Write {
+/// let write = FieldWrite {
 ///     manager: "one", api_version: "v1", subresource: "", reset: &[], now: "2026-11-15T08:39:17Z",
 ///     types: TypeView::builtin("v1", "ConfigMap").unwrap(),
 /// };
@@ -81,14 +81,14 @@ pub struct Write<'a> {
 /// assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {"f:k": {}}}));
 ///
 /// let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "2"}});
-/// let refused = apply(Some(&made), &other, &Write { manager: "two", ..write }, false).unwrap_err();
+/// let refused = apply(Some(&made), &other, &FieldWrite { manager: "two", ..write }, false).unwrap_err();
 /// assert_eq!(refused.to_string(), "Apply failed with 1 conflict: conflict with \"one\": .data.k");
-/// # Ok::<(), embedded_apiserver::apply::ApplyError>(())
+/// # Ok::<(), embedded_apiserver::internals::apply::ApplyError>(())
 /// ```
 pub fn apply(
     live: Option<&Value>,
     applied: &Value,
-    write: &Write<'_>,
+    write: &FieldWrite<'_>,
     force: bool,
 ) -> Result<Value, ApplyError> {
     let metadata = applied.get("metadata").and_then(Value::as_object);
@@ -111,10 +111,15 @@ pub fn apply(
     let ledger = write.ledger();
     if managed.0.is_empty() {
         // Nobody kept the books so far: what is there belongs to those who came before.
-        ledger.update(&empty, &object, &mut managed, write.named("before-first-apply", Operation::Update));
+        ledger.update(
+            &empty,
+            &object,
+            &mut managed,
+            write.named("before-first-apply", ManagerOperation::Update),
+        );
     }
 
-    let applier = write.named(write.manager, Operation::Apply);
+    let applier = write.named(write.manager, ManagerOperation::Apply);
     let attempt = |force| ledger.apply(&object, applied, managed.clone(), &applier, force);
     let done = match attempt(force) {
         Err(conflicts) if write.manager == last_applied::KUBECTL => {
@@ -139,7 +144,7 @@ pub fn apply(
 /// the managedFields that the request sent, if any: an empty list or one empty entry there means to forget all entries,
 /// which then stay forgotten until the next apply.
 /// For the `scale` subresource give the scaled object itself with the new number of replicas.
-pub fn record_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
+pub fn record_update(old: Option<&Value>, new: &mut Value, write: &FieldWrite<'_>) {
     let mut managed = Managed::for_update(old, new, !write.subresource.is_empty());
     if managed.0.is_empty() && old.is_some() {
         remove_entries(new);
@@ -147,17 +152,22 @@ pub fn record_update(old: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     }
     let empty = json!({"apiVersion": new.get("apiVersion"), "kind": new.get("kind")});
     let (before, after) = (write.bare(old.unwrap_or(&empty)), write.bare(new));
-    write.ledger().update(&before, &after, &mut managed, write.named(write.manager, Operation::Update));
+    write.ledger().update(
+        &before,
+        &after,
+        &mut managed,
+        write.named(write.manager, ManagerOperation::Update),
+    );
     managed.write(new);
 }
 
-impl<'a> Write<'a> {
+impl<'a> FieldWrite<'a> {
     fn ledger(&self) -> Ledger<'a> {
         let reset = FieldSet::of(self.reset);
         Ledger { types: self.types, api_version: self.api_version, now: self.now, reset }
     }
 
-    fn named(&self, manager: &str, operation: Operation) -> Manager {
+    fn named(&self, manager: &str, operation: ManagerOperation) -> Manager {
         Manager::new(manager, operation, self.api_version, self.subresource)
     }
 
@@ -171,7 +181,7 @@ impl<'a> Write<'a> {
 }
 
 /// `namespace/name; group/version, Kind=Kind`.
-fn describe(object: &Value, write: &Write<'_>) -> String {
+fn describe(object: &Value, write: &FieldWrite<'_>) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let group_version = match write.api_version.split_once('/') {
         Some(_) => write.api_version.to_owned(),

@@ -10,7 +10,7 @@ use super::{
     compare::{Comparison, compare},
     conflict::Conflict,
     extent::{field_set, remove},
-    managed::{Managed, Manager, Owned},
+    managed::{Managed, Manager, OwnedFields},
     merge::merge,
     path::same,
     set::FieldSet,
@@ -132,8 +132,8 @@ impl Ledger<'_> {
         compare(self.types, old, new).excluding(&self.reset)
     }
 
-    fn owned(&self, fields: FieldSet, time: Option<String>) -> Owned {
-        Owned { fields, api_version: self.api_version.to_owned(), time }
+    fn owned(&self, fields: FieldSet, time: Option<String>) -> OwnedFields {
+        OwnedFields { fields, api_version: self.api_version.to_owned(), time }
     }
 }
 

@@ -16,11 +16,11 @@ use super::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     /// No node is neither a member nor holds one somewhere below.
-    nodes: BTreeMap<PathElement, Node>,
+    nodes: BTreeMap<PathElement, SetNode>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Node {
+struct SetNode {
     member: bool,
     below: FieldSet,
 }
@@ -50,7 +50,7 @@ impl FieldSet {
             let children = object(below)?;
             let below = Self::from_fields_v1(below)?;
             let member = below.is_empty() || children.contains_key(".");
-            set.nodes.insert(step, Node { member, below });
+            set.nodes.insert(step, SetNode { member, below });
         }
         Ok(set)
     }
@@ -133,7 +133,10 @@ impl FieldSet {
     pub fn intersection(&self, other: &Self) -> Self {
         self.filter(|step, node| {
             let theirs = other.nodes.get(step)?;
-            Some(Node { member: node.member && theirs.member, below: node.below.intersection(&theirs.below) })
+            Some(SetNode {
+                member: node.member && theirs.member,
+                below: node.below.intersection(&theirs.below),
+            })
         })
     }
 
@@ -142,7 +145,10 @@ impl FieldSet {
     pub fn difference(&self, other: &Self) -> Self {
         self.filter(|step, node| {
             let Some(theirs) = other.nodes.get(step) else { return Some(node.clone()) };
-            Some(Node { member: node.member && !theirs.member, below: node.below.difference(&theirs.below) })
+            Some(SetNode {
+                member: node.member && !theirs.member,
+                below: node.below.difference(&theirs.below),
+            })
         })
     }
 
@@ -154,7 +160,7 @@ impl FieldSet {
             if theirs.member {
                 return None;
             }
-            Some(Node { member: node.member, below: node.below.recursive_difference(&theirs.below) })
+            Some(SetNode { member: node.member, below: node.below.recursive_difference(&theirs.below) })
         })
     }
 
@@ -173,11 +179,11 @@ impl FieldSet {
                 (PathElement::Key(_), Atom::List(list)) => list.element,
                 _ => TypeView::deduced(),
             };
-            Some(Node { member, below: node.below.with_declared_fields(below_ty) })
+            Some(SetNode { member, below: node.below.with_declared_fields(below_ty) })
         })
     }
 
-    fn filter(&self, map: impl Fn(&PathElement, &Node) -> Option<Node>) -> Self {
+    fn filter(&self, map: impl Fn(&PathElement, &SetNode) -> Option<SetNode>) -> Self {
         let kept = self.nodes.iter().filter_map(|(step, node)| {
             let node = map(step, node)?;
             (node.member || !node.below.is_empty()).then(|| (step.clone(), node))

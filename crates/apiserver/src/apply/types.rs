@@ -13,10 +13,10 @@ use crate::crd::{JsonType, ListKind, Structural};
 
 /// How values of one type merge. Cheap to copy; lives as long as the schema it looks at.
 #[derive(Debug, Clone, Copy)]
-pub struct TypeView<'a>(Node<'a>);
+pub struct TypeView<'a>(TypeNode<'a>);
 
 #[derive(Debug, Clone, Copy)]
-enum Node<'a> {
+enum TypeNode<'a> {
     /// An object of a built-in message.
     Message {
         message: &'static Message,
@@ -78,7 +78,7 @@ pub(crate) enum Elements<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MapView<'a> {
     pub(crate) atomic: bool,
-    node: Node<'a>,
+    node: TypeNode<'a>,
 }
 
 /// A member's type.
@@ -111,15 +111,15 @@ impl TypeView<'static> {
 
     fn message(message: &'static Message, atomic: bool) -> Self {
         Self(match message.shape {
-            Shape::Object => Node::Message { message, atomic },
+            Shape::Object => TypeNode::Message { message, atomic },
             Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity | Shape::IntOrString => {
-                Node::Scalar(ScalarKind::Untyped)
+                TypeNode::Scalar(ScalarKind::Untyped)
             }
             Shape::RawJson
             | Shape::StringList
             | Shape::SchemaOrBool
             | Shape::SchemaOrArray
-            | Shape::SchemaOrStrings => Node::Opaque,
+            | Shape::SchemaOrStrings => TypeNode::Opaque,
         })
     }
 
@@ -127,7 +127,7 @@ impl TypeView<'static> {
     fn field(field: &'static Field) -> Self {
         match field.ty.cardinality {
             Cardinality::One => Self::one(field, field.apply.map),
-            Cardinality::List | Cardinality::Map => Self(Node::Many(field)),
+            Cardinality::List | Cardinality::Map => Self(TypeNode::Many(field)),
         }
     }
 
@@ -135,7 +135,7 @@ impl TypeView<'static> {
     fn one(field: &'static Field, map: Option<MapType>) -> Self {
         match field.ty.message(Schema::builtin()) {
             Some(message) => Self::message(message, map.map_or(message.atomic, |map| map == MapType::Atomic)),
-            None => Self(Node::Scalar(match field.ty.scalar {
+            None => Self(TypeNode::Scalar(match field.ty.scalar {
                 Scalar::Bool => ScalarKind::Boolean,
                 Scalar::String | Scalar::Bytes => ScalarKind::String,
                 _ => ScalarKind::Numeric,
@@ -146,16 +146,16 @@ impl TypeView<'static> {
     /// How a strategic merge patch treats the member `name` of an object of this type.
     pub(crate) fn patch_member(self, name: &str) -> Option<PatchMember> {
         let field = match self.0 {
-            Node::Message { message, .. } => find(message, name)?,
+            TypeNode::Message { message, .. } => find(message, name)?,
             // The entries of a map are merged like any objects.
-            Node::Many(field) if field.ty.cardinality == Cardinality::Map => {
+            TypeNode::Many(field) if field.ty.cardinality == Cardinality::Map => {
                 let ty = TypeView::one(field, None);
                 return Some(PatchMember { ty, merge: false, replace_object: false, merge_key: None });
             }
             _ => return None,
         };
         let ty = match field.ty.cardinality {
-            Cardinality::Map => Self(Node::Many(field)),
+            Cardinality::Map => Self(TypeNode::Many(field)),
             Cardinality::One | Cardinality::List => Self::one(field, None),
         };
         Some(PatchMember {
@@ -169,7 +169,7 @@ impl TypeView<'static> {
     /// The name of the Go type, for messages.
     pub(crate) fn type_name(self) -> &'static str {
         match self.0 {
-            Node::Message { message, .. } => message.name.rsplit('.').next().unwrap_or(message.name),
+            TypeNode::Message { message, .. } => message.name.rsplit('.').next().unwrap_or(message.name),
             _ => "",
         }
     }
@@ -178,18 +178,18 @@ impl TypeView<'static> {
 impl<'a> TypeView<'a> {
     /// The view of a custom resource with this schema.
     pub fn custom(schema: &'a Structural) -> Self {
-        Self(Node::Schema { schema, preserve: schema.preserve_unknown, embedded: true })
+        Self(TypeNode::Schema { schema, preserve: schema.preserve_unknown, embedded: true })
     }
 
     /// The view of a value about which nothing is known.
     pub fn deduced() -> Self {
-        Self(Node::Deduced)
+        Self(TypeNode::Deduced)
     }
 
     /// The message behind the view, if it is of an object of a built-in kind.
     pub(crate) fn message_behind(self) -> Option<&'static Message> {
         match self.0 {
-            Node::Message { message, .. } => Some(message),
+            TypeNode::Message { message, .. } => Some(message),
             _ => None,
         }
     }
@@ -197,14 +197,14 @@ impl<'a> TypeView<'a> {
     /// What a value of this type is to be treated as; the value decides where the type leaves it open.
     pub(crate) fn atom(self, value: Option<&Value>) -> Atom<'a> {
         match self.0 {
-            Node::Message { atomic, .. } => Atom::Map(MapView { atomic, node: self.0 }),
-            Node::Many(field) if field.ty.cardinality == Cardinality::List => {
+            TypeNode::Message { atomic, .. } => Atom::Map(MapView { atomic, node: self.0 }),
+            TypeNode::Many(field) if field.ty.cardinality == Cardinality::List => {
                 Atom::List(ListView { elements: elements(field), element: TypeView::one(field, None) })
             }
-            Node::Many(field) => {
+            TypeNode::Many(field) => {
                 Atom::Map(MapView { atomic: field.apply.map == Some(MapType::Atomic), node: self.0 })
             }
-            Node::Schema { schema, .. } => match schema.ty {
+            TypeNode::Schema { schema, .. } => match schema.ty {
                 JsonType::Object => self.schema_map(schema),
                 JsonType::Array => self.schema_list(schema),
                 JsonType::Boolean => Atom::Scalar(ScalarKind::Boolean),
@@ -217,15 +217,15 @@ impl<'a> TypeView<'a> {
                     Some(_) => Atom::Scalar(ScalarKind::Untyped),
                 },
             },
-            Node::Scalar(kind) => Atom::Scalar(kind),
-            Node::Deduced | Node::Opaque => {
-                let atomic = matches!(self.0, Node::Opaque);
+            TypeNode::Scalar(kind) => Atom::Scalar(kind),
+            TypeNode::Deduced | TypeNode::Opaque => {
+                let atomic = matches!(self.0, TypeNode::Opaque);
                 match value {
                     None | Some(Value::Null | Value::Object(_)) => {
                         Atom::Map(MapView { atomic, node: self.0 })
                     }
                     Some(Value::Array(_)) => {
-                        let element = TypeView(Node::Opaque);
+                        let element = TypeView(TypeNode::Opaque);
                         Atom::List(ListView { elements: Elements::Atomic, element })
                     }
                     Some(_) => Atom::Scalar(ScalarKind::Untyped),
@@ -245,15 +245,15 @@ impl<'a> TypeView<'a> {
             ListKind::Set => Elements::Set,
             ListKind::Map(keys) => Elements::CustomKeys(keys, items),
         };
-        let element = items.map_or(TypeView(Node::Opaque), |items| self.inner(items));
+        let element = items.map_or(TypeView(TypeNode::Opaque), |items| self.inner(items));
         Atom::List(ListView { elements, element })
     }
 
     /// The view of a schema inside this one.
     fn inner(self, schema: &'a Structural) -> Self {
-        let preserved = matches!(self.0, Node::Schema { preserve: true, .. });
+        let preserved = matches!(self.0, TypeNode::Schema { preserve: true, .. });
         let preserve = preserved || schema.preserve_unknown;
-        Self(Node::Schema { schema, preserve, embedded: schema.embedded_resource })
+        Self(TypeNode::Schema { schema, preserve, embedded: schema.embedded_resource })
     }
 }
 
@@ -265,15 +265,15 @@ impl<'a> MapView<'a> {
         let declared = |ty| Some(Member { ty, declared: true });
         let entry = |ty| Some(Member { ty, declared: false });
         match self.node {
-            Node::Message { message, .. } => match find(message, name) {
+            TypeNode::Message { message, .. } => match find(message, name) {
                 Some(field) => declared(TypeView::field(field)),
                 None if message.type_meta && is_type_meta(name) => {
-                    declared(TypeView(Node::Scalar(ScalarKind::String)))
+                    declared(TypeView(TypeNode::Scalar(ScalarKind::String)))
                 }
                 None => None,
             },
-            Node::Many(field) => entry(TypeView::one(field, None)),
-            Node::Schema { schema, preserve, embedded } => {
+            TypeNode::Many(field) => entry(TypeView::one(field, None)),
+            TypeNode::Schema { schema, preserve, embedded } => {
                 if embedded && name == "metadata" {
                     return declared(object_meta());
                 }
@@ -281,16 +281,16 @@ impl<'a> MapView<'a> {
                     return declared(TypeView(self.node).inner(property));
                 }
                 if embedded && is_type_meta(name) {
-                    return declared(TypeView(Node::Scalar(ScalarKind::String)));
+                    return declared(TypeView(TypeNode::Scalar(ScalarKind::String)));
                 }
                 match schema.additional.as_deref() {
                     Some(additional) => entry(TypeView(self.node).inner(additional)),
-                    None if preserve || schema.properties.is_empty() => entry(TypeView(Node::Deduced)),
+                    None if preserve || schema.properties.is_empty() => entry(TypeView(TypeNode::Deduced)),
                     None => None,
                 }
             }
-            Node::Deduced => entry(TypeView(Node::Deduced)),
-            Node::Opaque | Node::Scalar(_) => entry(TypeView(Node::Opaque)),
+            TypeNode::Deduced => entry(TypeView(TypeNode::Deduced)),
+            TypeNode::Opaque | TypeNode::Scalar(_) => entry(TypeView(TypeNode::Opaque)),
         }
     }
 }
@@ -341,7 +341,7 @@ fn object_meta() -> TypeView<'static> {
     match Schema::builtin().message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta") {
         Some(message) => TypeView::message(message, false),
         // Every table has it; without it metadata merges member by member, which is nearly the same.
-        None => TypeView(Node::Deduced),
+        None => TypeView(TypeNode::Deduced),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use kube_wire::Encoding;
-use kube_wire::proto::{Writer, varint_len};
+use kube_wire::internals::proto::{Writer, varint_len};
 use serde_json::json;
 
 use super::encode_bytes;
@@ -64,7 +64,7 @@ fn frame(kind: &str, encoding: Encoding, capacity: usize, object: impl FnOnce(&m
             out.extend_from_slice(&(length as u32).to_be_bytes());
             let mut writer = Writer::new(&mut out);
             writer.bytes_field(1, kind.as_bytes());
-            writer.tag(2, kube_wire::proto::WireType::Len);
+            writer.tag(2, kube_wire::internals::proto::WireType::Len);
             writer.varint(field(raw.len()) as u64);
             writer.bytes_field(1, &raw);
             out.into()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_wire::Encoding;
-use kube_wire::proto::{WireType, Writer, varint_len};
+use kube_wire::internals::proto::{WireType, Writer, varint_len};
 use serde_json::{Value, json};
 
 use super::metadata;
@@ -31,13 +31,13 @@ pub(crate) struct ListBody {
     representation: Representation,
     meta: ListMeta,
     objects: std::vec::IntoIter<Arc<Stored>>,
-    state: State,
+    state: ListProgress,
     /// A chunk that was made and not taken.
     pending: Option<Bytes>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ListProgress {
     Head,
     FirstItem,
     Items,
@@ -56,7 +56,7 @@ impl ListBody {
             representation,
             meta,
             objects: objects.into_iter(),
-            state: State::Head,
+            state: ListProgress::Head,
             pending: None,
         }
     }
@@ -66,22 +66,22 @@ impl ListBody {
         if let Some(chunk) = self.pending.take() {
             return Some(chunk);
         }
-        if self.state == State::Done {
+        if self.state == ListProgress::Done {
             return None;
         }
         let mut out = Vec::with_capacity(4096);
-        if self.state == State::Head {
+        if self.state == ListProgress::Head {
             self.write_head(&mut out);
-            self.state = State::FirstItem;
+            self.state = ListProgress::FirstItem;
         }
         while out.len() < CHUNK_BYTES {
             let Some(object) = self.objects.next() else {
                 self.write_tail(&mut out);
-                self.state = State::Done;
+                self.state = ListProgress::Done;
                 break;
             };
             self.write_item(&object, &mut out);
-            self.state = State::Items;
+            self.state = ListProgress::Items;
         }
         Some(out.into())
     }
@@ -93,7 +93,7 @@ impl ListBody {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ListProgress::Done
     }
 
     /// Lists of custom resources are written with their members sorted, items before metadata.
@@ -158,7 +158,7 @@ impl ListBody {
                 )
             })
             .sum();
-        out.extend_from_slice(&kube_wire::envelope::MAGIC);
+        out.extend_from_slice(&kube_wire::internals::envelope::MAGIC);
         let mut writer = Writer::new(out);
         writer.tag(1, WireType::Len);
         writer.varint((field(api_version.len()) + field(kind.len())) as u64);
@@ -173,7 +173,7 @@ impl ListBody {
         let Representation { encoding, projection } = self.representation;
         match encoding {
             Encoding::Json => {
-                if self.state == State::Items {
+                if self.state == ListProgress::Items {
                     out.push(b',');
                 }
                 let shown = if self.sorted() { TypeMeta::Shown } else { TypeMeta::Hidden };

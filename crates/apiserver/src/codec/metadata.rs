@@ -1,7 +1,7 @@
 //! `PartialObjectMetadata`: an object's metadata and nothing else, cut out of the stored bytes.
 
-use kube_wire::de::Deserializer;
-use kube_wire::proto::{Reader, Writer};
+use kube_wire::internals::de::Deserializer;
+use kube_wire::internals::proto::{Reader, Writer};
 use kube_wire::schema::{Message, Schema};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ pub(super) const API_VERSION: &str = "meta.k8s.io/v1";
 pub(super) const KIND: &str = "PartialObjectMetadata";
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct MetadataField<'a> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
 }
@@ -35,7 +35,8 @@ pub(super) fn write_protobuf(form: Form, bytes: &[u8], out: &mut Vec<u8>) {
         Form::Protobuf(_) => Writer::new(out).bytes_field(1, raw_message(bytes)),
         Form::Json => {
             let value: serde_json::Value = serde_json::from_str(raw_json(bytes)).unwrap_or_default();
-            let message = object_meta().and_then(|message| kube_wire::ser::to_vec(&value, message).ok());
+            let message =
+                object_meta().and_then(|message| kube_wire::internals::ser::to_vec(&value, message).ok());
             Writer::new(out).bytes_field(1, &message.unwrap_or_default());
         }
     }
@@ -43,7 +44,7 @@ pub(super) fn write_protobuf(form: Form, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// The metadata's text in stored JSON.
 fn raw_json(bytes: &[u8]) -> &str {
-    let head: Option<Head<'_>> = serde_json::from_slice(bytes).ok();
+    let head: Option<MetadataField<'_>> = serde_json::from_slice(bytes).ok();
     head.and_then(|head| head.metadata).map_or("{}", RawValue::get)
 }
 

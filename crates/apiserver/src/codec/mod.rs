@@ -10,9 +10,9 @@ mod metadata;
 mod show;
 mod unknown;
 
-use kube_wire::de::Deserializer;
+use kube_wire::internals::de::{Deserializer, UnknownFields};
+use kube_wire::internals::ser::Serializer;
 use kube_wire::schema::{Message, Schema};
-use kube_wire::ser::{Serializer, UnknownFields};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 

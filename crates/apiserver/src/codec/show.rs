@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use kube_wire::Encoding;
-use kube_wire::de::Deserializer;
-use kube_wire::envelope::Envelope;
+use kube_wire::internals::de::Deserializer;
+use kube_wire::internals::envelope::Envelope;
 
 use super::{Form, decode, metadata};
 use crate::http::{Projection, Representation, Status};
@@ -41,7 +41,7 @@ pub(crate) fn other(value: &serde_json::Value, encoding: Encoding) -> Bytes {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let message = kube_wire::schema::Schema::builtin().kind(api_version, kind);
-    let raw = message.and_then(|message| kube_wire::ser::to_vec(value, message).ok());
+    let raw = message.and_then(|message| kube_wire::internals::ser::to_vec(value, message).ok());
     match (encoding, raw) {
         (Encoding::Protobuf, Some(raw)) => {
             let mut out = Vec::new();
@@ -57,7 +57,8 @@ pub(super) fn write_status(status: &Status, encoding: Encoding, out: &mut Vec<u8
         Encoding::Json => out.extend_from_slice(&status.to_json()),
         Encoding::Protobuf => {
             let message = kube_wire::schema::Schema::builtin().kind("v1", "Status");
-            let raw = message.and_then(|message| kube_wire::ser::to_vec(&status.to_value(), message).ok());
+            let raw = message
+                .and_then(|message| kube_wire::internals::ser::to_vec(&status.to_value(), message).ok());
             // The table holds Status, and every status fits it.
             Envelope { api_version: "v1", kind: "Status", raw: &raw.unwrap_or_default() }.seal(out);
         }
@@ -88,7 +89,8 @@ pub(super) fn raw_message<'a>(
         (Projection::Metadata, ..) => metadata::write_protobuf(resource.form, bytes, scratch),
         (Projection::Whole, Flavour::Events, Some(message)) => {
             // A value that was converted between two kinds of the table fits the table.
-            *scratch = kube_wire::ser::to_vec(&decode(resource, bytes), message).unwrap_or_default();
+            *scratch =
+                kube_wire::internals::ser::to_vec(&decode(resource, bytes), message).unwrap_or_default();
         }
         (Projection::Whole, ..) => return bytes,
     }

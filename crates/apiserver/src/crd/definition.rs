@@ -8,7 +8,7 @@ use super::{
     FieldError, Structural, check,
     invalid::aggregate,
     raw::{Raw, RawVersion},
-    values,
+    validate,
 };
 use crate::apply::TypeView;
 
@@ -207,7 +207,7 @@ impl Version {
 
     /// Checks an object, pruned and with its defaults set, on its way in. `old` is the object before an update.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = values::validate(object, old, &self.schema, "");
+        let mut errors = validate(object, old, &self.schema, "");
         errors.extend(self.scale.iter().flat_map(|scale| scale.check(object, &scale.spec_replicas_path)));
         errors
     }
@@ -217,7 +217,7 @@ impl Version {
         let status = object.get("status").zip(self.schema.at(["status"]));
         let old = old.and_then(|old| old.get("status"));
         let mut errors =
-            status.map_or_else(Vec::new, |(status, schema)| values::validate(status, old, schema, "status"));
+            status.map_or_else(Vec::new, |(status, schema)| validate(status, old, schema, "status"));
         errors.extend(self.scale.iter().flat_map(|scale| scale.check(object, &scale.status_replicas_path)));
         errors
     }

@@ -3,6 +3,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use kube_wire::Timestamp;
+use uuid::Uuid;
+
 /// Whether a string is of the format.
 pub(crate) fn is(format: &str, text: &str) -> bool {
     match format {
@@ -12,9 +15,9 @@ pub(crate) fn is(format: &str, text: &str) -> bool {
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => cidr(text),
         "uuid" => uuid(text, None),
-        "uuid3" => uuid(text, Some(b'3')),
-        "uuid4" => uuid(text, Some(b'4')),
-        "uuid5" => uuid(text, Some(b'5')),
+        "uuid3" => uuid(text, Some(3)),
+        "uuid4" => uuid(text, Some(4)),
+        "uuid5" => uuid(text, Some(5)),
         "byte" => base64(text),
         "duration" => duration(text),
         "mac" => mac(text),
@@ -29,41 +32,13 @@ pub(crate) fn is(format: &str, text: &str) -> bool {
     }
 }
 
-fn digits(text: &str, count: usize) -> Option<u32> {
-    let fits = text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
-    fits.then(|| text.parse().ok()).flatten()
-}
-
 fn date(text: &str) -> bool {
-    let mut parts = text.splitn(3, '-');
-    let mut next = |count| parts.next().and_then(|part| digits(part, count));
-    let (Some(year), Some(month), Some(day)) = (next(4), next(2), next(2)) else { return false };
-    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let days = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => return false,
-    };
-    (1..=days).contains(&day)
+    Timestamp::parse(&format!("{text}T00:00:00Z")).is_some()
 }
 
+/// RFC 3339, which may not have a space between date and time nor a comma before the fraction.
 fn date_time(text: &str) -> bool {
-    let Some((day, rest)) = text.split_once(['T', 't']) else { return false };
-    let Some(zone_at) = rest.find(['Z', 'z', '+', '-']) else { return false };
-    let (clock, zone) = rest.split_at(zone_at);
-    let (clock, fraction) = clock.split_once('.').map_or((clock, None), |(clock, f)| (clock, Some(f)));
-    let fraction_fits = fraction.is_none_or(|f| !f.is_empty() && f.bytes().all(|b| b.is_ascii_digit()));
-    let hour_minute = |text: &str| {
-        let (hour, minute) = text.split_once(':')?;
-        Some(digits(hour, 2)? < 24 && digits(minute, 2)? < 60)
-    };
-    let clock_fits = clock.rsplit_once(':').is_some_and(|(before, second)| {
-        hour_minute(before) == Some(true) && digits(second, 2).is_some_and(|second| second < 60)
-    });
-    let zone_fits = matches!(zone, "Z" | "z") || hour_minute(&zone[1..]) == Some(true);
-    date(day) && fraction_fits && clock_fits && zone_fits
+    !text.contains([' ', ',']) && Timestamp::parse(text).is_some()
 }
 
 fn cidr(text: &str) -> bool {
@@ -73,14 +48,10 @@ fn cidr(text: &str) -> bool {
         || (address.parse::<Ipv6Addr>().is_ok() && bits <= 128)
 }
 
-fn uuid(text: &str, version: Option<u8>) -> bool {
-    let hex: Vec<u8> = text.bytes().filter(|&b| b != b'-').collect();
-    let dashes = text.len() - hex.len();
-    hex.len() == 32
-        && (dashes == 0 || [8, 13, 18, 23].iter().all(|&at| text.as_bytes().get(at) == Some(&b'-')))
-        && dashes <= 4
-        && hex.iter().all(u8::is_ascii_hexdigit)
-        && version.is_none_or(|version| hex[12] == version)
+/// With all of its dashes or none.
+fn uuid(text: &str, version: Option<usize>) -> bool {
+    matches!(text.len(), 32 | 36)
+        && Uuid::try_parse(text).is_ok_and(|id| version.is_none_or(|version| id.get_version_num() == version))
 }
 
 fn base64(text: &str) -> bool {

@@ -19,7 +19,7 @@ mod status;
 mod structural;
 #[cfg(test)]
 mod tests;
-mod values;
+mod validate;
 
 pub use defaults::{drop_nulls, set_defaults};
 pub(crate) use definition::has_validation_rules;
@@ -28,4 +28,4 @@ pub use invalid::{FieldError, Reason, aggregate};
 pub use prune::prune;
 pub use status::accept_names;
 pub use structural::{Constraints, JsonType, ListKind, Structural};
-pub use values::validate;
+pub use validate::validate;

@@ -14,34 +14,39 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-pub use fault::{Action, Fault, Match, RequestInfo, Schedule, Verb};
+pub(crate) use fault::RequestInfo;
+pub use fault::{Action, Fault, Match, Schedule, Verb};
 pub(crate) use script::{Script, Step};
 
 use crate::http::Status;
 
 /// A handle on a server's faults. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct Faults(Arc<Mutex<FaultsState>>);
 
 /// Names an armed fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultId(u64);
 
 #[derive(Debug)]
-struct State {
-    armed: Vec<Armed>,
+struct FaultsState {
+    armed: Vec<ArmedFault>,
     next: u64,
     random: StdRng,
 }
 
-#[derive(Debug)]
-struct Armed {
-    id: FaultId,
-    fault: Fault,
+/// A fault that requests can meet.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ArmedFault {
+    /// Its name.
+    pub id: FaultId,
+    /// What goes wrong, and when.
+    pub fault: Fault,
     /// Requests that matched so far.
-    matched: u64,
+    pub matched: u64,
     /// Requests that it went wrong for so far.
-    fired: u64,
+    pub fired: u64,
 }
 
 /// What goes wrong for one request.
@@ -77,7 +82,11 @@ pub(crate) enum Instead {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State { armed: Vec::new(), next: 0, random: StdRng::seed_from_u64(seed) })))
+        Self(Arc::new(Mutex::new(FaultsState {
+            armed: Vec::new(),
+            next: 0,
+            random: StdRng::seed_from_u64(seed),
+        })))
     }
 
     /// Arms a fault; it holds for requests that arrive from now on.
@@ -85,7 +94,7 @@ impl Faults {
         let mut state = self.0.lock();
         let id = FaultId(state.next);
         state.next += 1;
-        state.armed.push(Armed { id, fault, matched: 0, fired: 0 });
+        state.armed.push(ArmedFault { id, fault, matched: 0, fired: 0 });
         id
     }
 
@@ -104,15 +113,15 @@ impl Faults {
         self.0.lock().armed.iter().find(|armed| armed.id == id).map(|armed| armed.fired)
     }
 
-    /// The armed faults and how many requests each has struck.
-    pub fn armed(&self) -> Vec<(FaultId, Fault, u64)> {
-        self.0.lock().armed.iter().map(|armed| (armed.id, armed.fault.clone(), armed.fired)).collect()
+    /// The armed faults.
+    pub fn armed(&self) -> Vec<ArmedFault> {
+        self.0.lock().armed.clone()
     }
 
     /// What goes wrong for this request.
     pub(crate) fn fire(&self, request: &RequestInfo) -> Fired {
         let mut state = self.0.lock();
-        let State { armed, random, .. } = &mut *state;
+        let FaultsState { armed, random, .. } = &mut *state;
         let mut fired = Fired::default();
         for armed in armed.iter_mut().filter(|armed| armed.fault.on.matches(request)) {
             armed.matched += 1;

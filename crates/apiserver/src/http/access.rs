@@ -1,4 +1,4 @@
-//! Who may talk to the server: holders of the token, and web pages that reach it through a visitor's browser.
+//! Who may talk to the server: holders of a token, and web pages that reach it through a visitor's browser.
 //!
 //! A page on the internet can send requests to a server on the visitor's machine. It cannot read the answers, unless its
 //! own name resolves to that machine (DNS rebinding): then the browser sends the page's name as the `Host`. Nor can it
@@ -11,7 +11,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, Method};
 
-use super::service::Head;
+use super::admin;
+use super::service::RequestHead;
 use super::status::Status;
 use crate::api::{Api, Options};
 
@@ -39,7 +40,7 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 pub(super) fn check(
     api: &Api,
     arrival: Arrival,
-    head: &Head,
+    head: &RequestHead,
     authority: Option<&Authority>,
 ) -> Result<(), Status> {
     let options = &api.options;
@@ -55,7 +56,7 @@ pub(super) fn check(
 
 /// Whether a web page sent the request, and without the `Content-Type` that it would have needed permission for. Other
 /// clients may leave it out: `kubectl create --raw` does, and a kube-apiserver then expects JSON.
-pub(super) fn is_untyped_page(head: &Head) -> bool {
+pub(super) fn is_untyped_page(head: &RequestHead) -> bool {
     let page = [ORIGIN, FETCH_SITE, FETCH_MODE].iter().any(|name| head.headers.contains_key(name));
     page && !matches!(head.method, Method::GET | Method::HEAD) && !head.headers.contains_key(CONTENT_TYPE)
 }
@@ -65,17 +66,23 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     std::str::from_utf8(bearer(headers.get(AUTHORIZATION)?.as_bytes())?).ok()
 }
 
-/// Admits the server's own token and those of service accounts.
-fn check_token(api: &Api, head: &Head) -> Result<(), Status> {
+/// Admits the server's own token, and those of service accounts to everything but the faults.
+fn check_token(api: &Api, head: &RequestHead) -> Result<(), Status> {
     let Some(token) = &api.options.token else { return Ok(()) };
-    let of_account =
-        |given| std::str::from_utf8(given).is_ok_and(|given| api.service_account(given).is_some());
-    let is_known = |given| is_same(given, token.as_bytes()) || of_account(given);
-    let admitted = match head.headers.get(AUTHORIZATION) {
-        None => PUBLIC.contains(&head.path.as_str()),
-        Some(given) => bearer(given.as_bytes()).is_some_and(is_known),
+    let Some(given) = head.headers.get(AUTHORIZATION) else {
+        let public = PUBLIC.contains(&head.path.as_str());
+        return if public { Ok(()) } else { Err(Status::unauthorized()) };
     };
-    if admitted { Ok(()) } else { Err(Status::unauthorized()) }
+    let given = bearer(given.as_bytes()).ok_or_else(Status::unauthorized)?;
+    if is_same(given, token.as_bytes()) {
+        return Ok(());
+    }
+    let account = std::str::from_utf8(given).ok().and_then(|given| api.service_account(given));
+    match account {
+        Some(account) if admin::is_asked(api, head) => Err(Status::forbidden_path(account.name(), head)),
+        Some(_) => Ok(()),
+        None => Err(Status::unauthorized()),
+    }
 }
 
 /// The token of a `Bearer` authorization.

@@ -9,20 +9,25 @@ use kube_wire::Encoding;
 use serde_json::{Value, json};
 
 use super::body::ApiBody;
-use super::service::Head;
+use super::service::RequestHead;
 use super::status::Status;
-use super::{read, respond};
+use super::{BoxError, read, respond};
 use crate::api::Api;
 use crate::faults::Fault;
 
-pub(super) const PATH: &str = "/faults";
+const PATH: &str = "/faults";
 
 const FAULT_BYTES_MAX: usize = 64 << 10;
 
-pub(super) async fn serve<B>(api: &Arc<Api>, head: &Head, body: B) -> Response<ApiBody>
+/// Whether a request is for the faults, and the server shows them.
+pub(super) fn is_asked(api: &Api, head: &RequestHead) -> bool {
+    api.options.admin && head.path == PATH
+}
+
+pub(super) async fn serve<B>(api: &Arc<Api>, head: &RequestHead, body: B) -> Response<ApiBody>
 where
     B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<BoxError>,
 {
     let answer = match head.method {
         Method::GET => Ok(listed(api)),
@@ -42,7 +47,7 @@ where
 async fn armed<B>(api: &Arc<Api>, body: B) -> Result<Value, Status>
 where
     B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<BoxError>,
 {
     let bytes = read::body(body, FAULT_BYTES_MAX).await?;
     let fault: Fault = serde_json::from_slice(&bytes)
@@ -53,5 +58,5 @@ where
 
 fn listed(api: &Api) -> Value {
     let faults = api.faults.armed();
-    faults.iter().map(|(_, fault, fired)| json!({"fault": fault, "fired": fired})).collect()
+    faults.iter().map(|armed| json!({"fault": armed.fault, "fired": armed.fired})).collect()
 }

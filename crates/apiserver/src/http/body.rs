@@ -17,14 +17,14 @@ use crate::watch::Watch;
 
 /// The body of an answer.
 pub struct ApiBody {
-    inner: Inner,
+    inner: BodyContent,
     /// What goes wrong with it, and the encoding to say so in.
     faults: Option<Box<(Script, Encoding)>>,
     /// Breaks the stream when it is ready; `None` if the connection does that, or if there is no stream.
     broken: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-enum Inner {
+enum BodyContent {
     Whole(Option<Bytes>),
     List(Box<ListBody>),
     Watch(Box<Watch>),
@@ -33,13 +33,13 @@ enum Inner {
 }
 
 impl ApiBody {
-    fn new(inner: Inner) -> Self {
+    fn new(inner: BodyContent) -> Self {
         Self { inner, faults: None, broken: None }
     }
 
     /// The same body, which breaks when the token is cancelled.
     pub(crate) fn until(mut self, broken: CancellationToken) -> Self {
-        if !matches!(self.inner, Inner::Whole(_)) {
+        if !matches!(self.inner, BodyContent::Whole(_)) {
             self.broken = Some(Box::pin(broken.cancelled_owned()));
         }
         self
@@ -58,7 +58,7 @@ impl ApiBody {
 
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self::new(Inner::Whole((!bytes.is_empty()).then_some(bytes)))
+        Self::new(BodyContent::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
     /// A list: whole if it is short, so that it has a length; otherwise as it is read.
@@ -66,17 +66,17 @@ impl ApiBody {
         let first = list.next_chunk();
         match first {
             Some(chunk) if list.is_done() => Self::whole(chunk),
-            Some(chunk) => Self::new(Inner::List(Box::new(list.put_back(chunk)))),
+            Some(chunk) => Self::new(BodyContent::List(Box::new(list.put_back(chunk)))),
             None => Self::whole(Bytes::new()),
         }
     }
 
     pub(crate) fn watch(watch: Watch) -> Self {
-        Self::new(Inner::Watch(Box::new(watch)))
+        Self::new(BodyContent::Watch(Box::new(watch)))
     }
 }
 
-impl Inner {
+impl BodyContent {
     /// The next piece. Faults count events, so that with `framed` each event of a watch is a piece of its own.
     fn poll_bytes(&mut self, framed: bool, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         match self {
@@ -98,7 +98,7 @@ impl Body for ApiBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if self.broken.as_mut().is_some_and(|broken| broken.as_mut().poll(context).is_ready()) {
-            *self = Self::new(Inner::Whole(None));
+            *self = Self::new(BodyContent::Whole(None));
             return Poll::Ready(Some(Err(Self::broken())));
         }
         loop {
@@ -121,16 +121,16 @@ impl Body for ApiBody {
                 Step::Send(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Step::Error(status) => {
                     let encoding = self.faults.take().map_or(Encoding::Json, |faults| faults.1);
-                    self.inner = Inner::Whole(Some(codec::status_event(&status, encoding)));
+                    self.inner = BodyContent::Whole(Some(codec::status_event(&status, encoding)));
                 }
                 Step::End => {
                     self.faults = None;
-                    self.inner = Inner::Whole(None);
+                    self.inner = BodyContent::Whole(None);
                 }
                 Step::Break(error) => return Poll::Ready(Some(Err(error))),
                 Step::Stall => {
                     self.faults = None;
-                    self.inner = Inner::Silence;
+                    self.inner = BodyContent::Silence;
                 }
                 Step::Read => {}
             }
@@ -138,7 +138,7 @@ impl Body for ApiBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.faults.is_none() && matches!(&self.inner, Inner::Whole(None))
+        self.faults.is_none() && matches!(&self.inner, BodyContent::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -146,8 +146,8 @@ impl Body for ApiBody {
             return SizeHint::default();
         }
         match &self.inner {
-            Inner::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Inner::List(_) | Inner::Watch(_) | Inner::Silence => SizeHint::default(),
+            BodyContent::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            BodyContent::List(_) | BodyContent::Watch(_) | BodyContent::Silence => SizeHint::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::service::RequestHead;
 use super::status::{Cause, Details, Status};
 use crate::crd::{FieldError, aggregate};
 use crate::resources::Resource;
@@ -101,6 +102,16 @@ impl Status {
     pub(crate) fn foreign_origin(origin: &str) -> Self {
         let message = format!("cannot serve a web page from {origin}: it has another origin; allow its host");
         Self::failure(403, "Forbidden", message)
+    }
+
+    /// The user may not use this path.
+    pub(super) fn forbidden_path(user: &str, head: &RequestHead) -> Self {
+        let verb = head.method.as_str().to_ascii_lowercase();
+        Self::failure(
+            403,
+            "Forbidden",
+            format!("forbidden: User {user:?} cannot {verb} path {:?}", head.path),
+        )
     }
 
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {

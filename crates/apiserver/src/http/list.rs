@@ -11,7 +11,7 @@ use super::accept::Representation;
 use super::body::ApiBody;
 use super::query::{ListOptions, VersionMatch, parse_revision};
 use super::respond;
-use super::service::Head;
+use super::service::RequestHead;
 use super::status::Status;
 use crate::api::Api;
 use crate::codec::{ListBody, ListMeta};
@@ -131,7 +131,7 @@ pub(super) fn watch_content_type(encoding: Encoding) -> &'static str {
 pub(super) fn delete(
     writer: &Writer<'_>,
     target: &Target,
-    head: &Head,
+    head: &RequestHead,
     options: &DeleteOptions,
     representation: Representation,
 ) -> Result<Response<ApiBody>, Status> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::body::ApiBody;
 use super::respond;
-use super::service::Head;
+use super::service::RequestHead;
 use super::status::Status;
 use crate::api::Api;
 use crate::resources::{discovery, openapi, version};
@@ -20,7 +20,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const CHECKS: &[&str] = &["ping", "log", "etcd", "informer-sync", "shutdown"];
 
 /// Answers, if the path is one of these.
-pub(super) fn serve(api: &Api, head: &Head) -> Option<Response<ApiBody>> {
+pub(super) fn serve(api: &Api, head: &RequestHead) -> Option<Response<ApiBody>> {
     let path = head.path.trim_end_matches('/');
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let registry = api.registry();
@@ -57,7 +57,7 @@ pub(super) fn serve(api: &Api, head: &Head) -> Option<Response<ApiBody>> {
     Some(respond::json(200, document.to_string()))
 }
 
-fn wants_aggregated(head: &Head) -> bool {
+fn wants_aggregated(head: &RequestHead) -> bool {
     let accept = head.header(ACCEPT).unwrap_or_default();
     accept.split(',').any(|clause| {
         let mut parts = clause.split(';').map(str::trim);
@@ -70,7 +70,7 @@ fn wants_aggregated(head: &Head) -> bool {
 }
 
 /// A document that clients keep, and ask about by its tag.
-fn aggregated(head: &Head, document: &Value) -> Response<ApiBody> {
+fn aggregated(head: &RequestHead, document: &Value) -> Response<ApiBody> {
     let text = document.to_string();
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -93,7 +93,7 @@ fn aggregated(head: &Head, document: &Value) -> Response<ApiBody> {
     response
 }
 
-fn health(head: &Head, parts: &[&str]) -> Response<ApiBody> {
+fn health(head: &RequestHead, parts: &[&str]) -> Response<ApiBody> {
     match parts {
         [name] if head.query.get("verbose").is_some() => {
             let checks: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();

@@ -20,3 +20,5 @@ pub use body::ApiBody;
 pub use query::WatchListMode;
 pub use service::ApiService;
 pub(crate) use status::Status;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;

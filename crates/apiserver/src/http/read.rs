@@ -4,18 +4,17 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube_wire::Encoding;
-use kube_wire::de::{Deserializer, UnknownFields};
-use kube_wire::envelope::Envelope;
+use kube_wire::internals::de::{Deserializer, UnknownFields};
+use kube_wire::internals::envelope::Envelope;
 use kube_wire::schema::Schema;
 use serde_json::Value;
 
-use super::service::Head;
+use super::BoxError;
+use super::service::RequestHead;
 use super::status::Status;
 use crate::crd::FieldError;
 use crate::objects::{DeleteOptions, Patch};
 use crate::resources::Resource;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a client may take to send a body.
 const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -83,7 +82,7 @@ pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -
 /// A patch, by its media type.
 pub(super) fn patch(
     resource: &Resource,
-    head: &Head,
+    head: &RequestHead,
     content_type: Option<&str>,
     bytes: &[u8],
 ) -> Result<Patch, Status> {

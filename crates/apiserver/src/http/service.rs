@@ -18,15 +18,13 @@ use super::body::ApiBody;
 use super::path::ApiPath;
 use super::query::{ListOptions, Query, parse_revision};
 use super::status::Status;
-use super::{admin, list, meta, read, respond};
+use super::{BoxError, admin, list, meta, read, respond};
 use crate::api::Api;
 use crate::codec;
 use crate::crd::FieldError;
 use crate::faults::{Fired, Instead, RequestInfo, Verb};
 use crate::objects::{DeleteOptions, FieldValidation, Target, WriteOptions, Writer};
 use crate::server::Connections;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -41,7 +39,7 @@ pub struct ApiService {
 }
 
 /// A request without its body.
-pub(super) struct Head {
+pub(super) struct RequestHead {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: Query,
@@ -103,7 +101,7 @@ where
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
-    let mut head = Head {
+    let mut head = RequestHead {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         query: Query::parse(parts.uri.query()),
@@ -116,7 +114,7 @@ where
     if access::is_untyped_page(&head) && !body.is_end_stream() {
         return Ok(respond::status(&Status::unsupported_media_type(ACCEPTED), Encoding::Json));
     }
-    if api.options.admin && head.path == admin::PATH {
+    if admin::is_asked(api, &head) {
         return Ok(admin::serve(api, &head, body).await);
     }
     let path = ApiPath::parse(&head.path);
@@ -144,7 +142,7 @@ where
 }
 
 /// What a fault answers in place of the server.
-async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
+async fn fault(head: &RequestHead, instead: Instead) -> io::Result<Response<ApiBody>> {
     let encoding = head.encoding();
     Ok(match instead {
         Instead::Status(status) => respond::status(&status, encoding),
@@ -175,7 +173,7 @@ async fn fault(head: &Head, instead: Instead) -> io::Result<Response<ApiBody>> {
 }
 
 /// Serves the resource API.
-async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> Response<ApiBody> {
+async fn resource(api: &Arc<Api>, head: &RequestHead, path: ApiPath, bytes: &[u8]) -> Response<ApiBody> {
     let registry = api.registry();
     let nothing = || {
         // Custom groups are served by other code, which has fewer words.
@@ -223,7 +221,7 @@ async fn resource(api: &Arc<Api>, head: &Head, path: ApiPath, bytes: &[u8]) -> R
 
 async fn read_collection(
     api: &Arc<Api>,
-    head: &Head,
+    head: &RequestHead,
     target: &Target,
     watch: bool,
     representation: Representation,
@@ -239,7 +237,7 @@ async fn read_collection(
 
 async fn read_object(
     api: &Arc<Api>,
-    head: &Head,
+    head: &RequestHead,
     target: &Target,
     watch: bool,
     representation: Representation,
@@ -266,7 +264,7 @@ async fn read_object(
 /// Serves what changes something.
 fn write(
     writer: &Writer<'_>,
-    head: &Head,
+    head: &RequestHead,
     target: &Target,
     bytes: &[u8],
     representation: Representation,
@@ -329,9 +327,9 @@ fn require(target: &Target, verb: &str) -> Result<(), Status> {
     if known { Ok(()) } else { Err(Status::method_not_allowed()) }
 }
 
-// === impl Head ===
+// === impl RequestHead ===
 
-impl Head {
+impl RequestHead {
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

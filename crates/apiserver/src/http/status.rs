@@ -86,20 +86,20 @@ impl Status {
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
         // Strings and numbers always serialize.
-        serde_json::to_vec(&Wire::from(self)).unwrap_or_default()
+        serde_json::to_vec(&StatusJson::from(self)).unwrap_or_default()
     }
 
     pub(crate) fn to_value(&self) -> serde_json::Value {
-        serde_json::to_value(Wire::from(self)).unwrap_or_default()
+        serde_json::to_value(StatusJson::from(self)).unwrap_or_default()
     }
 
     pub(crate) fn to_indented_json(&self) -> Vec<u8> {
-        serde_json::to_vec_pretty(&Wire::from(self)).unwrap_or_default()
+        serde_json::to_vec_pretty(&StatusJson::from(self)).unwrap_or_default()
     }
 }
 
 #[derive(Serialize)]
-struct Wire<'a> {
+struct StatusJson<'a> {
     kind: &'static str,
     #[serde(rename = "apiVersion")]
     api_version: &'static str,
@@ -125,7 +125,7 @@ fn is_zero_code(code: &u16) -> bool {
     *code == 0
 }
 
-impl<'a> From<&'a Status> for Wire<'a> {
+impl<'a> From<&'a Status> for StatusJson<'a> {
     fn from(status: &'a Status) -> Self {
         Self {
             kind: "Status",

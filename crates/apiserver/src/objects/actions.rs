@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::unsupported::{Operation, Subject};
+use super::unsupported::{Subject, WriteOperation};
 use super::update::Recording;
 use super::{DeleteOptions, Outcome, Shown, Target, WriteOptions, Writer};
 use crate::http::Status;
@@ -15,7 +15,7 @@ impl Writer<'_> {
         body: &Value,
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
-        let subject = Subject { operation: Operation::Create, target, object: body };
+        let subject = Subject { operation: WriteOperation::Create, target, object: body };
         let warnings = self.check_supported(&subject)?;
         let outcome =
             self.on_own_account(|| match (target.resource.plural.as_str(), target.subresource.as_str()) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
-use super::unsupported::{Operation, Subject};
+use super::unsupported::{Subject, WriteOperation};
 use super::update::Recording;
 use super::{
     Outcome, Shown, Target, WriteOptions, Writer, defaults, definitions, manage, misfit, names, reviews,
@@ -11,7 +11,7 @@ use super::{
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
-use crate::storage::{Expect, Mismatch, Write};
+use crate::storage::{Expect, Mismatch, WriteKind};
 
 /// How often a name is generated before the conflict is reported.
 const GENERATE_TRIES: usize = 8;
@@ -67,7 +67,7 @@ impl Writer<'_> {
                 self.record(target, None, &mut object, options);
             }
             defaults::admit(resource, &mut object, &self.chance);
-            let subject = Subject { operation: Operation::Create, target, object: &object };
+            let subject = Subject { operation: WriteOperation::Create, target, object: &object };
             let unsupported = self.check_supported(&subject)?;
             match self.insert(target, object, options)? {
                 Ok(outcome) => {
@@ -102,7 +102,7 @@ impl Writer<'_> {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         let committed =
-            self.storage.commit(resource.collection, &key, Expect::Absent, Write::Put, |revision| {
+            self.storage.commit(resource.collection, &key, Expect::Absent, WriteKind::Put, |revision| {
                 meta::set_revision(&mut object, revision);
                 codec::encode(resource, &object).unwrap_or(draft)
             });

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::meta;
 use super::update::Recording;
-use super::{DeleteOptions, Target, WriteOptions, Writer};
+use super::{Target, WriteOptions, Writer};
 use crate::api::Api;
 use crate::codec;
 use crate::crd::{self, Definition, DefinitionError};
@@ -104,7 +104,7 @@ impl Writer<'_> {
         self.register_established();
     }
 
-    /// Deletes all objects of a definition that is being deleted, then lets it go.
+    /// Deletes all objects of a definition that is being deleted, then releases it.
     pub(super) fn empty_definition(&self, name: &str) {
         let Some(target) = self.definition_target(name) else { return };
         let registry = self.registry();
@@ -113,18 +113,7 @@ impl Writer<'_> {
         else {
             return self.release_definition(&target);
         };
-        let (objects, _) = self.storage.all(resource.collection, "");
-        for object in objects {
-            let (namespace, name) = resource.split_key(&object.key);
-            let target = Target {
-                resource: resource.clone(),
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                subresource: String::new(),
-            };
-            // What is gone already needs no deleting.
-            let _gone = self.delete(&target, &DeleteOptions::default());
-        }
+        self.delete_all(resource, "");
         self.release_if_empty(resource);
     }
 

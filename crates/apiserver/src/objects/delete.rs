@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::meta::{self, set};
-use super::unsupported::{Operation, Subject};
+use super::unsupported::{Subject, WriteOperation};
 use super::{Outcome, Shown, Target, Writer, definitions, misfit};
 use crate::codec;
 use crate::crd::FieldError;
 use crate::http::Status;
 use crate::resources::Resource;
-use crate::storage::{Expect, Mismatch, Stored, Write};
+use crate::storage::{Expect, Mismatch, Stored, WriteKind};
 
 /// `DeleteOptions`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -57,7 +57,7 @@ impl Writer<'_> {
             let stored = self.get(target)?;
             let current = self.value(target, &stored);
             check(target, &stored, options)?;
-            let subject = Subject { operation: Operation::Delete, target, object: &current };
+            let subject = Subject { operation: WriteOperation::Delete, target, object: &current };
             let warnings = self.check_supported(&subject)?;
             match self.delete_once(target, &stored, &current, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
@@ -141,6 +141,22 @@ impl Writer<'_> {
         object
     }
 
+    /// Deletes every object of a resource whose key starts with `prefix`.
+    pub(super) fn delete_all(&self, resource: &Arc<Resource>, prefix: &str) {
+        let (objects, _) = self.storage.all(resource.collection, prefix);
+        for object in objects {
+            let (namespace, name) = resource.split_key(&object.key);
+            let target = Target {
+                resource: resource.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                subresource: String::new(),
+            };
+            // An object that is gone already does not have to be deleted.
+            let _gone = self.delete(&target, &DeleteOptions::default());
+        }
+    }
+
     /// Stores a value for the revision it was made from.
     fn put(
         &self,
@@ -149,14 +165,14 @@ impl Writer<'_> {
         mut object: Value,
     ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
         let resource = &target.resource;
-        let stored = match self.write(resource, stored, Write::Put, &mut object)? {
+        let stored = match self.write(resource, stored, WriteKind::Put, &mut object)? {
             Ok(stored) => stored,
             Err(Mismatch) => return Ok(Err(Mismatch)),
         };
         self.after_put(target, &stored, &object, false);
         let grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
         if grace > 0 && resource.is("", "pods") && self.options.pod_termination {
-            self.graves.add(target.clone(), stored.attributes.uid(), Duration::from_secs(grace));
+            self.terminating.add(target.clone(), stored.attributes.uid(), Duration::from_secs(grace));
         }
         Ok(Ok(stored))
     }
@@ -178,10 +194,10 @@ impl Writer<'_> {
         mut object: Value,
     ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
         let resource = &target.resource;
-        let removed = self.write(resource, stored, Write::Delete, &mut object)?;
+        let removed = self.write(resource, stored, WriteKind::Delete, &mut object)?;
         Ok(removed.inspect(|last| {
             if resource.is("", "pods") {
-                self.graves.remove(&last.key);
+                self.terminating.remove(&last.key);
             }
             self.after_remove(resource, last);
         }))
@@ -192,7 +208,7 @@ impl Writer<'_> {
         &self,
         resource: &Resource,
         stored: &Stored,
-        write: Write,
+        write: WriteKind,
         object: &mut Value,
     ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
         // Encoded once before the commit, which must not fail.

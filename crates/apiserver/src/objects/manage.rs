@@ -95,10 +95,10 @@ impl Api {
         &self,
         target: &Target,
         options: &WriteOptions,
-        then: impl FnOnce(&apply::Write<'_>) -> T,
+        then: impl FnOnce(&apply::FieldWrite<'_>) -> T,
     ) -> T {
         let now = self.clock.timestamp();
-        then(&apply::Write {
+        then(&apply::FieldWrite {
             manager: if options.manager.is_empty() { "unknown" } else { &options.manager },
             api_version: &target.resource.api_version,
             subresource: &target.subresource,

@@ -1,6 +1,7 @@
 //! What an object's metadata may hold: names by the rule of the kind, labels, annotations, finalizers, owners. The errors
 //! are in the words of kube-apiserver.
 
+use kube_wire::internals::names;
 use serde_json::Value;
 
 use super::meta;
@@ -8,18 +9,6 @@ use crate::crd::FieldError;
 use crate::http::Status;
 use crate::resources::Resource;
 
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                         and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
-                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-                     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
-                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-                          alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
-                          'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
-const SUBDOMAIN_LENGTH_MAX: usize = 253;
-const LABEL_LENGTH_MAX: usize = 63;
 /// `generateName` is cut so that its suffix fits.
 pub(crate) const GENERATED_BASE_LENGTH_MAX: usize = 58;
 
@@ -32,12 +21,6 @@ enum Rule {
     Segment,
 }
 
-const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-                              with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used \
-                              for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-                           and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
-                           '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
                           or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
@@ -78,23 +61,23 @@ fn metadata(resource: &Resource, object: &Value, errors: &mut Vec<FieldError>) {
     let metadata = meta::meta(object);
     let entries = |field: &str| metadata[field].as_object().into_iter().flatten();
     for (key, value) in entries("labels") {
-        if let Some(detail) = label_key_problem(key) {
+        if let Some(detail) = names::label_key(key) {
             errors.push(FieldError::invalid("metadata.labels", key.as_str(), detail));
         }
         let value = value.as_str().unwrap_or_default();
-        if let Some(detail) = label_value_problem(value) {
+        if let Some(detail) = names::label_value(value) {
             errors.push(FieldError::invalid("metadata.labels", value, detail));
         }
     }
     for (key, _) in entries("annotations") {
-        if let Some(detail) = label_key_problem(&key.to_lowercase()) {
+        if let Some(detail) = names::label_key(&key.to_lowercase()) {
             errors.push(FieldError::invalid("metadata.annotations", key.as_str(), detail));
         }
     }
     let list = |field: &str| metadata[field].as_array().into_iter().flatten();
     for (at, finalizer) in list("finalizers").filter_map(Value::as_str).enumerate() {
         let field = format!("metadata.finalizers[{at}]");
-        if let Some(detail) = label_key_problem(finalizer) {
+        if let Some(detail) = names::label_key(finalizer) {
             errors.push(FieldError::invalid(field, finalizer, detail));
         } else if !resource.is_custom()
             && !finalizer.contains('/')
@@ -119,38 +102,6 @@ fn metadata(resource: &Resource, object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with the key of a label: `name`, or `domain/name`.
-pub(crate) fn label_key_problem(key: &str) -> Option<String> {
-    let (domain, name) = key.rsplit_once('/').map_or((None, key), |(domain, name)| (Some(domain), name));
-    if let Some(domain) = domain.filter(|domain| !domain.split('.').all(is_label)) {
-        let what = if domain.is_empty() { "must be non-empty" } else { SUBDOMAIN };
-        return Some(format!("prefix part {what}"));
-    }
-    if name.is_empty() {
-        return Some("name part must be non-empty".to_owned());
-    }
-    if name.len() > LABEL_LENGTH_MAX {
-        return Some(format!("name part must be no more than {LABEL_LENGTH_MAX} characters"));
-    }
-    (!is_word(name)).then(|| QUALIFIED_NAME.to_owned())
-}
-
-/// What is wrong with the value of a label.
-pub(crate) fn label_value_problem(value: &str) -> Option<String> {
-    if value.len() > LABEL_LENGTH_MAX {
-        return Some(format!("must be no more than {LABEL_LENGTH_MAX} characters"));
-    }
-    (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE.to_owned())
-}
-
-/// Letters, digits and `-_.` within.
-fn is_word(text: &str) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    ends(text.chars().next())
-        && ends(text.chars().next_back())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-}
-
 fn rule(resource: &Resource) -> Rule {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => Rule::Label,
@@ -161,32 +112,16 @@ fn rule(resource: &Resource) -> Rule {
 }
 
 fn problem(rule: Rule, name: &str) -> Option<String> {
-    let (length_max, valid, message) = match rule {
-        Rule::Subdomain => (SUBDOMAIN_LENGTH_MAX, name.split('.').all(is_label), SUBDOMAIN),
-        Rule::Label => (LABEL_LENGTH_MAX, is_label(name), LABEL),
-        Rule::Label1035 => (
-            LABEL_LENGTH_MAX,
-            is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()),
-            LABEL_1035,
-        ),
+    match rule {
+        Rule::Subdomain => names::dns_subdomain(name),
+        Rule::Label => names::dns_label(name),
+        Rule::Label1035 => names::dns_1035_label(name),
+        Rule::Segment if matches!(name, "." | "..") => Some(format!("may not be '{name}'")),
         Rule::Segment => {
-            return match name {
-                "." | ".." => Some(format!("may not be '{name}'")),
-                _ if name.contains('/') => Some("may not contain '/'".to_owned()),
-                _ if name.contains('%') => Some("may not contain '%'".to_owned()),
-                _ => None,
-            };
+            let found = ["/", "%"].into_iter().find(|part| name.contains(part))?;
+            Some(format!("may not contain '{found}'"))
         }
-    };
-    if name.len() > length_max {
-        return Some(format!("must be no more than {length_max} characters"));
     }
-    (!valid).then(|| message.to_owned())
-}
-
-fn is_label(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty() && text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]

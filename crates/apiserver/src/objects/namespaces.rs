@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{DeleteOptions, Target, Writer};
+use super::{Target, Writer};
 
 impl Writer<'_> {
     /// Deletes all that is in a terminating namespace. Pods take their grace period and finalizers their time; the last
@@ -16,18 +16,7 @@ impl Writer<'_> {
                 continue;
             }
             seen.push(resource.collection);
-            let (objects, _) = self.storage.all(resource.collection, &prefix);
-            for object in objects {
-                let (_, name) = resource.split_key(&object.key);
-                let target = Target {
-                    resource: resource.clone(),
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                    subresource: String::new(),
-                };
-                // What is gone already needs no deleting.
-                let _gone = self.delete(&target, &DeleteOptions::default());
-            }
+            self.delete_all(resource, &prefix);
         }
         self.finish_namespace(namespace);
     }

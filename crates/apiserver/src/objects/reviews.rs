@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::tokens::{self, User};
-use super::unsupported::{Operation, Subject};
+use super::unsupported::{Subject, WriteOperation};
 use super::{Outcome, Shown, Target, Writer, meta};
 use crate::http::Status;
 use crate::resources::Resource;
@@ -18,7 +18,7 @@ impl Writer<'_> {
     pub(super) fn review(&self, target: &Target, mut object: Value) -> Result<Outcome, Status> {
         let resource = &target.resource;
         let warnings =
-            self.check_supported(&Subject { operation: Operation::Create, target, object: &object })?;
+            self.check_supported(&Subject { operation: WriteOperation::Create, target, object: &object })?;
         object["apiVersion"] = resource.api_version.clone().into();
         object["kind"] = resource.kind.clone().into();
         object["status"] = match resource.plural.as_str() {

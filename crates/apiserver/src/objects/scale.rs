@@ -14,7 +14,7 @@ use crate::resources::Resource;
 use crate::storage::Stored;
 
 /// Where a kind keeps what a `Scale` shows.
-struct Paths {
+struct ScalePaths {
     replicas: Vec<String>,
     status_replicas: Vec<String>,
     selector: Option<Vec<String>>,
@@ -98,10 +98,10 @@ fn shown(resource: &Resource, object: &Value) -> Value {
     scale
 }
 
-fn paths(resource: &Resource) -> Paths {
+fn paths(resource: &Resource) -> ScalePaths {
     let path = |text: &str| text.trim_start_matches('.').split('.').map(str::to_owned).collect();
     if let Some(scale) = resource.custom().and_then(|version| version.scale.as_ref()) {
-        return Paths {
+        return ScalePaths {
             replicas: path(&scale.spec_replicas_path),
             status_replicas: path(&scale.status_replicas_path),
             selector: scale.label_selector_path.as_deref().map(path),
@@ -109,7 +109,7 @@ fn paths(resource: &Resource) -> Paths {
     }
     let selector =
         if resource.is("", "replicationcontrollers") { "spec.selector" } else { "spec.selector.matchLabels" };
-    Paths {
+    ScalePaths {
         replicas: path("spec.replicas"),
         status_replicas: path("status.replicas"),
         selector: Some(path(selector)),

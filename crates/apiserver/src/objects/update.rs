@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
-use super::unsupported::{Operation, Subject};
+use super::unsupported::{Subject, WriteOperation};
 use super::{
     Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names, reset,
 };
 use crate::codec;
 use crate::http::Status;
 use crate::resources::Resource;
-use crate::storage::{Expect, Mismatch, Stored, Write};
+use crate::storage::{Expect, Mismatch, Stored, WriteKind};
 
 /// Metadata that clients cannot change.
 const SYSTEM_FIELDS: &[&str] = &[
@@ -152,7 +152,7 @@ impl Writer<'_> {
                 self.record(target, Some(&current), &mut object, options);
             }
             names::check(resource, &object)?;
-            let subject = Subject { operation: Operation::Update, target, object: &object };
+            let subject = Subject { operation: WriteOperation::Update, target, object: &object };
             warnings.extend(self.check_supported(&subject)?);
             match self.store_update(target, &stored, &current, object, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
@@ -188,7 +188,7 @@ impl Writer<'_> {
         }
         let expect = Expect::Revision(stored.revision);
         let committed =
-            self.storage.commit(resource.collection, &stored.key, expect, Write::Put, |revision| {
+            self.storage.commit(resource.collection, &stored.key, expect, WriteKind::Put, |revision| {
                 meta::set_revision(&mut object, revision);
                 codec::encode(resource, &object).unwrap_or(draft)
             });

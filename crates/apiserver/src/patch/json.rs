@@ -17,7 +17,7 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// One operation of a JSON patch. Paths are JSON pointers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
-pub enum Operation {
+pub enum PatchOperation {
     /// Sets a member, or inserts into a list (`-` is its end).
     Add {
         /// Where to.
@@ -71,13 +71,13 @@ pub enum Operation {
 /// [`PatchError::TooLarge`] for more operations than allowed, [`PatchError::DoesNotApply`] for everything else.
 ///
 /// ```
-/// # use embedded_apiserver::patch::json_patch;
+/// # use embedded_apiserver::internals::patch::json_patch;
 /// # use serde_json::json;
 /// let old = json!({"metadata": {"finalizers": ["a", "b"]}});
 /// let patch = json!([{"op": "test", "path": "/metadata/finalizers/0", "value": "a"},
 ///                    {"op": "remove", "path": "/metadata/finalizers/0"}]);
 /// assert_eq!(json_patch(&old, &patch)?, json!({"metadata": {"finalizers": ["b"]}}));
-/// # Ok::<(), embedded_apiserver::patch::PatchError>(())
+/// # Ok::<(), embedded_apiserver::internals::patch::PatchError>(())
 /// ```
 pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = patch else {
@@ -95,18 +95,18 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, PatchError> 
     let mut document = document.clone();
     let mut copied = 0;
     for operation in operations {
-        let operation = Operation::deserialize(operation)
+        let operation = PatchOperation::deserialize(operation)
             .map_err(|error| PatchError::DoesNotApply(format!("bad operation {operation}: {error}")))?;
         perform(&mut document, operation, &mut copied)?;
     }
     Ok(document)
 }
 
-fn perform(document: &mut Value, operation: Operation, copied: &mut usize) -> Result<(), PatchError> {
+fn perform(document: &mut Value, operation: PatchOperation, copied: &mut usize) -> Result<(), PatchError> {
     match operation {
-        Operation::Add { path, value } => add(document, &path, value),
-        Operation::Remove { path } => remove(document, &path).map(drop),
-        Operation::Replace { path, value } => {
+        PatchOperation::Add { path, value } => add(document, &path, value),
+        PatchOperation::Remove { path } => remove(document, &path).map(drop),
+        PatchOperation::Replace { path, value } => {
             check_depth(&path, &value)?;
             match split(&path)? {
                 Some((parent, last)) if find(document, parent).is_some_and(Value::is_object) => {
@@ -116,14 +116,14 @@ fn perform(document: &mut Value, operation: Operation, copied: &mut usize) -> Re
             }
             Ok(())
         }
-        Operation::Move { from, path } => {
+        PatchOperation::Move { from, path } => {
             if path.strip_prefix(&from).is_some_and(|rest| rest.starts_with('/')) {
                 return Err(PatchError::DoesNotApply(format!("cannot move {from} into itself at {path}")));
             }
             let value = remove(document, &from)?;
             add(document, &path, value)
         }
-        Operation::Copy { from, path } => {
+        PatchOperation::Copy { from, path } => {
             let value = match (find(document, &from), split(&from)?) {
                 (Some(value), _) => value.clone(),
                 (None, Some((parent, _))) if find(document, parent).is_some_and(Value::is_object) => {
@@ -139,7 +139,7 @@ fn perform(document: &mut Value, operation: Operation, copied: &mut usize) -> Re
             }
             add(document, &path, value)
         }
-        Operation::Test { path, value } => {
+        PatchOperation::Test { path, value } => {
             if find(document, &path).unwrap_or(&Value::Null) == &value {
                 Ok(())
             } else {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_fails_is_told_apart() {
+    fn a_failed_test_has_an_error_of_its_own() {
         let error = json_patch(
             &json!({"data": {"m": "1"}}),
             &json!([{"op": "test", "path": "/data/m", "value": "2"}]),

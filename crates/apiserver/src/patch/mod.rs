@@ -11,7 +11,7 @@ mod strategic;
 #[cfg(test)]
 mod strategic_tests;
 
-pub use json::{Operation, json_patch};
+pub use json::{PatchOperation, json_patch};
 pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 

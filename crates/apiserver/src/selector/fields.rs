@@ -1,20 +1,10 @@
-//! Field selectors: `spec.nodeName=node-1,status.phase!=Running`, over the few fields that each kind lets one select by.
+//! The few fields of each kind that a field selector can name.
 
+use kube_wire::FieldSelector;
 use serde_json::Value;
 
 use crate::resources::{Flavour, Resource};
 use crate::storage::Attributes;
-
-/// Terms that must all hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldSelector(Vec<Term>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Term {
-    path: String,
-    value: String,
-    equal: bool,
-}
 
 /// Selectable fields in addition to `metadata.name` and `metadata.namespace`, by group and plural name.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
@@ -62,44 +52,24 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
-impl FieldSelector {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut terms = Vec::new();
-        for part in split_unescaped(text) {
-            if part.is_empty() {
-                continue;
-            }
-            let Some((path, equal, value)) = split_operator(part) else {
-                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
-            };
-            terms.push(Term { path: path.to_owned(), equal, value: unescape(value)? });
-        }
-        Ok(Self(terms))
-    }
+/// Parses a selector over the fields as they are stored, if the resource supports selecting by all of them.
+pub(super) fn parse(resource: &Resource, text: &str) -> Result<FieldSelector, String> {
+    let selector = FieldSelector::from_request(text).map_err(|error| error.kubernetes_message())?;
+    selector.try_map_paths(|path| stored_path(resource, path).ok_or_else(|| unsupported(resource, path)))
+}
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The same selector over the fields as they are stored, if the resource supports selecting by all of them.
-    pub(crate) fn resolve(mut self, resource: &Resource) -> Result<Self, String> {
-        for term in &mut self.0 {
-            let path = stored_path(resource, &term.path);
-            term.path = path.ok_or_else(|| unsupported(resource, &term.path))?;
-        }
-        Ok(self)
-    }
-
-    pub(crate) fn matches(&self, namespace: &str, name: &str, attributes: &Attributes) -> bool {
-        self.0.iter().all(|term| {
-            let value = match term.path.as_str() {
-                NAME => name,
-                NAMESPACE => namespace,
-                path => attributes.field(path),
-            };
-            (value == term.value) == term.equal
-        })
-    }
+/// Whether a selector over stored fields selects an object.
+pub(super) fn matches(
+    selector: &FieldSelector,
+    namespace: &str,
+    name: &str,
+    attributes: &Attributes,
+) -> bool {
+    selector.matches_by(|path| match path {
+        NAME => name,
+        NAMESPACE => namespace,
+        path => attributes.field(path),
+    })
 }
 
 /// Calls `found` for each selectable field of the object.
@@ -182,56 +152,12 @@ fn number(value: Option<&Value>) -> String {
     value.and_then(Value::as_i64).unwrap_or(0).to_string()
 }
 
-fn split_unescaped(text: &str) -> impl Iterator<Item = &str> {
-    let mut escaped = false;
-    text.split(move |c| {
-        let splits = c == ',' && !escaped;
-        escaped = c == '\\' && !escaped;
-        splits
-    })
-}
-
-fn split_operator(part: &str) -> Option<(&str, bool, &str)> {
-    let at = part.find(['=', '!'])?;
-    let (path, rest) = part.split_at(at);
-    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
-        if let Some(value) = rest.strip_prefix(operator) {
-            return Some((path, equal, value));
-        }
-    }
-    None
-}
-
-fn unescape(value: &str) -> Result<String, String> {
-    let mut plain = String::with_capacity(value.len());
-    let mut chars = value.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
-                other => {
-                    let other = other.map(String::from).unwrap_or_default();
-                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
-                }
-            },
-            ',' | '=' => {
-                return Err(format!(
-                    "invalid field selector: unescaped character in value: {}",
-                    u32::from(c)
-                ));
-            }
-            c => plain.push(c),
-        }
-    }
-    Ok(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn terms_compare_and_escapes_are_taken_off() {
+    fn selectors_compare_names_and_stored_fields() {
         let mut attributes = Attributes::builder();
         attributes.field("spec.nodeName", "a,b=c");
         let attributes = attributes.finish();
@@ -244,15 +170,8 @@ mod tests {
             ("spec.nodeName!=", true),
             ("status.phase=", true),
         ] {
-            let selector = FieldSelector::parse(text).unwrap();
-            assert_eq!(selector.matches("ns", "x", &attributes), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_term_is_refused() {
-        for text in ["a", "a=b=c", r"a=\x", "a!b"] {
-            assert!(FieldSelector::parse(text).is_err(), "{text}");
+            let selector = FieldSelector::from_request(text).unwrap();
+            assert_eq!(matches(&selector, "ns", "x", &attributes), expected, "{text}");
         }
     }
 }

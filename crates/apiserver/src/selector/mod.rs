@@ -1,14 +1,15 @@
 //! Which objects a list, a watch or a deletion is about.
 
 mod fields;
-mod labels;
 
-pub(crate) use fields::{FieldSelector, selectable_fields};
-pub(crate) use labels::LabelSelector;
+use std::borrow::Cow;
+
+pub(crate) use fields::selectable_fields;
+use kube_wire::{FieldSelector, LabelSelector};
 
 use crate::http::Status;
 use crate::resources::Resource;
-use crate::storage::Stored;
+use crate::storage::{Attributes, Stored};
 
 /// A label selector and a field selector, both possibly empty.
 #[derive(Clone, Debug, Default)]
@@ -20,9 +21,9 @@ pub(crate) struct Selection {
 
 impl Selection {
     pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(labels).map_err(Status::bad_request)?;
-        let fields = FieldSelector::parse(fields).and_then(|fields| fields.resolve(resource));
-        let fields = fields.map_err(Status::bad_request)?;
+        let labels = labels.parse::<LabelSelector>();
+        let labels = labels.map_err(|error| Status::bad_request(error.kubernetes_message()))?;
+        let fields = fields::parse(resource, fields).map_err(Status::bad_request)?;
         Ok(Self { labels, fields, namespaced: resource.namespaced() })
     }
 
@@ -35,6 +36,12 @@ impl Selection {
         let key = &*object.key;
         let (namespace, name) =
             if self.namespaced { key.split_once('/').unwrap_or(("", key)) } else { ("", key) };
-        self.labels.matches(&object.attributes) && self.fields.matches(namespace, name, &object.attributes)
+        has_labels(&self.labels, &object.attributes)
+            && fields::matches(&self.fields, namespace, name, &object.attributes)
     }
+}
+
+/// Whether a selector selects these labels.
+pub(crate) fn has_labels(selector: &LabelSelector, attributes: &Attributes) -> bool {
+    selector.matches_by(|label| attributes.label(label).map(Cow::Borrowed))
 }

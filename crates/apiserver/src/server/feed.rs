@@ -12,7 +12,7 @@ use crate::api::Api;
 use crate::codec;
 use crate::objects::meta;
 use crate::resources::Resource;
-use crate::storage::{OutOfOrder, Write};
+use crate::storage::{OutOfOrder, WriteKind};
 
 /// The largest revision that can be fed, as in etcd. The server goes on counting from what it is fed.
 const REVISION_MAX: u64 = i64::MAX as u64;
@@ -80,7 +80,7 @@ impl Feed {
     /// # Errors
     /// If the resourceVersion is none or not newer than the last one, or the object is of another kind.
     pub fn put(&self, object: &Value) -> Result<(), FeedError> {
-        self.write(object, Write::Put)
+        self.write(object, WriteKind::Put)
     }
 
     /// Takes an object away; its resourceVersion is the deletion's.
@@ -88,7 +88,7 @@ impl Feed {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete(&self, object: &Value) -> Result<(), FeedError> {
-        self.write(object, Write::Delete)
+        self.write(object, WriteKind::Delete)
     }
 
     /// Moves the resource's revision on without a change.
@@ -101,7 +101,7 @@ impl Feed {
         moved.map_err(|error| out_of_order(String::new(), error))
     }
 
-    fn write(&self, object: &Value, write: Write) -> Result<(), FeedError> {
+    fn write(&self, object: &Value, write: WriteKind) -> Result<(), FeedError> {
         let key = self.resource.key(meta::namespace(object), meta::name(object));
         let text = meta::text(object, "resourceVersion");
         let Ok(revision) = text.parse() else {

@@ -10,24 +10,24 @@ use tower::Service;
 
 /// Whether a connection has brought a request yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FirstRequest(Arc<State>);
+pub(super) struct FirstRequest(Arc<FirstRequestState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FirstRequestState {
     made: AtomicBool,
     changed: Notify,
 }
 
 /// A service that notes the first request.
 #[derive(Clone, Debug)]
-pub(super) struct Noted<S> {
+pub(super) struct ObservedService<S> {
     service: S,
     first: FirstRequest,
 }
 
 impl FirstRequest {
-    pub(super) fn note<S>(&self, service: S) -> Noted<S> {
-        Noted { service, first: self.clone() }
+    pub(super) fn observe<S>(&self, service: S) -> ObservedService<S> {
+        ObservedService { service, first: self.clone() }
     }
 
     /// Ends if there was no request within `limit`; otherwise never.
@@ -38,7 +38,7 @@ impl FirstRequest {
     }
 }
 
-impl<S: Service<R>, R> Service<R> for Noted<S> {
+impl<S: Service<R>, R> Service<R> for ObservedService<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -48,7 +48,7 @@ impl<S: Service<R>, R> Service<R> for Noted<S> {
     }
 
     fn call(&mut self, request: R) -> S::Future {
-        let State { made, changed } = &*self.first.0;
+        let FirstRequestState { made, changed } = &*self.first.0;
         if !made.load(Ordering::Relaxed) && !made.swap(true, Ordering::Relaxed) {
             changed.notify_one();
         }

@@ -132,7 +132,7 @@ impl Listen {
             .max_concurrent_streams(STREAMS_MAX)
             .max_send_buf_size(SEND_BUFFER_BYTES);
         let first = FirstRequest::default();
-        let service = TowerToHyperService::new(first.note(self.service));
+        let service = TowerToHyperService::new(first.observe(self.service));
         let served = tokio::select! {
             served = builder.serve_connection(TokioIo::new(Coalesced::new(stream)), service) => served,
             () = first.overdue(HEADER_TIMEOUT) => return tracing::debug!("connection brought no request in time"),

@@ -36,7 +36,7 @@ pub(super) struct Owners(BTreeMap<Box<str>, BTreeSet<(CollectionId, Arc<str>)>>)
 
 /// An object that names an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owned {
+pub(crate) struct Dependent {
     pub(crate) collection: CollectionId,
     pub(crate) key: Arc<str>,
 }
@@ -162,8 +162,8 @@ impl Owners {
         }
     }
 
-    pub(super) fn of(&self, uid: &str) -> Vec<Owned> {
+    pub(super) fn of(&self, uid: &str) -> Vec<Dependent> {
         let keys = self.0.get(uid).into_iter().flatten();
-        keys.map(|(collection, key)| Owned { collection: *collection, key: key.clone() }).collect()
+        keys.map(|(collection, key)| Dependent { collection: *collection, key: key.clone() }).collect()
     }
 }

@@ -9,7 +9,7 @@ use super::Stored;
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Change {
+pub(crate) enum ChangeType {
     Added,
     Modified,
     Deleted,
@@ -24,15 +24,15 @@ pub(crate) struct FrameKey {
     /// A number for encoding and projection.
     pub(crate) representation: u8,
     /// The change as the watcher sees it.
-    pub(crate) seen: Change,
+    pub(crate) seen: ChangeType,
 }
 
 /// A change, the object after it, and the object before it.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) revision: u64,
-    pub(crate) change: Change,
-    /// After the change; for [`Change::Deleted`] the last state with the deletion's revision.
+    pub(crate) change: ChangeType,
+    /// After the change; for [`ChangeType::Deleted`] the last state with the deletion's revision.
     pub(crate) object: Arc<Stored>,
     pub(crate) previous: Option<Arc<Stored>>,
     frames: Mutex<Vec<(FrameKey, Bytes)>>,
@@ -41,7 +41,7 @@ pub(crate) struct Event {
 impl Event {
     pub(crate) fn new(
         revision: u64,
-        change: Change,
+        change: ChangeType,
         object: Arc<Stored>,
         previous: Option<Arc<Stored>>,
     ) -> Self {
@@ -62,7 +62,7 @@ impl Event {
     /// Bytes that the event keeps alive. Each superseded version of an object is counted once, with the event that
     /// superseded it: the version that is current belongs to the collection.
     pub(super) fn weight(&self) -> usize {
-        let deleted = (self.change == Change::Deleted).then(|| self.object.weight());
+        let deleted = (self.change == ChangeType::Deleted).then(|| self.object.weight());
         deleted.unwrap_or(0) + self.previous.as_ref().map_or(0, |previous| previous.weight())
     }
 

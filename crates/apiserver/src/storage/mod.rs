@@ -26,10 +26,10 @@ use std::task::{Context, Poll};
 use parking_lot::RwLock;
 
 pub(crate) use attributes::Attributes;
-pub(crate) use collection::Owned;
+pub(crate) use collection::Dependent;
 use collection::{Collection, Owners};
 pub(crate) use cursor::{Cursor, Progress};
-pub(crate) use event::{Change, Event, FrameKey};
+pub(crate) use event::{ChangeType, Event, FrameKey};
 pub(crate) use frames::Frames;
 pub(crate) use list::{ListQuery, Page};
 use signal::Signal;
@@ -62,7 +62,7 @@ pub(crate) struct Draft {
 
 /// What a write does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
+pub(crate) enum WriteKind {
     Put,
     /// The draft is the object's last state, with the deletion's revision.
     Delete,
@@ -113,7 +113,7 @@ pub(crate) struct Window {
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    inner: RwLock<Inner>,
+    inner: RwLock<StorageState>,
     /// Given with every write, to whatever collection.
     progress: Arc<Signal>,
     /// Encoded events of all collections.
@@ -121,7 +121,7 @@ pub(crate) struct Storage {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StorageState {
     revision: u64,
     window: Window,
     collections: Vec<Collection>,
@@ -155,7 +155,7 @@ impl Stored {
 
 impl Storage {
     pub(crate) fn new(window: Window) -> Self {
-        let inner = Inner { revision: 1, window, collections: Vec::new(), owners: Owners::default() };
+        let inner = StorageState { revision: 1, window, collections: Vec::new(), owners: Owners::default() };
         Self { inner: RwLock::new(inner), progress: Arc::default(), frames: Frames::default() }
     }
 
@@ -232,7 +232,7 @@ impl Storage {
         id: CollectionId,
         key: &str,
         expect: Expect,
-        write: Write,
+        write: WriteKind,
         encode: impl FnOnce(u64) -> Draft,
     ) -> Result<Arc<Stored>, Mismatch> {
         let mut inner = self.inner.write();
@@ -259,13 +259,13 @@ impl Storage {
         &self,
         id: CollectionId,
         key: &str,
-        write: Write,
+        write: WriteKind,
         revision: u64,
         draft: Draft,
     ) -> Result<(), OutOfOrder> {
         let mut inner = self.inner.write();
         inner.advance(id, revision)?;
-        if write == Write::Put || inner.collection(id).objects.contains_key(key) {
+        if write == WriteKind::Put || inner.collection(id).objects.contains_key(key) {
             inner.apply(id, key, write, revision, draft);
         }
         let signal = inner.collection(id).signal.clone();
@@ -358,14 +358,14 @@ impl Storage {
     }
 
     /// Objects that name this uid as an owner.
-    pub(crate) fn dependents(&self, uid: &str) -> Vec<Owned> {
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Dependent> {
         self.inner.read().owners.of(uid)
     }
 
     /// Forgets the past up to `revision`, in all collections: older lists and watches are `Expired` from now on.
     pub(crate) fn compact(&self, revision: u64) {
         let mut inner = self.inner.write();
-        let Inner { collections, window, revision: newest, .. } = &mut *inner;
+        let StorageState { collections, window, revision: newest, .. } = &mut *inner;
         for collection in collections {
             let newest = collection.own_revision.unwrap_or(*newest);
             collection.compact(revision.min(newest), window);
@@ -420,9 +420,9 @@ impl Storage {
     }
 }
 
-// === impl Inner ===
+// === impl StorageState ===
 
-impl Inner {
+impl StorageState {
     fn collection(&self, id: CollectionId) -> &Collection {
         // Ids are made by `open` alone, and collections are never removed.
         &self.collections[id.0]
@@ -451,7 +451,7 @@ impl Inner {
         &mut self,
         id: CollectionId,
         key: &str,
-        write: Write,
+        write: WriteKind,
         revision: u64,
         draft: Draft,
     ) -> Arc<Stored> {
@@ -464,11 +464,11 @@ impl Inner {
             owners.remove(id, previous);
         }
         let change = match (write, &previous) {
-            (Write::Put, None) => Change::Added,
-            (Write::Put, Some(_)) => Change::Modified,
-            (Write::Delete, _) => Change::Deleted,
+            (WriteKind::Put, None) => ChangeType::Added,
+            (WriteKind::Put, Some(_)) => ChangeType::Modified,
+            (WriteKind::Delete, _) => ChangeType::Deleted,
         };
-        if write == Write::Put {
+        if write == WriteKind::Put {
             owners.add(id, &object);
             collection.objects.insert(object.key.clone(), object.clone());
         } else {

@@ -12,11 +12,11 @@ use slab::Slab;
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
-    state: Mutex<State>,
+    state: Mutex<SignalState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SignalState {
     version: u64,
     readers: Slab<Reader>,
 }

@@ -18,12 +18,12 @@ fn draft(text: &str) -> Draft {
 
 fn put(storage: &Storage, id: CollectionId, key: &str, text: &str) -> u64 {
     let expect = storage.get(id, key).map_or(Expect::Absent, |object| Expect::Revision(object.revision));
-    storage.commit(id, key, expect, Write::Put, |_| draft(text)).unwrap().revision
+    storage.commit(id, key, expect, WriteKind::Put, |_| draft(text)).unwrap().revision
 }
 
 fn delete(storage: &Storage, id: CollectionId, key: &str) -> u64 {
     let expect = Expect::Revision(storage.get(id, key).unwrap().revision);
-    storage.commit(id, key, expect, Write::Delete, |_| draft("gone")).unwrap().revision
+    storage.commit(id, key, expect, WriteKind::Delete, |_| draft("gone")).unwrap().revision
 }
 
 fn texts(page: &Page) -> Vec<String> {
@@ -50,7 +50,7 @@ fn a_write_for_another_state_is_refused_and_changes_nothing() {
     let (storage, id) = storage(10, 10);
     let revision = put(&storage, id, "x", "1");
     for expect in [Expect::Absent, Expect::Revision(revision + 1)] {
-        assert_eq!(storage.commit(id, "x", expect, Write::Put, |_| draft("2")).unwrap_err(), Mismatch);
+        assert_eq!(storage.commit(id, "x", expect, WriteKind::Put, |_| draft("2")).unwrap_err(), Mismatch);
     }
     assert_eq!(storage.revision(id), revision);
 }
@@ -129,7 +129,7 @@ fn compaction_on_demand_leaves_the_present_listable() {
 }
 
 #[test]
-fn a_watch_from_the_future_hears_nothing_before_its_revision() {
+fn a_watch_from_the_future_receives_nothing_before_its_revision() {
     let (storage, id) = storage(100, 100);
     let mut cursor = storage.watch(id, 3).unwrap();
     let revisions: Vec<u64> = (0..4).map(|at| put(&storage, id, "x", &format!("{at}"))).collect();
@@ -142,10 +142,10 @@ fn a_watch_from_the_future_hears_nothing_before_its_revision() {
 fn a_fed_collection_has_its_own_revision() {
     let (storage, fed) = storage(10, 10);
     let other = storage.open();
-    storage.feed(fed, "x", Write::Put, 100, draft("1")).unwrap();
+    storage.feed(fed, "x", WriteKind::Put, 100, draft("1")).unwrap();
     put(&storage, other, "y", "1");
     assert_eq!((storage.revision(fed), storage.revision(other)), (100, 101));
-    let refused = storage.feed(fed, "x", Write::Put, 100, draft("2"));
+    let refused = storage.feed(fed, "x", WriteKind::Put, 100, draft("2"));
     assert_eq!(refused, Err(OutOfOrder { given: 100, last: 100 }));
     storage.feed_bookmark(fed, 150).unwrap();
     assert_eq!(storage.revision(fed), 150);
@@ -171,9 +171,9 @@ fn dependents_are_found_by_their_owners_uid() {
     let mut attributes = Attributes::builder();
     attributes.owner("owner-1");
     let draft = Draft { bytes: Box::default(), attributes: attributes.finish() };
-    storage.commit(id, "ns/child", Expect::Absent, Write::Put, |_| draft).unwrap();
+    storage.commit(id, "ns/child", Expect::Absent, WriteKind::Put, |_| draft).unwrap();
     let found = storage.dependents("owner-1");
-    assert_eq!(found, [Owned { collection: id, key: "ns/child".into() }]);
+    assert_eq!(found, [Dependent { collection: id, key: "ns/child".into() }]);
     put(&storage, id, "ns/child", "no owner any more");
     assert_eq!(storage.dependents("owner-1"), []);
 }

@@ -21,7 +21,7 @@ pub(crate) struct ContinueToken {
 pub(crate) struct TokenError(String);
 
 #[derive(Deserialize, Serialize)]
-struct Wire<'a> {
+struct TokenJson<'a> {
     v: &'a str,
     rv: i64,
     start: &'a str,
@@ -64,7 +64,7 @@ impl ContinueToken {
 
     pub(crate) fn encode(&self) -> String {
         let rv = self.revision.map_or(NO_REVISION, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
-        let wire = Wire { v: VERSION, rv, start: &self.start };
+        let wire = TokenJson { v: VERSION, rv, start: &self.start };
         // A string and a number always serialize.
         BASE64.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }

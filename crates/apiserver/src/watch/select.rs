@@ -9,7 +9,7 @@ use super::WatchRequest;
 use crate::codec;
 use crate::objects::meta;
 use crate::resources::Resource;
-use crate::storage::{Change, Event, FrameKey, Frames, Stored};
+use crate::storage::{ChangeType, Event, FrameKey, Frames, Stored};
 
 /// The event with which a watcher is told of an object that was there before.
 pub(super) fn initial(request: &WatchRequest, object: &Stored) -> Bytes {
@@ -23,11 +23,11 @@ pub(super) fn live(request: &WatchRequest, event: &Arc<Event>, frames: &Frames) 
     let key = FrameKey { version: resource.view, representation: representation.number(), seen };
     Some(frames.get(event, key, || {
         let kind = match seen {
-            Change::Added => "ADDED",
-            Change::Modified => "MODIFIED",
-            Change::Deleted => "DELETED",
+            ChangeType::Added => "ADDED",
+            ChangeType::Modified => "MODIFIED",
+            ChangeType::Deleted => "DELETED",
         };
-        let departed = (seen == Change::Deleted && event.change == Change::Modified)
+        let departed = (seen == ChangeType::Deleted && event.change == ChangeType::Modified)
             .then(|| event.previous.as_ref().map(|previous| at_revision(resource, previous, event.revision)))
             .flatten();
         let bytes = departed.as_deref().unwrap_or(&event.object.bytes);
@@ -35,7 +35,7 @@ pub(super) fn live(request: &WatchRequest, event: &Arc<Event>, frames: &Frames) 
     }))
 }
 
-fn seen(request: &WatchRequest, event: &Event) -> Option<Change> {
+fn seen(request: &WatchRequest, event: &Event) -> Option<ChangeType> {
     if !event.object.key.starts_with(&request.prefix) {
         return None;
     }
@@ -43,12 +43,12 @@ fn seen(request: &WatchRequest, event: &Event) -> Option<Change> {
         return Some(event.change);
     }
     let before = event.previous.as_ref().is_some_and(|previous| request.selection.matches(previous));
-    let after = event.change != Change::Deleted && request.selection.matches(&event.object);
+    let after = event.change != ChangeType::Deleted && request.selection.matches(&event.object);
     match (before, after) {
         (false, false) => None,
-        (false, true) => Some(Change::Added),
-        (true, true) => Some(Change::Modified),
-        (true, false) => Some(Change::Deleted),
+        (false, true) => Some(ChangeType::Added),
+        (true, true) => Some(ChangeType::Modified),
+        (true, false) => Some(ChangeType::Deleted),
     }
 }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use embedded_apiserver::Server;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
-use kube_wire::envelope::Envelope;
+use kube_wire::internals::envelope::Envelope;
 use kube_wire::schema::Schema;
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -51,7 +51,9 @@ impl Capture {
     pub fn read(name: &str) -> Self {
         let file = |ending: &str| {
             std::fs::read(
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(format!("{name}.{ending}")),
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("../wire/tests/captures")
+                    .join(format!("{name}.{ending}")),
             )
         };
         let head = String::from_utf8(file("http").unwrap()).unwrap();
@@ -275,7 +277,7 @@ fn opened(bytes: &[u8]) -> Value {
     let message = Schema::builtin().kind(envelope.api_version, envelope.kind).unwrap_or_else(|| {
         panic!("no schema for {} {}", envelope.api_version, envelope.kind);
     });
-    let mut value: Value = kube_wire::de::from_slice(envelope.raw, message).unwrap();
+    let mut value: Value = kube_wire::internals::de::from_slice(envelope.raw, message).unwrap();
     value["apiVersion"] = envelope.api_version.into();
     value["kind"] = envelope.kind.into();
     value
@@ -286,14 +288,14 @@ fn frames(mut bytes: &[u8]) -> Vec<Value> {
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let (frame, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
         bytes = rest;
-        let mut reader = kube_wire::proto::Reader::new(frame);
+        let mut reader = kube_wire::internals::proto::Reader::new(frame);
         let (mut kind, mut object) = (String::new(), Value::Null);
         while let Some(tag) = reader.tag().unwrap() {
             let part = reader.expect_bytes(tag).unwrap();
             match tag.number {
                 1 => kind = String::from_utf8(part.to_vec()).unwrap(),
                 _ => {
-                    let mut inner = kube_wire::proto::Reader::new(part);
+                    let mut inner = kube_wire::internals::proto::Reader::new(part);
                     let tag = inner.tag().unwrap().unwrap();
                     object = opened(inner.expect_bytes(tag).unwrap());
                 }

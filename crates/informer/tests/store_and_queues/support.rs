@@ -10,7 +10,7 @@ use kube_informer::building_blocks::{
     StoredObject, Write,
 };
 use kube_informer::{Memory, Origin, Scope};
-use kube_wire::proto::Writer;
+use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
 

@@ -6,17 +6,8 @@
 
 use super::Context;
 use crate::error::{Error, Result};
-use crate::proto::{Reader, WireType};
-use crate::schema::{Cardinality, Message, Scalar};
-
-/// A field's value as it stands on the wire.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Raw<'de> {
-    Varint(u64),
-    Fixed32(u32),
-    Fixed64(u64),
-    Bytes(&'de [u8]),
-}
+use crate::proto::{Reader, WireValue, varint};
+use crate::schema::{Cardinality, Message};
 
 /// What is left of the fields of a message.
 #[derive(Clone, Copy, Debug)]
@@ -24,71 +15,15 @@ pub(super) struct Cursor<'de>(pub(super) &'de [u8]);
 
 /// Number and wire type of a field, and what follows.
 #[derive(Clone, Copy)]
-pub(super) struct Tag<'de> {
+pub(super) struct FieldTag<'de> {
     /// 0 at the end, or where no tag can be read.
     key: u32,
     after: &'de [u8],
 }
 
-// === impl Raw ===
+// === impl FieldTag ===
 
-impl<'de> Raw<'de> {
-    pub(super) const NOTHING: Self = Self::Varint(0);
-
-    /// The zero value of a type: what a field that is absent stands for.
-    pub(super) fn zero(scalar: Scalar) -> Self {
-        match scalar {
-            Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => Self::Varint(0),
-            Scalar::Float => Self::Fixed32(0),
-            Scalar::Double => Self::Fixed64(0),
-            Scalar::String | Scalar::Bytes | Scalar::Message(_) => Self::Bytes(&[]),
-        }
-    }
-
-    pub(super) fn read(reader: &mut Reader<'de>, wire_type: WireType) -> Result<Self> {
-        Ok(match wire_type {
-            WireType::Len => Self::Bytes(reader.bytes()?),
-            WireType::Varint => Self::Varint(reader.varint()?),
-            WireType::Fixed64 => Self::Fixed64(reader.fixed64()?),
-            WireType::Fixed32 => Self::Fixed32(reader.fixed32()?),
-        })
-    }
-
-    #[inline]
-    pub(super) fn varint(self) -> Result<u64> {
-        match self {
-            Self::Varint(value) => Ok(value),
-            _ => Err(mismatch("an integer was expected")),
-        }
-    }
-
-    #[inline]
-    pub(super) fn bytes(self) -> Result<&'de [u8]> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            _ => Err(mismatch("a string or a message was expected")),
-        }
-    }
-
-    #[inline]
-    pub(super) fn str(self) -> Result<&'de str> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| mismatch("string is not UTF-8"))
-    }
-
-    /// Whether this is the zero value of a type that is no message.
-    #[inline]
-    pub(super) fn is_zero(self) -> bool {
-        match self {
-            Self::Varint(value) | Self::Fixed64(value) => value == 0,
-            Self::Fixed32(value) => value == 0,
-            Self::Bytes(bytes) => bytes.is_empty(),
-        }
-    }
-}
-
-// === impl Tag ===
-
-impl Tag<'_> {
+impl FieldTag<'_> {
     /// 0 at the end, or where no tag can be read.
     #[inline]
     pub(super) fn number(self) -> u32 {
@@ -101,7 +36,11 @@ impl Tag<'_> {
 impl<'de> Cursor<'de> {
     /// Before the first field of a message that was looked over, headers only: it is in order, its fields are known, and it
     /// can be read to its end.
-    pub(super) fn over(raw: Raw<'de>, message: &'static Message, context: &Context<'_>) -> Result<Self> {
+    pub(super) fn over(
+        raw: WireValue<'de>,
+        message: &'static Message,
+        context: &Context<'_>,
+    ) -> Result<Self> {
         let bytes = raw.bytes()?;
         let (mut rest, mut last) = (bytes, 0);
         while !rest.is_empty() {
@@ -119,17 +58,17 @@ impl<'de> Cursor<'de> {
 
     /// The next field's tag.
     #[inline]
-    pub(super) fn tag(self) -> Tag<'de> {
-        match checked::varint(self.0) {
-            Some((key, after)) if key <= u64::from(u32::MAX) => Tag { key: key as u32, after },
-            _ => Tag { key: 0, after: &[] },
+    pub(super) fn tag(self) -> FieldTag<'de> {
+        match varint(self.0) {
+            Some((key, after)) if key <= u64::from(u32::MAX) => FieldTag { key: key as u32, after },
+            _ => FieldTag { key: 0, after: &[] },
         }
     }
 
     /// Puts the value of the next field, whose tag is known, where it is wanted; `false` if it cannot be read. (Handed out by
     /// return, it would be copied on its way, which takes longer than reading it.)
     #[inline(always)]
-    pub(super) fn next(&mut self, tag: Tag<'de>, into: &mut Raw<'de>) -> bool {
+    pub(super) fn next(&mut self, tag: FieldTag<'de>, into: &mut WireValue<'de>) -> bool {
         match checked::value(tag.key, tag.after, into) {
             Some(after) => {
                 self.0 = after;
@@ -141,7 +80,7 @@ impl<'de> Cursor<'de> {
 
     /// The same, if the next field has this number: the next element of a list.
     #[inline]
-    pub(super) fn next_of(&mut self, wanted: u32, into: &mut Raw<'de>) -> bool {
+    pub(super) fn next_of(&mut self, wanted: u32, into: &mut WireValue<'de>) -> bool {
         let tag = self.tag();
         tag.number() == wanted && self.next(tag, into)
     }
@@ -166,27 +105,7 @@ impl<'de> Cursor<'de> {
 
 /// Reading without saying what is wrong, which is faster.
 pub(super) mod checked {
-    use super::Raw;
-
-    #[inline]
-    pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-        match bytes {
-            [a, rest @ ..] if *a < 0x80 => Some((u64::from(*a), rest)),
-            [a, b, rest @ ..] if *b < 0x80 => Some((u64::from(*a & 0x7f) | u64::from(*b) << 7, rest)),
-            _ => long_varint(bytes),
-        }
-    }
-
-    fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-        let mut value = 0;
-        for (at, byte) in bytes.iter().take(10).enumerate() {
-            value |= u64::from(byte & 0x7f) << (7 * at);
-            if *byte < 0x80 {
-                return (at < 9 || *byte < 2).then(|| (value, &bytes[at + 1..]));
-            }
-        }
-        None
-    }
+    use super::{WireValue, varint};
 
     /// Passes over a field, and gives its number and what follows it.
     #[inline(always)]
@@ -208,7 +127,7 @@ pub(super) mod checked {
 
     /// The key of a map's entry that is written as usual, key and value; puts the value where it is wanted.
     #[inline]
-    pub(in super::super) fn entry<'de>(entry: &'de [u8], value: &mut Raw<'de>) -> Option<&'de [u8]> {
+    pub(in super::super) fn entry<'de>(entry: &'de [u8], value: &mut WireValue<'de>) -> Option<&'de [u8]> {
         let (len, rest) = varint(entry.strip_prefix(&[0x0a])?)?;
         let (key, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
         let (2, []) = skip(rest)? else { return None };
@@ -232,23 +151,23 @@ pub(super) mod checked {
     }
 
     /// Reads a field and gives what follows it.
-    fn field<'de>(bytes: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+    fn field<'de>(bytes: &'de [u8], into: &mut WireValue<'de>) -> Option<&'de [u8]> {
         let (key, rest) = varint(bytes)?;
         value(u32::try_from(key).ok()?, rest, into)
     }
 
     /// Reads a field's value, after its tag, and gives what follows it.
     #[inline(always)]
-    pub(super) fn value<'de>(key: u32, rest: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+    pub(super) fn value<'de>(key: u32, rest: &'de [u8], into: &mut WireValue<'de>) -> Option<&'de [u8]> {
         // Nearly all are of the first two kinds; a table to jump by would be guessed wrong more often.
         if key & 7 == 2 {
             let (len, rest) = varint(rest)?;
             let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-            *into = Raw::Bytes(value);
+            *into = WireValue::Bytes(value);
             Some(rest)
         } else if key & 7 == 0 {
             let (value, rest) = varint(rest)?;
-            *into = Raw::Varint(value);
+            *into = WireValue::Varint(value);
             Some(rest)
         } else {
             fixed(key, rest, into)
@@ -256,16 +175,16 @@ pub(super) mod checked {
     }
 
     #[cold]
-    fn fixed<'de>(key: u32, rest: &'de [u8], into: &mut Raw<'de>) -> Option<&'de [u8]> {
+    fn fixed<'de>(key: u32, rest: &'de [u8], into: &mut WireValue<'de>) -> Option<&'de [u8]> {
         match key & 7 {
             1 => {
                 let (value, rest) = rest.split_first_chunk()?;
-                *into = Raw::Fixed64(u64::from_le_bytes(*value));
+                *into = WireValue::Fixed64(u64::from_le_bytes(*value));
                 Some(rest)
             }
             5 => {
                 let (value, rest) = rest.split_first_chunk()?;
-                *into = Raw::Fixed32(u32::from_le_bytes(*value));
+                *into = WireValue::Fixed32(u32::from_le_bytes(*value));
                 Some(rest)
             }
             _ => None,
@@ -283,13 +202,8 @@ fn defect(bytes: &[u8]) -> Error {
     loop {
         match reader.tag().and_then(|tag| tag.map(|tag| reader.skip(tag.wire_type)).transpose()) {
             Ok(Some(())) => {}
-            Ok(None) => return mismatch("the message cannot be read"),
+            Ok(None) => return Error::malformed("protobuf field", 0, "the message cannot be read"),
             Err(error) => return error,
         }
     }
-}
-
-#[cold]
-fn mismatch(why: &'static str) -> Error {
-    Error::malformed("protobuf field", 0, why)
 }

@@ -7,9 +7,9 @@ use serde::forward_to_deserialize_any;
 use crate::error::{Error, Result};
 
 /// A member's name.
-pub(super) struct Key<'de>(pub(super) &'de str);
+pub(super) struct MemberName<'de>(pub(super) &'de str);
 
-impl<'de> Deserializer<'de> for Key<'de> {
+impl<'de> Deserializer<'de> for MemberName<'de> {
     type Error = Error;
 
     #[inline]

@@ -4,10 +4,11 @@
 //! that are absent though JSON shows them are put in. The next value is kept in place and deserializers are a pointer to
 //! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
 
-use super::cursor::{Cursor, Raw, Tag, is_singular};
+use super::cursor::{Cursor, FieldTag, is_singular};
 use super::{Context, shape};
 use crate::error::{Error, Result};
 use crate::limits::Limit;
+use crate::proto::WireValue;
 use crate::schema::{Cardinality, Field, Message, Scalar, Shape};
 
 /// Most messages around one that is inlined. The table's deepest is `NamedRuleWithOperations`.
@@ -23,11 +24,11 @@ pub(super) struct Level<'c, 'de> {
     depth: u32,
     /// The same for the next value, which may be an element of a member.
     pub(super) value_depth: u32,
-    type_meta: TypeMeta,
+    type_meta: TypeMember,
     /// What the next value is.
     pub(super) what: What,
     /// The next value; of a list or map the first element.
-    pub(super) raw: Raw<'de>,
+    pub(super) raw: WireValue<'de>,
 }
 
 /// What a value is.
@@ -46,7 +47,7 @@ pub(super) enum What {
 
 /// Which member of the type comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TypeMeta {
+pub(super) enum TypeMember {
     ApiVersion,
     Kind,
     Done,
@@ -86,10 +87,10 @@ impl<'c, 'de> Level<'c, 'de> {
         context: &'c Context<'de>,
         message: &'static Message,
         what: What,
-        raw: Raw<'de>,
+        raw: WireValue<'de>,
     ) -> Self {
         let frame = Frame::new(message, Cursor(&[]));
-        let (outer, type_meta) = ([None; OUTER_MAX], TypeMeta::Done);
+        let (outer, type_meta) = ([None; OUTER_MAX], TypeMember::Done);
         Self { context, frame, outer, depth: 0, value_depth: 0, type_meta, what, raw }
     }
 
@@ -100,7 +101,7 @@ impl<'c, 'de> Level<'c, 'de> {
         depth: u32,
         message: &'static Message,
         cursor: Cursor<'de>,
-        type_meta: TypeMeta,
+        type_meta: TypeMember,
     ) -> Self {
         Self {
             context,
@@ -110,17 +111,17 @@ impl<'c, 'de> Level<'c, 'de> {
             value_depth: depth,
             type_meta,
             what: What::Null,
-            raw: Raw::NOTHING,
+            raw: WireValue::NOTHING,
         }
     }
 
     /// The name of the next member; its value is then the next one.
     pub(super) fn next_name(&mut self) -> Result<Option<&'de str>> {
-        if self.type_meta != TypeMeta::Done
+        if self.type_meta != TypeMember::Done
             && let Some((name, text)) = self.next_of_type()
         {
             self.what = What::Scalar(Scalar::String);
-            self.raw = Raw::Bytes(text.as_bytes());
+            self.raw = WireValue::Bytes(text.as_bytes());
             return Ok(Some(name));
         }
         loop {
@@ -164,7 +165,7 @@ impl<'c, 'de> Level<'c, 'de> {
     /// Reads the next field, whose tag this is. `false` if it is what is left of a list that nobody wanted to read to its
     /// end.
     #[inline(always)]
-    fn step(&mut self, tag: Tag<'de>) -> Result<bool> {
+    fn step(&mut self, tag: FieldTag<'de>) -> Result<bool> {
         if !self.frame.cursor.next(tag, &mut self.raw) {
             return Err(self.frame.cursor.defect());
         }
@@ -202,13 +203,13 @@ impl<'c, 'de> Level<'c, 'de> {
 
     #[cold]
     fn next_of_type(&mut self) -> Option<(&'static str, &'de str)> {
-        if self.type_meta == TypeMeta::ApiVersion {
-            self.type_meta = TypeMeta::Kind;
+        if self.type_meta == TypeMember::ApiVersion {
+            self.type_meta = TypeMember::Kind;
             if !self.context.api_version.is_empty() {
                 return Some(("apiVersion", self.context.api_version));
             }
         }
-        self.type_meta = TypeMeta::Done;
+        self.type_meta = TypeMember::Done;
         (!self.context.kind.is_empty()).then_some(("kind", self.context.kind))
     }
 
@@ -236,7 +237,7 @@ impl<'c, 'de> Level<'c, 'de> {
         let is_nil =
             field.pointer || field.ty.scalar == Scalar::Bytes || field.ty.cardinality != Cardinality::One;
         self.what = if is_nil { What::Null } else { What::single(self.context, field.ty.scalar) };
-        self.raw = Raw::zero(field.ty.scalar);
+        self.raw = WireValue::zero(field.ty.scalar);
         self.value_depth = self.depth;
     }
 
@@ -301,7 +302,7 @@ pub(super) fn enter(context: &Context<'_>, depth: u32) -> Result<u32> {
 
 /// Go's protobuf writes what is no pointer even when it is empty or zero; JSON leaves it out if marked so.
 #[inline]
-fn is_omitted(field: &Field, what: What, raw: Raw<'_>, context: &Context<'_>) -> Result<bool> {
+fn is_omitted(field: &Field, what: What, raw: WireValue<'_>, context: &Context<'_>) -> Result<bool> {
     match what {
         What::Message(message) if message.shape == Shape::StringList => {
             Ok(field.omit_empty && shape::is_empty_list(context, message, raw))

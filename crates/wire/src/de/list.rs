@@ -2,15 +2,14 @@
 
 use serde::de::{DeserializeSeed, SeqAccess};
 
-use super::cursor::Raw;
 use super::level::{Level, What};
-use super::value::Value;
+use super::value::ValueDeserializer;
 use crate::error::{Error, Result};
-use crate::proto::{Reader, WireType};
+use crate::proto::{Reader, WireType, WireValue, packable};
 use crate::schema::Scalar;
 
 /// The elements of a list.
-pub(super) struct Elements<'a, 'c, 'de> {
+pub(super) struct ElementAccess<'a, 'c, 'de> {
     pub(super) level: &'a mut Level<'c, 'de>,
     pub(super) depth: u32,
     pub(super) number: u32,
@@ -23,7 +22,7 @@ pub(super) struct Elements<'a, 'c, 'de> {
     pub(super) packed: Reader<'de>,
 }
 
-impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
+impl<'de> SeqAccess<'de> for ElementAccess<'_, '_, 'de> {
     type Error = Error;
 
     #[inline]
@@ -31,7 +30,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
         if !self.next()? {
             return Ok(None);
         }
-        seed.deserialize(Value(self.level)).map(Some)
+        seed.deserialize(ValueDeserializer(self.level)).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -39,22 +38,22 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_, 'de> {
             return Some(self.level.count(self.number));
         }
         match (&self.level.raw, packable(self.scalar)) {
-            (Raw::Bytes(packed), Some(WireType::Fixed64)) => Some(packed.len() / 8),
-            (Raw::Bytes(packed), Some(WireType::Fixed32)) => Some(packed.len() / 4),
-            (Raw::Bytes(packed), Some(_)) => Some(packed.iter().filter(|byte| **byte < 0x80).count()),
+            (WireValue::Bytes(packed), Some(WireType::Fixed64)) => Some(packed.len() / 8),
+            (WireValue::Bytes(packed), Some(WireType::Fixed32)) => Some(packed.len() / 4),
+            (WireValue::Bytes(packed), Some(_)) => Some(packed.iter().filter(|byte| **byte < 0x80).count()),
             _ => Some(1 + self.level.count(self.number)),
         }
     }
 }
 
-impl<'de> Elements<'_, '_, 'de> {
+impl<'de> ElementAccess<'_, '_, 'de> {
     /// Makes the next element the level's next value.
     #[inline]
     fn next(&mut self) -> Result<bool> {
         loop {
             if !self.packed.is_empty() {
                 let wire_type = packable(self.scalar).unwrap_or(WireType::Varint);
-                self.level.raw = Raw::read(&mut self.packed, wire_type)?;
+                self.level.raw = WireValue::read(&mut self.packed, wire_type)?;
                 break;
             }
             if self.started && !self.level.next_of(self.number) {
@@ -62,25 +61,14 @@ impl<'de> Elements<'_, '_, 'de> {
             }
             self.started = true;
             match &self.level.raw {
-                Raw::Bytes(packed) if packable(self.scalar).is_some() => self.packed = Reader::new(packed),
+                WireValue::Bytes(packed) if packable(self.scalar).is_some() => {
+                    self.packed = Reader::new(packed)
+                }
                 _ => break,
             }
         }
         self.level.what = self.what;
         self.level.value_depth = self.depth;
         Ok(true)
-    }
-}
-
-/// The wire type of elements that may be packed.
-#[inline]
-fn packable(scalar: Scalar) -> Option<WireType> {
-    match scalar {
-        Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => {
-            Some(WireType::Varint)
-        }
-        Scalar::Float => Some(WireType::Fixed32),
-        Scalar::Double => Some(WireType::Fixed64),
-        Scalar::String | Scalar::Bytes | Scalar::Message(_) => None,
     }
 }

@@ -4,22 +4,22 @@
 
 use serde::de::{DeserializeSeed, MapAccess};
 
-use super::cursor::{Raw, checked};
-use super::key::Key;
+use super::cursor::checked;
+use super::key::MemberName;
 use super::level::{Level, What};
-use super::value::Value;
+use super::value::ValueDeserializer;
 use crate::error::{Error, Result};
-use crate::proto::Reader;
+use crate::proto::{Reader, WireValue};
 use crate::schema::Scalar;
 
 /// Members of a JSON object.
-pub(super) enum Members<'a, 'c, 'de> {
+pub(super) enum MemberAccess<'a, 'c, 'de> {
     Fields(Level<'c, 'de>),
-    Entries(Entries<'a, 'c, 'de>),
+    Entries(EntryAccess<'a, 'c, 'de>),
 }
 
 /// The entries of a map: messages `{key = 1, value = 2}`.
-pub(super) struct Entries<'a, 'c, 'de> {
+pub(super) struct EntryAccess<'a, 'c, 'de> {
     pub(super) level: &'a mut Level<'c, 'de>,
     pub(super) depth: u32,
     pub(super) number: u32,
@@ -28,7 +28,7 @@ pub(super) struct Entries<'a, 'c, 'de> {
     pub(super) started: bool,
 }
 
-impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
+impl<'de> MapAccess<'de> for MemberAccess<'_, '_, 'de> {
     type Error = Error;
 
     #[inline]
@@ -38,14 +38,14 @@ impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
             Self::Entries(entries) => entries.next_key()?,
         };
         match name {
-            Some(name) => seed.deserialize(Key(name)).map(Some),
+            Some(name) => seed.deserialize(MemberName(name)).map(Some),
             None => Ok(None),
         }
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        seed.deserialize(Value(match self {
+        seed.deserialize(ValueDeserializer(match self {
             Self::Fields(level) => level,
             Self::Entries(entries) => entries.level,
         }))
@@ -62,14 +62,14 @@ impl<'de> MapAccess<'de> for Members<'_, '_, 'de> {
     }
 }
 
-impl<'de> Entries<'_, '_, 'de> {
+impl<'de> EntryAccess<'_, '_, 'de> {
     fn next_key(&mut self) -> Result<Option<&'de str>> {
         if self.started && !self.level.next_of(self.number) {
             return Ok(None);
         }
         self.started = true;
         let entry = self.level.raw.bytes()?;
-        self.level.raw = Raw::zero(self.scalar);
+        self.level.raw = WireValue::zero(self.scalar);
         let key = match checked::entry(entry, &mut self.level.raw) {
             Some(key) => {
                 std::str::from_utf8(key).map_err(|_| Error::malformed("map key", 0, "it is not UTF-8"))?
@@ -86,11 +86,11 @@ impl<'de> Entries<'_, '_, 'de> {
     fn odd_entry(&mut self, entry: &'de [u8]) -> Result<&'de str> {
         let mut key = "";
         let mut reader = Reader::new(entry);
-        self.level.raw = Raw::zero(self.scalar);
+        self.level.raw = WireValue::zero(self.scalar);
         while let Some(tag) = reader.tag()? {
             match tag.number {
                 1 => key = reader.expect_string(tag)?,
-                2 => self.level.raw = Raw::read(&mut reader, tag.wire_type)?,
+                2 => self.level.raw = WireValue::read(&mut reader, tag.wire_type)?,
                 _ => reader.skip(tag.wire_type)?,
             }
         }

@@ -59,11 +59,11 @@ use std::cell::Cell;
 use serde::de::{DeserializeOwned, Visitor};
 use serde::forward_to_deserialize_any;
 
-use self::cursor::Raw;
 use self::level::{Level, What};
-use self::value::Value;
+use self::value::ValueDeserializer;
 use crate::error::{Error, Result};
 use crate::limits::{Limit, Limits};
+use crate::proto::WireValue;
 use crate::schema::{Message, Schema, Shape};
 
 /// Reads a message as `T`, without apiVersion and kind.
@@ -77,9 +77,9 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], message: &'static Message) 
 /// Whether a message is the zero value of its Go type, as `omitzero` asks.
 pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
     let deserializer = Deserializer::new(bytes, message).unknown_fields(UnknownFields::Skip);
-    match shape::is_zero(&deserializer.context, message, Raw::Bytes(bytes)) {
+    match shape::is_zero(&deserializer.context, message, WireValue::Bytes(bytes)) {
         Err(Error::Unordered) => {
-            shape::is_zero(&deserializer.context, message, Raw::Bytes(&deserializer.ordered()?))
+            shape::is_zero(&deserializer.context, message, WireValue::Bytes(&deserializer.ordered()?))
         }
         known => known,
     }
@@ -88,7 +88,7 @@ pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
 /// A [`serde::Deserializer`] over the bytes of one message (without envelope).
 ///
 /// ```
-/// use kube_wire::de::Deserializer;
+/// use kube_wire::internals::de::Deserializer;
 /// use kube_wire::schema::Schema;
 /// use serde::Deserialize;
 ///
@@ -217,7 +217,7 @@ impl<'de> Deserializer<'de> {
     }
 
     #[inline]
-    fn value<T>(self, read: impl FnOnce(Value<'_, '_, 'de>) -> Result<T>) -> Result<T> {
+    fn value<T>(self, read: impl FnOnce(ValueDeserializer<'_, '_, 'de>) -> Result<T>) -> Result<T> {
         let (found, allowed) = (self.bytes.len(), self.object_bytes_max);
         if found > allowed {
             return Err(Error::Limit { limit: Limit::ObjectBytes, found, allowed });
@@ -226,7 +226,12 @@ impl<'de> Deserializer<'de> {
             Shape::Object => What::Root(self.message),
             _ => What::Message(self.message),
         };
-        let value = read(Value(&mut Level::of(&self.context, self.message, what, Raw::Bytes(self.bytes))));
+        let value = read(ValueDeserializer(&mut Level::of(
+            &self.context,
+            self.message,
+            what,
+            WireValue::Bytes(self.bytes),
+        )));
         self.context.checked(value)
     }
 }

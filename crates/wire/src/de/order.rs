@@ -6,12 +6,11 @@
 //! done is held while it goes deeper, so that memory stays in proportion to the input however deep that is.
 
 use super::Context;
-use super::cursor::Raw;
 use super::level::enter;
 use super::shape::{self, Special};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::proto::{Reader, Tag, WireType, Writer};
+use crate::proto::{Reader, Tag, WireType, WireValue, Writer};
 use crate::schema::{Cardinality, Message, Shape};
 
 /// One field: its tag, and its value as it is written (without the length).
@@ -72,7 +71,7 @@ fn within(context: &Context<'_>, message: &'static Message, pieces: &[&[u8]], de
     if message.shape == Shape::RawJson
         && let Some(last) = pieces.iter().rfind(|piece| shape::has_raw(piece))
         && let Special::Root { message, raw, api_version, kind } =
-            shape::resolve(context, message, Raw::Bytes(last))?
+            shape::resolve(context, message, WireValue::Bytes(last))?
     {
         let object = ordered(context, message, &[raw.bytes()?], depth)?;
         let (mut enveloped, mut out) = (Vec::new(), Vec::new());

@@ -4,12 +4,12 @@
 //! is compiled once.
 
 use super::Context;
-use super::cursor::{Cursor, Raw, checked};
+use super::cursor::{Cursor, checked};
 use crate::error::{Error, Result};
-use crate::forms::duration::{self, DurationText};
-use crate::forms::time::{Instant, Precision, TimeText};
-use crate::proto::{Reader, Tag};
+use crate::proto::{Reader, Tag, WireValue};
 use crate::schema::{Message, Scalar, Shape};
+use crate::text::duration::{self, DurationText};
+use crate::text::time::{Precision, TimeText, Timestamp};
 
 /// What a message with a form of its own looks like.
 pub(super) enum Special<'de> {
@@ -20,10 +20,10 @@ pub(super) enum Special<'de> {
     Time(TimeText),
     Duration(DurationText),
     Json(&'de [u8]),
-    Message(&'static Message, Raw<'de>),
+    Message(&'static Message, WireValue<'de>),
     Root {
         message: &'static Message,
-        raw: Raw<'de>,
+        raw: WireValue<'de>,
         api_version: &'de str,
         kind: &'de str,
     },
@@ -41,7 +41,7 @@ const ENVELOPE: &[u8] = b"k8s\0";
 pub(super) fn resolve<'de>(
     context: &Context<'_>,
     message: &'static Message,
-    raw: Raw<'de>,
+    raw: WireValue<'de>,
 ) -> Result<Special<'de>> {
     let fields = Fields { context, message };
     match message.shape {
@@ -73,7 +73,7 @@ pub(super) fn resolve<'de>(
 }
 
 /// Whether the message is `null` in JSON. What cannot be read is not, and gives its error when it is.
-pub(super) fn is_null(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> bool {
+pub(super) fn is_null(context: &Context<'_>, message: &'static Message, raw: WireValue<'_>) -> bool {
     let fields = Fields { context, message };
     let lacks = |number| fields.last_bytes(raw, number).is_ok_and(|found| found.is_none());
     match message.shape {
@@ -94,17 +94,17 @@ pub(super) fn is_null(context: &Context<'_>, message: &'static Message, raw: Raw
 }
 
 /// Whether a list that is a message is empty, as `omitempty` asks.
-pub(super) fn is_empty_list(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> bool {
+pub(super) fn is_empty_list(context: &Context<'_>, message: &'static Message, raw: WireValue<'_>) -> bool {
     Fields { context, message }.last_bytes(raw, 1).is_ok_and(|found| found.is_none())
 }
 
 /// Whether a message of raw bytes holds any, be they empty.
 pub(super) fn has_raw(message: &[u8]) -> bool {
-    last_bytes(Raw::Bytes(message), 1).is_ok_and(|found| found.is_some())
+    last_bytes(WireValue::Bytes(message), 1).is_ok_and(|found| found.is_some())
 }
 
 /// Whether the message is the zero value of its Go type, as `omitzero` asks.
-pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw<'_>) -> Result<bool> {
+pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: WireValue<'_>) -> Result<bool> {
     match message.shape {
         Shape::Time | Shape::MicroTime => return Ok(is_null(context, message, raw)),
         Shape::Quantity => {
@@ -113,7 +113,7 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw
         _ => {}
     }
     let mut cursor = Cursor::over(raw, message, context)?;
-    let mut raw = Raw::NOTHING;
+    let mut raw = WireValue::NOTHING;
     loop {
         let tag = cursor.tag();
         let number = tag.number();
@@ -137,14 +137,14 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Raw
     Ok(true)
 }
 
-fn quantity<'de>(fields: Fields<'_, '_>, raw: Raw<'de>) -> Result<Option<&'de [u8]>> {
+fn quantity<'de>(fields: Fields<'_, '_>, raw: WireValue<'de>) -> Result<Option<&'de [u8]>> {
     match checked::text(raw.bytes()?) {
         Some(text) => Ok(Some(text)),
         None => fields.last_bytes(raw, 1),
     }
 }
 
-fn time<'de>(fields: Fields<'_, '_>, raw: Raw<'de>, precision: Precision) -> Result<Special<'de>> {
+fn time<'de>(fields: Fields<'_, '_>, raw: WireValue<'de>, precision: Precision) -> Result<Special<'de>> {
     match instant(fields, raw, precision)? {
         None => Ok(Special::Null),
         Some(instant) => match instant.format(precision) {
@@ -155,19 +155,19 @@ fn time<'de>(fields: Fields<'_, '_>, raw: Raw<'de>, precision: Precision) -> Res
 }
 
 /// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
-fn instant(fields: Fields<'_, '_>, raw: Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
+fn instant(fields: Fields<'_, '_>, raw: WireValue<'_>, precision: Precision) -> Result<Option<Timestamp>> {
     let (seconds, nanos) = match raw {
-        Raw::Bytes([]) => return Ok(None),
-        Raw::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
+        WireValue::Bytes([]) => return Ok(None),
+        WireValue::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
         _ => odd_time(fields, raw)?,
     };
-    let instant = Instant::from_proto(seconds, nanos, precision);
-    Ok((instant != Instant::ZERO).then_some(instant))
+    let instant = Timestamp::from_proto(seconds, nanos, precision);
+    Ok((instant != Timestamp::ZERO).then_some(instant))
 }
 
 /// A time that is not simply seconds and nanoseconds.
 #[cold]
-fn odd_time(fields: Fields<'_, '_>, raw: Raw<'_>) -> Result<(i64, i32)> {
+fn odd_time(fields: Fields<'_, '_>, raw: WireValue<'_>) -> Result<(i64, i32)> {
     Ok((fields.last_varint(raw, 1)? as i64, fields.last_varint(raw, 2)? as i32))
 }
 
@@ -175,13 +175,13 @@ fn odd_time(fields: Fields<'_, '_>, raw: Raw<'_>) -> Result<(i64, i32)> {
 fn alternative<'de>(
     context: &Context<'_>,
     message: &'static Message,
-    raw: Raw<'de>,
+    raw: WireValue<'de>,
     list: Option<u32>,
     single: u32,
 ) -> Result<Special<'de>> {
     let mut cursor = Cursor::over(raw, message, context)?;
     let mut found = Special::Null;
-    let mut raw = Raw::NOTHING;
+    let mut raw = WireValue::NOTHING;
     loop {
         let tag = cursor.tag();
         let number = tag.number();
@@ -203,14 +203,14 @@ fn alternative<'de>(
 
 /// An object in protobuf inside of another: `Unknown{typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2}`.
 fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'de>> {
-    let unknown = Raw::Bytes(unknown);
-    let type_meta = Raw::Bytes(last_bytes(unknown, 1)?.unwrap_or_default());
+    let unknown = WireValue::Bytes(unknown);
+    let type_meta = WireValue::Bytes(last_bytes(unknown, 1)?.unwrap_or_default());
     let api_version = utf8(last_bytes(type_meta, 1)?.unwrap_or_default())?;
     let kind = utf8(last_bytes(type_meta, 2)?.unwrap_or_default())?;
     let Some(message) = context.schema.kind(api_version, kind) else {
         return Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
     };
-    let raw = Raw::Bytes(last_bytes(unknown, 2)?.unwrap_or_default());
+    let raw = WireValue::Bytes(last_bytes(unknown, 2)?.unwrap_or_default());
     Ok(Special::Root { message, raw, api_version, kind })
 }
 
@@ -222,11 +222,11 @@ struct Fields<'c, 'x> {
 }
 
 impl Fields<'_, '_> {
-    fn last_bytes<'de>(self, raw: Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
+    fn last_bytes<'de>(self, raw: WireValue<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
         last(raw, wanted, |number| self.check(number))?.map(|raw| raw.bytes()).transpose()
     }
 
-    fn last_varint(self, raw: Raw<'_>, wanted: u32) -> Result<u64> {
+    fn last_varint(self, raw: WireValue<'_>, wanted: u32) -> Result<u64> {
         last(raw, wanted, |number| self.check(number))?.map_or(Ok(0), |raw| raw.varint())
     }
 
@@ -239,12 +239,16 @@ impl Fields<'_, '_> {
 }
 
 /// The last field with this number, if there is one; `other` decides about all others.
-fn last<'de>(raw: Raw<'de>, wanted: u32, other: impl Fn(u32) -> Result<()>) -> Result<Option<Raw<'de>>> {
+fn last<'de>(
+    raw: WireValue<'de>,
+    wanted: u32,
+    other: impl Fn(u32) -> Result<()>,
+) -> Result<Option<WireValue<'de>>> {
     let mut last = None;
     let mut reader = Reader::new(raw.bytes()?);
     while let Some(Tag { number, wire_type }) = reader.tag()? {
         if number == wanted {
-            last = Some(Raw::read(&mut reader, wire_type)?);
+            last = Some(WireValue::read(&mut reader, wire_type)?);
         } else {
             other(number)?;
             reader.skip(wire_type)?;
@@ -254,7 +258,7 @@ fn last<'de>(raw: Raw<'de>, wanted: u32, other: impl Fn(u32) -> Result<()>) -> R
 }
 
 /// Of messages that the table does not hold: envelopes, and raw bytes before it is known what they are.
-fn last_bytes<'de>(raw: Raw<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
+fn last_bytes<'de>(raw: WireValue<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
     last(raw, wanted, |_| Ok(()))?.map(|raw| raw.bytes()).transpose()
 }
 

@@ -9,24 +9,24 @@ use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::cursor::{Cursor, Raw};
-use super::level::{Level, TypeMeta, What, enter};
-use super::list::Elements;
-use super::members::{Entries, Members};
+use super::cursor::Cursor;
+use super::level::{Level, TypeMember, What, enter};
+use super::list::ElementAccess;
+use super::members::{EntryAccess, MemberAccess};
 use super::shape::{self, Special};
 use crate::error::{Error, Result};
-use crate::proto::Reader;
+use crate::proto::{Reader, WireValue};
 use crate::schema::{Message, Scalar, Shape};
 
 /// The next value of a level.
-pub(super) struct Value<'a, 'c, 'de>(pub(super) &'a mut Level<'c, 'de>);
+pub(super) struct ValueDeserializer<'a, 'c, 'de>(pub(super) &'a mut Level<'c, 'de>);
 
 /// The name by which serde_json asks for JSON text as it is.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-// === impl Value ===
+// === impl ValueDeserializer ===
 
-impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
+impl<'a, 'c, 'de> ValueDeserializer<'a, 'c, 'de> {
     #[inline]
     fn is_null(&self) -> bool {
         match self.0.what {
@@ -42,25 +42,25 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     fn fields<V: Visitor<'de>>(
         self,
         message: &'static Message,
-        type_meta: TypeMeta,
+        type_meta: TypeMember,
         visitor: V,
     ) -> Result<V::Value> {
         let level = self.0;
         let depth = enter(level.context, level.value_depth)?;
         let cursor = Cursor(level.raw.bytes()?);
-        visitor.visit_map(Members::Fields(Level::open(level.context, depth, message, cursor, type_meta)))
+        visitor.visit_map(MemberAccess::Fields(Level::open(level.context, depth, message, cursor, type_meta)))
     }
 
-    fn entries(self, number: u32, scalar: Scalar) -> Result<Members<'a, 'c, 'de>> {
+    fn entries(self, number: u32, scalar: Scalar) -> Result<MemberAccess<'a, 'c, 'de>> {
         let depth = enter(self.0.context, self.0.value_depth)?;
-        Ok(Members::Entries(Entries { level: self.0, depth, number, scalar, started: false }))
+        Ok(MemberAccess::Entries(EntryAccess { level: self.0, depth, number, scalar, started: false }))
     }
 
-    fn elements(self, number: u32, scalar: Scalar) -> Result<Elements<'a, 'c, 'de>> {
+    fn elements(self, number: u32, scalar: Scalar) -> Result<ElementAccess<'a, 'c, 'de>> {
         let depth = enter(self.0.context, self.0.value_depth)?;
         let what = What::single(self.0.context, scalar);
         let (started, packed) = (false, Reader::new(&[]));
-        Ok(Elements { level: self.0, depth, number, scalar, what, started, packed })
+        Ok(ElementAccess { level: self.0, depth, number, scalar, what, started, packed })
     }
 
     fn special<V: Visitor<'de>>(self, message: &'static Message, visitor: V) -> Result<V::Value> {
@@ -77,13 +77,13 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
             Special::Message(message, raw) => {
                 level.what = What::Message(message);
                 level.raw = raw;
-                Value(level).deserialize_any(visitor)
+                ValueDeserializer(level).deserialize_any(visitor)
             }
             Special::Root { message, raw, api_version, kind } => {
                 let within = context.within(api_version, kind);
                 let mut inner = Level::of(&within, message, What::Root(message), raw);
                 inner.value_depth = level.value_depth;
-                let value = Value(&mut inner).deserialize_any(visitor);
+                let value = ValueDeserializer(&mut inner).deserialize_any(visitor);
                 match within.defect.get() {
                     Some(defect) => Err(context.found(defect)),
                     None => value,
@@ -91,9 +91,9 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
             }
             Special::List { number, scalar } => {
                 let cursor = Cursor::over(level.raw, message, context)?;
-                let mut inner = Level::open(context, level.value_depth, message, cursor, TypeMeta::Done);
+                let mut inner = Level::open(context, level.value_depth, message, cursor, TypeMember::Done);
                 inner.seek(number);
-                let mut elements = Value(&mut inner).elements(number, scalar)?;
+                let mut elements = ValueDeserializer(&mut inner).elements(number, scalar)?;
                 elements.started = true;
                 visitor.visit_seq(elements)
             }
@@ -101,19 +101,19 @@ impl<'a, 'c, 'de> Value<'a, 'c, 'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
+impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.0.what {
             What::Scalar(scalar) => visit_scalar(scalar, self.0.raw, visitor),
             What::Message(message) if message.shape == Shape::Object => {
-                self.fields(message, TypeMeta::Done, visitor)
+                self.fields(message, TypeMember::Done, visitor)
             }
             What::Message(message) => self.special(message, visitor),
             What::List(number, scalar) => visitor.visit_seq(self.elements(number, scalar)?),
             What::Map(number, scalar) => visitor.visit_map(self.entries(number, scalar)?),
-            What::Root(message) => self.fields(message, TypeMeta::ApiVersion, visitor),
+            What::Root(message) => self.fields(message, TypeMember::ApiVersion, visitor),
             What::Null => visitor.visit_unit(),
         }
     }
@@ -129,7 +129,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
     ) -> Result<V::Value> {
         match self.0.what {
             What::Message(message) if message.shape == Shape::Object => {
-                self.fields(message, TypeMeta::Done, visitor)
+                self.fields(message, TypeMember::Done, visitor)
             }
             _ => self.deserialize_any(visitor),
         }
@@ -194,8 +194,8 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
                 let level = self.0;
                 let depth = enter(level.context, level.value_depth)?;
                 let cursor = Cursor(level.raw.bytes()?);
-                let fields = Level::open(level.context, depth, message, cursor, TypeMeta::Done);
-                visitor.visit_enum(MapAccessDeserializer::new(Members::Fields(fields)))
+                let fields = Level::open(level.context, depth, message, cursor, TypeMember::Done);
+                visitor.visit_enum(MapAccessDeserializer::new(MemberAccess::Fields(fields)))
             }
             What::Message(message) => match shape::resolve(self.0.context, message, self.0.raw)? {
                 Special::Text(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
@@ -229,7 +229,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_, 'de> {
 }
 
 #[inline]
-fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: Raw<'de>, visitor: V) -> Result<V::Value> {
+fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: WireValue<'de>, visitor: V) -> Result<V::Value> {
     match scalar {
         Scalar::String => visitor.visit_borrowed_str(raw.str()?),
         Scalar::Bool => visitor.visit_bool(raw.varint()? != 0),
@@ -237,21 +237,9 @@ fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: Raw<'de>, visitor: V)
         Scalar::Int64 => visitor.visit_i64(raw.varint()? as i64),
         Scalar::Uint32 => visitor.visit_u64(u64::from(raw.varint()? as u32)),
         Scalar::Uint64 => visitor.visit_u64(raw.varint()?),
-        Scalar::Float | Scalar::Double => visit_float(float(raw)?, visitor),
+        Scalar::Float | Scalar::Double => visit_float(raw.float()?, visitor),
         Scalar::Bytes => visitor.visit_string(STANDARD.encode(raw.bytes()?)),
         Scalar::Message(_) => Err(Error::Value("a message where none was expected".to_owned())),
-    }
-}
-
-fn float(raw: Raw<'_>) -> Result<f64> {
-    match raw {
-        Raw::Fixed64(bits) => Ok(f64::from_bits(bits)),
-        // Go prints a float with the digits it needs; the shortest decimal text is what JSON would have carried.
-        Raw::Fixed32(bits) => {
-            let value = f32::from_bits(bits);
-            Ok(value.to_string().parse().unwrap_or(f64::from(value)))
-        }
-        _ => Err(Error::malformed("protobuf field", 0, "a float was expected")),
     }
 }
 

@@ -28,13 +28,13 @@ use crate::{Encoding, TypeMeta};
 #[derive(Debug)]
 pub struct ListDecoder {
     reader: ObjectReader,
-    items: Items,
+    items: ItemDecoder,
     /// The items' type as the list's own kind says it, once that is known.
     item_type: Option<TypeMeta>,
 }
 
 #[derive(Debug)]
-enum Items {
+enum ItemDecoder {
     Json(json::ListBody),
     Protobuf(ListItems),
 }
@@ -43,8 +43,8 @@ impl ListDecoder {
     /// A decoder for a body in this encoding, whose items are read by `reader`.
     pub fn new(encoding: Encoding, reader: ObjectReader) -> Self {
         let items = match encoding {
-            Encoding::Json => Items::Json(json::ListBody::new(reader.limits())),
-            Encoding::Protobuf => Items::Protobuf(ListItems::new(reader.limits())),
+            Encoding::Json => ItemDecoder::Json(json::ListBody::new(reader.limits())),
+            Encoding::Protobuf => ItemDecoder::Protobuf(ListItems::new(reader.limits())),
         };
         Self { reader, items, item_type: None }
     }
@@ -52,8 +52,8 @@ impl ListDecoder {
     /// Adds a chunk of the body. Read all items that are there before adding the next.
     pub fn push(&mut self, chunk: Bytes) {
         match &mut self.items {
-            Items::Json(body) => body.push(chunk),
-            Items::Protobuf(items) => items.push(chunk),
+            ItemDecoder::Json(body) => body.push(chunk),
+            ItemDecoder::Protobuf(items) => items.push(chunk),
         }
     }
 
@@ -64,8 +64,8 @@ impl ListDecoder {
     pub fn next_item(&mut self) -> Option<Result<RawObject>> {
         let Self { reader, items, item_type } = self;
         let (encoding, item) = match items {
-            Items::Json(body) => (Encoding::Json, body.next()?),
-            Items::Protobuf(items) => (Encoding::Protobuf, items.next()?),
+            ItemDecoder::Json(body) => (Encoding::Json, body.next()?),
+            ItemDecoder::Protobuf(items) => (Encoding::Protobuf, items.next()?),
         };
         Some(item.and_then(|(head, bytes)| {
             if item_type.is_none() {
@@ -78,8 +78,8 @@ impl ListDecoder {
     /// What is known of the list so far. Complete only at the end: JSON may put it behind the items.
     pub fn head(&self) -> &ListHead {
         match &self.items {
-            Items::Json(body) => body.head(),
-            Items::Protobuf(items) => &items.head,
+            ItemDecoder::Json(body) => body.head(),
+            ItemDecoder::Protobuf(items) => &items.head,
         }
     }
 
@@ -89,8 +89,8 @@ impl ListDecoder {
     /// If it ended too early.
     pub fn finish(self) -> Result<ListHead> {
         match self.items {
-            Items::Json(body) => body.finish(),
-            Items::Protobuf(items) => items.finish(),
+            ItemDecoder::Json(body) => body.finish(),
+            ItemDecoder::Protobuf(items) => items.finish(),
         }
     }
 }

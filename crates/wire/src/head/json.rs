@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::owners;
 use super::{INITIAL_EVENTS_END, Span, Spans};
 use crate::error::{Error, Result};
-use crate::json::{Elements, Kind, Members, Value, string};
+use crate::json::{Elements, JsonType, Members, Value, string};
 
 const WHAT: &str = "JSON head";
 
@@ -44,7 +44,7 @@ fn unescape(bytes: &[u8], spans: &mut Spans) -> Result<()> {
 
 /// Reads `metadata`, which stands at `offset` in the kept text. Whether there is an escape in one of the names.
 fn object_meta(meta: Value<'_>, offset: usize, spans: &mut Spans) -> Result<bool> {
-    if !is(meta, Kind::Object, offset, "metadata must be an object")? {
+    if !is(meta, JsonType::Object, offset, "metadata must be an object")? {
         return Ok(false);
     }
     let mut escaped = false;
@@ -99,7 +99,7 @@ fn generation(value: Value<'_>, start: usize) -> Result<i64> {
 
 /// Checks the labels, so that reading them later cannot fail. Whether there are any.
 fn labels(value: Value<'_>, start: usize) -> Result<bool> {
-    if !is(value, Kind::Object, start, "metadata.labels must be an object")? {
+    if !is(value, JsonType::Object, start, "metadata.labels must be an object")? {
         return Ok(false);
     }
     let mut any = false;
@@ -115,13 +115,13 @@ fn labels(value: Value<'_>, start: usize) -> Result<bool> {
 
 /// Checks the owner references, so that reading them later cannot fail. Whether there are any.
 fn owner_references(value: Value<'_>, start: usize) -> Result<bool> {
-    if !is(value, Kind::Array, start, "metadata.ownerReferences must be an array")? {
+    if !is(value, JsonType::Array, start, "metadata.ownerReferences must be an array")? {
         return Ok(false);
     }
     let mut any = false;
     for element in Elements::new(value.bytes()) {
         let owner = element.map_err(|error| moved(error, start))?;
-        if owner.kind() != Ok(Kind::Object) {
+        if owner.kind() != Ok(JsonType::Object) {
             return Err(Error::malformed(WHAT, start, "an owner reference must be an object"));
         }
         owners::from_json(owner).map_err(|error| moved(error, start))?;
@@ -132,7 +132,7 @@ fn owner_references(value: Value<'_>, start: usize) -> Result<bool> {
 
 /// Whether the annotations mark the end of a watch-list's initial events.
 fn ends_initial_events(value: Value<'_>, start: usize) -> Result<bool> {
-    if !is(value, Kind::Object, start, "metadata.annotations must be an object")? {
+    if !is(value, JsonType::Object, start, "metadata.annotations must be an object")? {
         return Ok(false);
     }
     let mut ends = false;
@@ -146,10 +146,10 @@ fn ends_initial_events(value: Value<'_>, start: usize) -> Result<bool> {
 }
 
 /// Whether the value is of the kind; `null` is as good as absent, anything else an error.
-fn is(value: Value<'_>, kind: Kind, start: usize, why: &'static str) -> Result<bool> {
+fn is(value: Value<'_>, kind: JsonType, start: usize, why: &'static str) -> Result<bool> {
     match value.kind() {
         Ok(found) if found == kind => Ok(true),
-        Ok(Kind::Null) => Ok(false),
+        Ok(JsonType::Null) => Ok(false),
         _ => Err(Error::malformed(WHAT, start, why)),
     }
 }

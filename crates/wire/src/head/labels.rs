@@ -12,10 +12,10 @@ use crate::proto::Reader;
 /// A protobuf server does not check that strings are UTF-8. What is not is shown with the replacement character, as JSON
 /// would show it.
 #[derive(Clone, Debug)]
-pub struct Labels<'a>(Inner<'a>);
+pub struct Labels<'a>(LabelSource<'a>);
 
 #[derive(Clone, Debug)]
-enum Inner<'a> {
+enum LabelSource<'a> {
     Json(json::Members<'a>),
     Protobuf(Reader<'a>),
 }
@@ -27,8 +27,8 @@ impl<'a> Labels<'a> {
     /// Reads what [`Head::label_bytes`](super::Head::label_bytes) gave, which may have been kept apart from its object.
     pub fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self(match encoding {
-            Encoding::Json => Inner::Json(json::Members::new(bytes)),
-            Encoding::Protobuf => Inner::Protobuf(Reader::new(bytes)),
+            Encoding::Json => LabelSource::Json(json::Members::new(bytes)),
+            Encoding::Protobuf => LabelSource::Protobuf(Reader::new(bytes)),
         })
     }
 
@@ -45,11 +45,11 @@ impl<'a> Iterator for Labels<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         // Malformed labels were an error when the object was read; here they end the iteration.
         match &mut self.0 {
-            Inner::Json(members) => {
+            LabelSource::Json(members) => {
                 let (key, value) = members.next()?.ok()?;
                 Some((key, value.as_string().ok()??))
             }
-            Inner::Protobuf(reader) => loop {
+            LabelSource::Protobuf(reader) => loop {
                 let tag = reader.tag().ok()??;
                 if tag.number != LABELS {
                     reader.skip(tag.wire_type).ok()?;

@@ -11,10 +11,11 @@ use crate::proto::Reader;
 /// The owner references of an object. Protobuf strings that are not UTF-8 are shown as those of
 /// [`Labels`](super::Labels) are.
 #[derive(Clone, Debug)]
-pub struct Owners<'a>(Inner<'a>);
+pub struct Owners<'a>(OwnerSource<'a>);
 
 /// One owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OwnerReference<'a> {
     /// apiVersion of the owner.
     pub api_version: Cow<'a, str>,
@@ -31,7 +32,7 @@ pub struct OwnerReference<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Inner<'a> {
+enum OwnerSource<'a> {
     Json(json::Elements<'a>),
     Protobuf(Reader<'a>),
 }
@@ -43,8 +44,8 @@ impl<'a> Owners<'a> {
     /// Reads what [`Head::owner_bytes`](super::Head::owner_bytes) gave, which may have been kept apart from its object.
     pub fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self(match encoding {
-            Encoding::Json => Inner::Json(json::Elements::new(bytes)),
-            Encoding::Protobuf => Inner::Protobuf(Reader::new(bytes)),
+            Encoding::Json => OwnerSource::Json(json::Elements::new(bytes)),
+            Encoding::Protobuf => OwnerSource::Protobuf(Reader::new(bytes)),
         })
     }
 
@@ -60,8 +61,8 @@ impl<'a> Iterator for Owners<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         // Malformed references were an error when the object was read; here they end the iteration.
         match &mut self.0 {
-            Inner::Json(elements) => from_json(elements.next()?.ok()?).ok(),
-            Inner::Protobuf(reader) => loop {
+            OwnerSource::Json(elements) => from_json(elements.next()?.ok()?).ok(),
+            OwnerSource::Protobuf(reader) => loop {
                 let tag = reader.tag().ok()??;
                 if tag.number == OWNERS {
                     return from_protobuf(reader.expect_bytes(tag).ok()?).ok();

@@ -14,7 +14,7 @@ const PAIRED_MAX: usize = 512;
 /// Looks for the end of one value.
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
-    place: Place,
+    place: FinderState,
     /// Open brackets.
     depth: usize,
     /// A bit for each open bracket, up to the ceiling: set for `{`.
@@ -25,7 +25,7 @@ pub(crate) struct Finder {
 
 /// Where the last piece broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum FinderState {
     /// In front of the value.
     Before,
     /// Between tokens, brackets being open; or in a scalar there.
@@ -44,7 +44,7 @@ impl Finder {
     /// Looks for the end of a value, however deep it is nested.
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { place: Place::Before, depth: 0, braces: [0; PAIRED_MAX / 64], seen: 0 }
+        Self { place: FinderState::Before, depth: 0, braces: [0; PAIRED_MAX / 64], seen: 0 }
     }
 
     /// Takes the next piece. Gives the offset in it just past the value, once that ends. A number or literal that is the
@@ -66,24 +66,24 @@ impl Finder {
         mut on_space: impl FnMut(usize, usize) -> Result<()>,
     ) -> Result<Option<usize>> {
         let mut at = match self.place {
-            Place::Escape if piece.is_empty() => return Ok(None),
-            Place::Escape => 1,
+            FinderState::Escape if piece.is_empty() => return Ok(None),
+            FinderState::Escape => 1,
             _ => 0,
         };
-        if matches!(self.place, Place::String | Place::Escape) {
+        if matches!(self.place, FinderState::String | FinderState::Escape) {
             match self.string(piece, at)? {
                 Some(end) if self.depth == 0 => return Ok(Some(end)),
                 Some(end) => at = end,
                 None => return Ok(None),
             }
         }
-        if self.place == Place::Before {
+        if self.place == FinderState::Before {
             at = skip::space(piece, at);
             if piece.get(at).is_some_and(|&byte| class(byte) == Class::Scalar) {
-                self.place = Place::Scalar;
+                self.place = FinderState::Scalar;
             }
         }
-        if self.place == Place::Scalar {
+        if self.place == FinderState::Scalar {
             let end = skip::scalar(piece, at);
             if end < piece.len() {
                 return Ok(Some(end));
@@ -125,7 +125,7 @@ impl Finder {
 
     /// Whether the text so far breaks off in a string.
     pub(super) fn is_in_string(&self) -> bool {
-        matches!(self.place, Place::String | Place::Escape)
+        matches!(self.place, FinderState::String | FinderState::Escape)
     }
 
     /// The end of the string whose content goes on at `at`, or `None` if it doesn't end in this piece.
@@ -133,13 +133,13 @@ impl Finder {
     fn string(&mut self, piece: &[u8], at: usize) -> Result<Option<usize>> {
         match skip::string(piece, at) {
             Ok(end) => {
-                self.place = Place::Inside;
+                self.place = FinderState::Inside;
                 Ok(Some(end))
             }
             Err(unended) => {
                 self.place = match unended {
-                    Unended::String => Place::String,
-                    Unended::Escape => Place::Escape,
+                    Unended::String => FinderState::String,
+                    Unended::Escape => FinderState::Escape,
                 };
                 self.seen += piece.len();
                 Ok(None)
@@ -154,7 +154,7 @@ impl Finder {
             *word = if byte == b'{' { *word | bit } else { *word & !bit };
         }
         self.depth += 1;
-        self.place = Place::Inside;
+        self.place = FinderState::Inside;
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use memchr::memchr;
 
 use super::pieces::{Piece, Pieces};
-use super::{Kind, Members, Value};
+use super::{JsonType, Members, Value};
 use crate::Encoding;
 use crate::error::{Error, Result};
 use crate::head::key;
@@ -30,7 +30,7 @@ const FRAME_BYTES_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Lines {
     pieces: Pieces,
-    place: Place,
+    place: LinesState,
     event_bytes_max: usize,
     /// The line's end as it was last looked for: its offset in the body (or the chunk's end), and whether it is one.
     /// Many values in one line must not make that line be searched over and over.
@@ -40,7 +40,7 @@ pub(crate) struct Lines {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum LinesState {
     /// Between events.
     Between,
     /// In an event that is no line, or not yet.
@@ -65,7 +65,7 @@ impl Lines {
         let event_bytes_max = limits.object_bytes_max.saturating_add(FRAME_BYTES_MAX);
         Self {
             pieces: Pieces::default(),
-            place: Place::Between,
+            place: LinesState::Between,
             event_bytes_max,
             line_end: (0, false),
             lost: None,
@@ -91,7 +91,7 @@ impl Lines {
     pub(crate) fn finish(&mut self) -> Result<()> {
         match (&self.lost, self.place) {
             (Some(error), _) => Err(error.clone()),
-            (None, Place::Between | Place::PassLine) if self.pieces.peek().is_none() => Ok(()),
+            (None, LinesState::Between | LinesState::PassLine) if self.pieces.peek().is_none() => Ok(()),
             _ => Err(Error::Truncated { what: WHAT, at: self.pieces.position() }.framing()),
         }
     }
@@ -100,29 +100,29 @@ impl Lines {
     fn advance(&mut self) -> Result<Option<(Piece, Parts)>> {
         while self.lost.is_none() {
             match self.place {
-                Place::Between => match self.pieces.peek() {
+                LinesState::Between => match self.pieces.peek() {
                     None => return Ok(None),
                     Some(b'{') => {
                         if let Some(found) = self.line() {
                             return Ok(Some(found));
                         }
-                        self.place = Place::Event { spans_lines: false };
+                        self.place = LinesState::Event { spans_lines: false };
                     }
                     Some(_) => {
-                        self.place = Place::PassLine;
+                        self.place = LinesState::PassLine;
                         return Err(Error::malformed(WHAT, self.pieces.position(), "an object was expected"));
                     }
                 },
-                Place::Event { .. } if self.pieces.rest().is_empty() => return Ok(None),
-                Place::Event { spans_lines } => match self.event(spans_lines)? {
+                LinesState::Event { .. } if self.pieces.rest().is_empty() => return Ok(None),
+                LinesState::Event { spans_lines } => match self.event(spans_lines)? {
                     Some(Piece::Passed) | None => {}
                     Some(piece) => return parts(self.pieces.text(piece)).map(|parts| Some((piece, parts))),
                 },
-                Place::PassLine => {
+                LinesState::PassLine => {
                     let (len, is_line) = self.line_end();
                     self.pieces.advance(len + usize::from(is_line));
                     if is_line {
-                        self.place = Place::Between;
+                        self.place = LinesState::Between;
                     } else if self.pieces.rest().is_empty() {
                         return Ok(None);
                     }
@@ -169,8 +169,8 @@ impl Lines {
         let outcome = self.pieces.value_within(len, self.event_bytes_max);
         if matches!(outcome, Ok(_) | Err(Error::Limit { .. })) {
             self.place = match self.pieces.is_begun() {
-                true => Place::Event { spans_lines },
-                false => Place::Between,
+                true => LinesState::Event { spans_lines },
+                false => LinesState::Between,
             };
         }
         outcome.map_err(|error| match error {
@@ -183,7 +183,7 @@ impl Lines {
     /// what the next one is.
     fn unsound(&mut self, error: Error, spans_lines: bool) -> Error {
         self.pieces.forget();
-        self.place = Place::PassLine;
+        self.place = LinesState::PassLine;
         if !spans_lines {
             return error;
         }
@@ -212,8 +212,8 @@ fn parts(text: &[u8]) -> Result<Parts> {
         *slot = Some((end - value.bytes().len()..end, value.kind()));
     }
     match (event_type, object) {
-        (Some((event_type, Ok(Kind::String))), Some((object, Ok(_)))) => Ok(Parts { event_type, object }),
-        (Some((_, Ok(Kind::String))), _) => Err(Error::malformed(WHAT, 0, "the event has no object")),
+        (Some((event_type, Ok(JsonType::String))), Some((object, Ok(_)))) => Ok(Parts { event_type, object }),
+        (Some((_, Ok(JsonType::String))), _) => Err(Error::malformed(WHAT, 0, "the event has no object")),
         _ => Err(Error::malformed(WHAT, 0, "the event has no type")),
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::pieces::{Piece, Pieces};
 use super::value::Value;
-use super::{Kind, Members};
+use super::{JsonType, Members};
 use crate::Encoding;
 use crate::error::{Error, Result};
 use crate::frame::ListHead;
@@ -25,7 +25,7 @@ const WHAT: &str = "JSON list";
 #[derive(Debug)]
 pub(crate) struct ListBody {
     pieces: Pieces,
-    place: Place,
+    place: ListBodyState,
     object_bytes_max: usize,
     head: ListHead,
     /// The error that ended the list.
@@ -33,7 +33,7 @@ pub(crate) struct ListBody {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ListBodyState {
     /// In front of the list.
     Start,
     /// In front of a member's name; behind the opening brace the list may end instead.
@@ -70,7 +70,7 @@ impl ListBody {
     pub(crate) fn new(limits: &Limits) -> Self {
         let object_bytes_max = limits.object_bytes_max;
         let (pieces, head) = (Pieces::default(), ListHead::default());
-        Self { pieces, place: Place::Start, object_bytes_max, head, lost: None }
+        Self { pieces, place: ListBodyState::Start, object_bytes_max, head, lost: None }
     }
 
     /// Adds a chunk of the body. Take all items that are there before adding the next.
@@ -88,7 +88,7 @@ impl ListBody {
             Ok(None) => None,
             // Only an item that is too large leaves a place to go on from.
             Err(error @ (Error::Limit { .. } | Error::Object { .. }))
-                if matches!(self.place, Place::PassItem | Place::BehindItem) =>
+                if matches!(self.place, ListBodyState::PassItem | ListBodyState::BehindItem) =>
             {
                 Some(Err(error))
             }
@@ -109,7 +109,7 @@ impl ListBody {
     pub(crate) fn finish(self) -> Result<ListHead> {
         match (self.lost, self.place) {
             (Some(error), _) => Err(error),
-            (None, Place::End) => Ok(self.head),
+            (None, ListBodyState::End) => Ok(self.head),
             _ => Err(Error::Truncated { what: WHAT, at: self.pieces.position() }.framing()),
         }
     }
@@ -122,41 +122,47 @@ impl ListBody {
                 return Ok(None);
             }
             match (self.place, byte) {
-                (Place::Start, Some(b'{')) => self.over(Place::Name { or_end: true }),
-                (Place::Name { or_end: true } | Place::Behind, Some(b'}')) => self.over(Place::End),
-                (Place::Name { .. }, _) => match self.name(byte)? {
-                    Some(member) => self.place = Place::Colon(member),
+                (ListBodyState::Start, Some(b'{')) => self.over(ListBodyState::Name { or_end: true }),
+                (ListBodyState::Name { or_end: true } | ListBodyState::Behind, Some(b'}')) => {
+                    self.over(ListBodyState::End)
+                }
+                (ListBodyState::Name { .. }, _) => match self.name(byte)? {
+                    Some(member) => self.place = ListBodyState::Colon(member),
                     None => return Ok(None),
                 },
-                (Place::Colon(member), Some(b':')) => self.over(Place::Value(member)),
-                (Place::Value(Member::Items), Some(b'[')) => self.over(Place::Item { or_end: true }),
-                (Place::Value(member), _) => match self.member(member)? {
-                    true => self.place = Place::Behind,
+                (ListBodyState::Colon(member), Some(b':')) => self.over(ListBodyState::Value(member)),
+                (ListBodyState::Value(Member::Items), Some(b'[')) => {
+                    self.over(ListBodyState::Item { or_end: true })
+                }
+                (ListBodyState::Value(member), _) => match self.member(member)? {
+                    true => self.place = ListBodyState::Behind,
                     false => return Ok(None),
                 },
-                (Place::Behind, Some(b',')) => self.over(Place::Name { or_end: false }),
-                (Place::Item { or_end: true } | Place::BehindItem, Some(b']')) => self.over(Place::Behind),
-                (Place::Item { .. }, _) => return self.item(),
-                (Place::PassItem, _) => match self.pieces.pass()? {
-                    true => self.place = Place::BehindItem,
+                (ListBodyState::Behind, Some(b',')) => self.over(ListBodyState::Name { or_end: false }),
+                (ListBodyState::Item { or_end: true } | ListBodyState::BehindItem, Some(b']')) => {
+                    self.over(ListBodyState::Behind)
+                }
+                (ListBodyState::Item { .. }, _) => return self.item(),
+                (ListBodyState::PassItem, _) => match self.pieces.pass()? {
+                    true => self.place = ListBodyState::BehindItem,
                     false => return Ok(None),
                 },
-                (Place::BehindItem, Some(b',')) => self.over(Place::Item { or_end: false }),
-                (Place::Start, _) => return Err(self.malformed("a list was expected")),
-                (Place::Colon(_), _) => return Err(self.malformed("a colon was expected")),
-                (Place::Behind, _) => {
+                (ListBodyState::BehindItem, Some(b',')) => self.over(ListBodyState::Item { or_end: false }),
+                (ListBodyState::Start, _) => return Err(self.malformed("a list was expected")),
+                (ListBodyState::Colon(_), _) => return Err(self.malformed("a colon was expected")),
+                (ListBodyState::Behind, _) => {
                     return Err(self.malformed("a comma or the end of the list was expected"));
                 }
-                (Place::BehindItem, _) => {
+                (ListBodyState::BehindItem, _) => {
                     return Err(self.malformed("a comma or the end of the items was expected"));
                 }
-                (Place::End, _) => return Err(self.malformed("something follows the list")),
+                (ListBodyState::End, _) => return Err(self.malformed("something follows the list")),
             }
         }
     }
 
     /// Passes over the byte that leads to `place`.
-    fn over(&mut self, place: Place) {
+    fn over(&mut self, place: ListBodyState) {
         self.pieces.advance(1);
         self.place = place;
     }
@@ -165,9 +171,10 @@ impl ListBody {
     fn item(&mut self) -> Result<Option<Piece>> {
         let item = self.pieces.value(self.object_bytes_max);
         match item {
-            Ok(Some(_)) => self.place = Place::BehindItem,
+            Ok(Some(_)) => self.place = ListBodyState::BehindItem,
             Err(error @ Error::Limit { .. }) => {
-                self.place = if self.pieces.is_begun() { Place::PassItem } else { Place::BehindItem };
+                self.place =
+                    if self.pieces.is_begun() { ListBodyState::PassItem } else { ListBodyState::BehindItem };
                 return Err(error.about(key::of(&self.pieces.take_refused(), Encoding::Json)));
             }
             Ok(None) | Err(_) => {}
@@ -221,8 +228,8 @@ impl ListBody {
 
 fn list_meta(meta: Value<'_>, head: &mut ListHead) -> Result<()> {
     match meta.kind()? {
-        Kind::Null => return Ok(()),
-        Kind::Object => {}
+        JsonType::Null => return Ok(()),
+        JsonType::Object => {}
         _ => return Err(Error::malformed(WHAT, 0, "metadata must be an object")),
     }
     for member in Members::new(meta.bytes()) {

@@ -32,7 +32,7 @@ pub(crate) use finder::Finder;
 pub(crate) use lines::Lines;
 pub(crate) use list::ListBody;
 pub(crate) use scan::{Elements, Members, member};
-pub(crate) use value::{Kind, Value};
+pub(crate) use value::{JsonType, Value};
 
 /// What errors name.
 const WHAT: &str = "JSON";

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Where a value is: in an object under a name, in an array at an index.
-enum Frame {
+enum Container {
     Object(Option<String>),
     Array(usize),
 }
@@ -18,17 +18,17 @@ pub(crate) fn path_at(text: &[u8], offset: usize) -> Option<String> {
         let begin = at;
         at += 1;
         match byte {
-            b'{' => frames.push(Frame::Object(None)),
-            b'[' => frames.push(Frame::Array(0)),
+            b'{' => frames.push(Container::Object(None)),
+            b'[' => frames.push(Container::Array(0)),
             b'}' | b']' => drop(frames.pop()),
             b',' => match frames.last_mut() {
-                Some(Frame::Object(name)) => *name = None,
-                Some(Frame::Array(index)) => *index += 1,
+                Some(Container::Object(name)) => *name = None,
+                Some(Container::Array(index)) => *index += 1,
                 None => {}
             },
             b'"' => {
                 at = string_end(text, at)?;
-                if let Some(Frame::Object(name @ None)) = frames.last_mut() {
+                if let Some(Container::Object(name @ None)) = frames.last_mut() {
                     *name = serde_json::from_slice(&text[begin..at]).ok();
                 }
             }
@@ -55,16 +55,18 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// As field paths are written: `spec.containers[0].env`, `data['a.b']`.
-fn append(mut path: String, frame: &Frame) -> String {
+fn append(mut path: String, frame: &Container) -> String {
     // Writing to a string cannot fail.
     let _ = match frame {
-        Frame::Array(index) => write!(path, "[{index}]"),
-        Frame::Object(None) => Ok(()),
-        Frame::Object(Some(name)) if name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-') => {
+        Container::Array(index) => write!(path, "[{index}]"),
+        Container::Object(None) => Ok(()),
+        Container::Object(Some(name))
+            if name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-') =>
+        {
             let dot = if path.is_empty() { "" } else { "." };
             write!(path, "{dot}{name}")
         }
-        Frame::Object(Some(name)) => write!(path, "['{name}']"),
+        Container::Object(Some(name)) => write!(path, "['{name}']"),
     };
     path
 }

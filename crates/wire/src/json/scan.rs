@@ -11,24 +11,24 @@ use crate::error::{Error, Result};
 ///
 /// The object must end where the text does (white space aside).
 #[derive(Clone, Debug)]
-pub(crate) struct Members<'a>(Level<'a>);
+pub(crate) struct Members<'a>(LevelScan<'a>);
 
 /// The elements of a JSON array, in order. Empty for text that is not an array; an error ends it.
 ///
 /// The array must end where the text does (white space aside).
 #[derive(Clone, Debug)]
-pub(crate) struct Elements<'a>(Level<'a>);
+pub(crate) struct Elements<'a>(LevelScan<'a>);
 
 /// One level of a value: what stands between two brackets and commas.
 #[derive(Clone, Debug)]
-struct Level<'a> {
+struct LevelScan<'a> {
     bytes: &'a [u8],
     at: usize,
-    place: Place,
+    place: ScanState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ScanState {
     /// Nothing was read.
     Start,
     /// Behind a value.
@@ -39,7 +39,7 @@ enum Place {
 
 /// The first member of an object with this name, or what is there of it: the text may break off within it.
 pub(crate) fn member<'a>(text: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
-    let mut level = Level::new(text);
+    let mut level = LevelScan::new(text);
     while level.advance(b'{', b'}').ok()? {
         let (name, start) = (level.name().ok()?, level.at);
         let value = level.value();
@@ -56,7 +56,7 @@ pub(crate) fn member<'a>(text: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
 impl<'a> Members<'a> {
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(Level::new(bytes))
+        Self(LevelScan::new(bytes))
     }
 
     /// Just past the value that was handed out last.
@@ -89,7 +89,7 @@ impl<'a> Iterator for Members<'a> {
 impl<'a> Elements<'a> {
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(Level::new(bytes))
+        Self(LevelScan::new(bytes))
     }
 }
 
@@ -100,45 +100,45 @@ impl<'a> Iterator for Elements<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let Self(level) = self;
         match level.advance(b'[', b']') {
-            Ok(true) => Some(level.ended_by_error(Level::value)),
+            Ok(true) => Some(level.ended_by_error(LevelScan::value)),
             Ok(false) => None,
             Err(error) => Some(Err(error)),
         }
     }
 }
 
-// === impl Level ===
+// === impl LevelScan ===
 
-impl<'a> Level<'a> {
+impl<'a> LevelScan<'a> {
     #[inline]
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, place: Place::Start }
+        Self { bytes, at: 0, place: ScanState::Start }
     }
 
     /// Goes to the next item; `false` if there is none.
     #[inline]
     fn advance(&mut self, open: u8, close: u8) -> Result<bool> {
-        let place = std::mem::replace(&mut self.place, Place::End);
+        let place = std::mem::replace(&mut self.place, ScanState::End);
         self.skip_space();
         match (place, self.byte()) {
-            (Place::End, _) => return Ok(false),
-            (Place::Start, Some(byte)) if byte == open => {
+            (ScanState::End, _) => return Ok(false),
+            (ScanState::Start, Some(byte)) if byte == open => {
                 self.at += 1;
                 self.skip_space();
                 if self.byte() == Some(close) {
                     return self.end();
                 }
             }
-            (Place::Start, _) => return Ok(false),
-            (Place::Behind, Some(b',')) => {
+            (ScanState::Start, _) => return Ok(false),
+            (ScanState::Behind, Some(b',')) => {
                 self.at += 1;
                 self.skip_space();
             }
-            (Place::Behind, Some(byte)) if byte == close => return self.end(),
-            (Place::Behind, Some(_)) => return Err(self.malformed("a comma or the end was expected")),
-            (Place::Behind, None) => return Err(truncated(self.bytes)),
+            (ScanState::Behind, Some(byte)) if byte == close => return self.end(),
+            (ScanState::Behind, Some(_)) => return Err(self.malformed("a comma or the end was expected")),
+            (ScanState::Behind, None) => return Err(truncated(self.bytes)),
         }
-        self.place = Place::Behind;
+        self.place = ScanState::Behind;
         Ok(true)
     }
 
@@ -182,7 +182,7 @@ impl<'a> Level<'a> {
     fn ended_by_error<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let item = read(self);
         if item.is_err() {
-            self.place = Place::End;
+            self.place = ScanState::End;
         }
         item
     }

@@ -13,7 +13,7 @@ pub(crate) struct Value<'a>(&'a [u8]);
 
 /// What a value is, by its first byte (`null` apart): whether the rest of it fits is seen when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum JsonType {
     Null,
     Bool,
     Number,
@@ -50,14 +50,14 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     /// If no value begins like this.
-    pub(crate) fn kind(self) -> Result<Kind> {
+    pub(crate) fn kind(self) -> Result<JsonType> {
         match self.0.first() {
-            Some(b'{') => Ok(Kind::Object),
-            Some(b'[') => Ok(Kind::Array),
-            Some(b'"') => Ok(Kind::String),
-            Some(b'-' | b'0'..=b'9') => Ok(Kind::Number),
-            Some(b't' | b'f') => Ok(Kind::Bool),
-            Some(b'n') if self.is_null() => Ok(Kind::Null),
+            Some(b'{') => Ok(JsonType::Object),
+            Some(b'[') => Ok(JsonType::Array),
+            Some(b'"') => Ok(JsonType::String),
+            Some(b'-' | b'0'..=b'9') => Ok(JsonType::Number),
+            Some(b't' | b'f') => Ok(JsonType::Bool),
+            Some(b'n') if self.is_null() => Ok(JsonType::Null),
             _ => Err(Error::malformed(WHAT, 0, "a value was expected")),
         }
     }

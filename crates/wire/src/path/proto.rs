@@ -7,16 +7,17 @@ use std::ops::ControlFlow;
 
 use super::compile::{Pick, Step, compile};
 use super::value::{FieldValue, Fragment};
-use super::wire::{Items, Wire, entry, last, raw_json, single_message};
+use super::wire::{Items, entry, json_value, last, raw_json, single_message};
 use super::{FieldPath, Segment, json};
 use crate::de;
 use crate::envelope::{self, Envelope};
 use crate::error::{Error, Result};
 use crate::json::Value;
+use crate::proto::WireValue;
 use crate::schema::{Cardinality, Field, Scalar, Schema, Shape};
 
 /// Hands every value that the steps lead to on to `emit`, until that says to stop.
-pub(super) fn walk<'a, E>(steps: &[Step], wire: Wire<'a>, emit: &mut E) -> Result<ControlFlow<()>>
+pub(super) fn walk<'a, E>(steps: &[Step], wire: WireValue<'a>, emit: &mut E) -> Result<ControlFlow<()>>
 where
     E: FnMut(FieldValue<'a>) -> ControlFlow<()>,
 {
@@ -34,7 +35,7 @@ where
             match single_message(bytes, field.number)? {
                 None if field.pointer || field.omit_zero => NOTHING,
                 Some(inner) if is_left_out(field, inner)? => NOTHING,
-                inner => walk(rest, Wire::Bytes(inner.unwrap_or_default()), emit),
+                inner => walk(rest, WireValue::Bytes(inner.unwrap_or_default()), emit),
             }
         }
         Step::Elements { field, pick } => {
@@ -70,7 +71,7 @@ where
             Some(value) => Ok(emit(value)),
             None => NOTHING,
         },
-        Step::This(scalar) => Ok(emit(wire.value(*scalar)?)),
+        Step::This(scalar) => Ok(emit(json_value(wire, *scalar)?)),
         Step::Nothing => NOTHING,
     }
 }
@@ -90,12 +91,16 @@ fn value<'a>(field: &'static Field, message: &'a [u8]) -> Result<Option<FieldVal
         (_, None) if field.pointer || scalar == Scalar::Bytes => Ok(nil()),
         (Some(_), _) => {
             let inner = single_message(message, number)?.unwrap_or_default();
-            if is_left_out(field, inner)? { Ok(None) } else { Wire::Bytes(inner).value(scalar).map(Some) }
+            if is_left_out(field, inner)? {
+                Ok(None)
+            } else {
+                json_value(WireValue::Bytes(inner), scalar).map(Some)
+            }
         }
         (None, wire) => {
-            let wire = wire.unwrap_or(Wire::zero(scalar));
+            let wire = wire.unwrap_or(WireValue::zero(scalar));
             let left_out = !field.pointer && (field.omit_empty || field.omit_zero) && wire.is_zero();
-            if left_out { Ok(None) } else { wire.value(scalar).map(Some) }
+            if left_out { Ok(None) } else { json_value(wire, scalar).map(Some) }
         }
     }
 }
@@ -113,7 +118,7 @@ fn is_left_out(field: &'static Field, inner: &[u8]) -> Result<bool> {
     }
 }
 
-fn leads_to(steps: &[Step], item: Wire<'_>, text: &str) -> Result<bool> {
+fn leads_to(steps: &[Step], item: WireValue<'_>, text: &str) -> Result<bool> {
     let mut found = false;
     let _ = walk(steps, item, &mut |value| {
         found = value.text().is_some_and(|value| *value == *text);
@@ -136,7 +141,7 @@ where
         return Ok(emit(value));
     }
     match Schema::builtin().kind(api_version, kind) {
-        Some(message) => walk(&compile(&path, message)?, Wire::Bytes(raw), emit),
+        Some(message) => walk(&compile(&path, message)?, WireValue::Bytes(raw), emit),
         None => Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }),
     }
 }

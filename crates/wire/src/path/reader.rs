@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::compile::{Step, compile};
 use super::value::FieldValue;
-use super::wire::Wire;
 use super::{FieldPath, Segment, json, proto};
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::json::Value;
+use crate::proto::WireValue;
 use crate::schema::{Message, Schema};
 use crate::{Encoding, TypeMeta};
 
@@ -138,7 +138,7 @@ impl CompiledPath {
     ) -> Result<ControlFlow<()>> {
         match (encoding, &self.steps) {
             (Encoding::Json, _) => json::walk(self.path.segments(), Value::new(bytes), emit),
-            (Encoding::Protobuf, Some(steps)) => proto::walk(steps, Wire::Bytes(bytes), emit),
+            (Encoding::Protobuf, Some(steps)) => proto::walk(steps, WireValue::Bytes(bytes), emit),
             (Encoding::Protobuf, None) => Err(Error::Path {
                 path: self.path.to_string(),
                 why: "the schema table does not know the kind, so that only `metadata` can be read from its protobuf \

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::wire::{Items, entry};
+use super::wire::{Items, entry, json_value};
 use crate::de::{Deserializer, UnknownFields};
 use crate::error::{Error, Result};
-use crate::json::{Kind, Value};
+use crate::json::{JsonType, Value};
 use crate::schema::{Message, Scalar};
 
 /// A field's value, as JSON would show it, borrowed from the object's bytes where it stands there as it is.
@@ -29,7 +29,7 @@ pub enum FieldValue<'a> {
 
 /// An object or a list inside of an object, still encoded.
 #[derive(Clone)]
-pub struct Fragment<'a>(pub(super) Inner<'a>);
+pub struct Fragment<'a>(pub(super) FragmentSource<'a>);
 
 /// Without the content, which may be that of a Secret.
 impl std::fmt::Debug for Fragment<'_> {
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Fragment<'_> {
 }
 
 #[derive(Clone)]
-pub(super) enum Inner<'a> {
+pub(super) enum FragmentSource<'a> {
     Json(&'a [u8]),
     Message {
         message: &'static Message,
@@ -94,11 +94,13 @@ impl<'a> FieldValue<'a> {
 
     pub(super) fn from_json(value: Value<'a>) -> Result<Self> {
         Ok(match value.kind()? {
-            Kind::Null => Self::Null,
-            Kind::Bool => Self::Bool(value.as_bool()?.unwrap_or_default()),
-            Kind::String => Self::String(value.as_string()?.unwrap_or_default()),
-            Kind::Array | Kind::Object => Self::Fragment(Fragment(Inner::Json(value.bytes()))),
-            Kind::Number => Self::number(value.as_number()?.unwrap_or_default())?,
+            JsonType::Null => Self::Null,
+            JsonType::Bool => Self::Bool(value.as_bool()?.unwrap_or_default()),
+            JsonType::String => Self::String(value.as_string()?.unwrap_or_default()),
+            JsonType::Array | JsonType::Object => {
+                Self::Fragment(Fragment(FragmentSource::Json(value.bytes())))
+            }
+            JsonType::Number => Self::number(value.as_number()?.unwrap_or_default())?,
         })
     }
 
@@ -142,19 +144,19 @@ impl Fragment<'_> {
     /// If its bytes are malformed; in protobuf also if there are fields in it that the schema table does not know.
     pub fn to_value(&self) -> Result<serde_json::Value> {
         match self.0 {
-            Inner::Json(text) => {
+            FragmentSource::Json(text) => {
                 serde_json::from_slice(text).map_err(|error| Error::Value(format!("malformed JSON: {error}")))
             }
-            Inner::Message { message, bytes } => {
+            FragmentSource::Message { message, bytes } => {
                 Deserializer::new(bytes, message).unknown_fields(UnknownFields::Reject).read()
             }
-            Inner::List { bytes, number, scalar } => {
-                Items::new(bytes, number, scalar).map(|item| item?.value(scalar)?.to_value()).collect()
+            FragmentSource::List { bytes, number, scalar } => {
+                Items::new(bytes, number, scalar).map(|item| json_value(item?, scalar)?.to_value()).collect()
             }
-            Inner::Map { bytes, number, scalar } => Items::new(bytes, number, scalar)
+            FragmentSource::Map { bytes, number, scalar } => Items::new(bytes, number, scalar)
                 .map(|item| {
                     let (key, value) = entry(item?.bytes()?, scalar)?;
-                    Ok((key.to_owned(), value.value(scalar)?.to_value()?))
+                    Ok((key.to_owned(), json_value(value, scalar)?.to_value()?))
                 })
                 .collect(),
         }
@@ -163,14 +165,14 @@ impl Fragment<'_> {
 
 impl<'a> Fragment<'a> {
     pub(super) fn message(message: &'static Message, bytes: &'a [u8]) -> FieldValue<'a> {
-        FieldValue::Fragment(Self(Inner::Message { message, bytes }))
+        FieldValue::Fragment(Self(FragmentSource::Message { message, bytes }))
     }
 
     pub(super) fn list(bytes: &'a [u8], number: u32, scalar: Scalar) -> FieldValue<'a> {
-        FieldValue::Fragment(Self(Inner::List { bytes, number, scalar }))
+        FieldValue::Fragment(Self(FragmentSource::List { bytes, number, scalar }))
     }
 
     pub(super) fn map(bytes: &'a [u8], number: u32, scalar: Scalar) -> FieldValue<'a> {
-        FieldValue::Fragment(Self(Inner::Map { bytes, number, scalar }))
+        FieldValue::Fragment(Self(FragmentSource::Map { bytes, number, scalar }))
     }
 }

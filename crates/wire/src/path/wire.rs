@@ -13,19 +13,10 @@ use crate::de::Deserializer;
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::json::Value;
-use crate::proto::{Reader, WireType};
+use crate::proto::{Reader, WireType, WireValue, packable};
 use crate::schema::{Message, Scalar, Schema, Shape};
 
 const WHAT: &str = "protobuf message";
-
-/// One value on the wire.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Wire<'a> {
-    Varint(u64),
-    Fixed32(u32),
-    Fixed64(u64),
-    Bytes(&'a [u8]),
-}
 
 /// The elements of a list: all fields of a message that have one number. Ends with the first error.
 #[derive(Clone, Debug)]
@@ -37,84 +28,20 @@ pub(super) struct Items<'a> {
     packed: Reader<'a>,
 }
 
-// === impl Wire ===
-
-impl<'a> Wire<'a> {
-    /// What a field that is absent stands for.
-    pub(super) fn zero(scalar: Scalar) -> Self {
-        match scalar {
-            Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => Self::Varint(0),
-            Scalar::Float => Self::Fixed32(0),
-            Scalar::Double => Self::Fixed64(0),
-            Scalar::String | Scalar::Bytes | Scalar::Message(_) => Self::Bytes(&[]),
-        }
-    }
-
-    #[inline]
-    pub(super) fn read(reader: &mut Reader<'a>, wire_type: WireType) -> Result<Self> {
-        Ok(match wire_type {
-            WireType::Len => Self::Bytes(reader.bytes()?),
-            WireType::Varint => Self::Varint(reader.varint()?),
-            WireType::Fixed64 => Self::Fixed64(reader.fixed64()?),
-            WireType::Fixed32 => Self::Fixed32(reader.fixed32()?),
-        })
-    }
-
-    #[inline]
-    pub(super) fn bytes(self) -> Result<&'a [u8]> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            _ => Err(Error::malformed(WHAT, 0, "a string or message was expected")),
-        }
-    }
-
-    fn varint(self) -> Result<u64> {
-        match self {
-            Self::Varint(value) => Ok(value),
-            _ => Err(Error::malformed(WHAT, 0, "an integer was expected")),
-        }
-    }
-
-    /// Whether it is the zero value of a type that is no message.
-    pub(super) fn is_zero(self) -> bool {
-        match self {
-            Self::Varint(value) | Self::Fixed64(value) => value == 0,
-            Self::Fixed32(value) => value == 0,
-            Self::Bytes(bytes) => bytes.is_empty(),
-        }
-    }
-
-    /// What the value is in JSON.
-    #[inline]
-    pub(super) fn value(self, scalar: Scalar) -> Result<FieldValue<'a>> {
-        Ok(match scalar {
-            Scalar::String => FieldValue::String(Cow::Borrowed(self.str()?)),
-            Scalar::Bool => FieldValue::Bool(self.varint()? != 0),
-            Scalar::Int32 => FieldValue::Int(i64::from(self.varint()? as i32)),
-            Scalar::Int64 => FieldValue::Int(self.varint()?.cast_signed()),
-            Scalar::Uint32 => FieldValue::Int(i64::from(self.varint()? as u32)),
-            Scalar::Uint64 => FieldValue::from_unsigned(self.varint()?),
-            Scalar::Float | Scalar::Double => FieldValue::from_float(self.float()?)?,
-            Scalar::Bytes => FieldValue::String(Cow::Owned(STANDARD.encode(self.bytes()?))),
-            Scalar::Message(at) => special(Schema::builtin().message_at(at), self.bytes()?)?,
-        })
-    }
-
-    fn str(self) -> Result<&'a str> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Error::malformed(WHAT, 0, "string is not UTF-8"))
-    }
-
-    fn float(self) -> Result<f64> {
-        match self {
-            Self::Fixed64(bits) => Ok(f64::from_bits(bits)),
-            // The shortest text that means this float is what JSON would have carried.
-            Self::Fixed32(bits) => {
-                let value = f32::from_bits(bits);
-                Ok(value.to_string().parse().unwrap_or(f64::from(value)))
-            }
-            _ => Err(Error::malformed(WHAT, 0, "a float was expected")),
-        }
-    }
+/// What a value is in JSON.
+#[inline]
+pub(super) fn json_value(wire: WireValue<'_>, scalar: Scalar) -> Result<FieldValue<'_>> {
+    Ok(match scalar {
+        Scalar::String => FieldValue::String(Cow::Borrowed(wire.str()?)),
+        Scalar::Bool => FieldValue::Bool(wire.varint()? != 0),
+        Scalar::Int32 => FieldValue::Int(i64::from(wire.varint()? as i32)),
+        Scalar::Int64 => FieldValue::Int(wire.varint()?.cast_signed()),
+        Scalar::Uint32 => FieldValue::Int(i64::from(wire.varint()? as u32)),
+        Scalar::Uint64 => FieldValue::from_unsigned(wire.varint()?),
+        Scalar::Float | Scalar::Double => FieldValue::from_float(wire.float()?)?,
+        Scalar::Bytes => FieldValue::String(Cow::Owned(STANDARD.encode(wire.bytes()?))),
+        Scalar::Message(at) => special(Schema::builtin().message_at(at), wire.bytes()?)?,
+    })
 }
 
 // === impl Items ===
@@ -122,19 +49,14 @@ impl<'a> Wire<'a> {
 impl<'a> Items<'a> {
     #[inline]
     pub(super) fn new(message: &'a [u8], number: u32, scalar: Scalar) -> Self {
-        let packable = match Wire::zero(scalar) {
-            Wire::Bytes(_) => None,
-            Wire::Varint(_) => Some(WireType::Varint),
-            Wire::Fixed32(_) => Some(WireType::Fixed32),
-            Wire::Fixed64(_) => Some(WireType::Fixed64),
-        };
+        let packable = packable(scalar);
         Self { reader: Reader::new(message), number, packable, packed: Reader::new(&[]) }
     }
 
-    fn advance(&mut self) -> Result<Option<Wire<'a>>> {
+    fn advance(&mut self) -> Result<Option<WireValue<'a>>> {
         loop {
             if let (Some(wire_type), false) = (self.packable, self.packed.is_empty()) {
-                return Wire::read(&mut self.packed, wire_type).map(Some);
+                return WireValue::read(&mut self.packed, wire_type).map(Some);
             }
             let Some(tag) = self.reader.tag()? else { return Ok(None) };
             if tag.number != self.number {
@@ -142,14 +64,14 @@ impl<'a> Items<'a> {
             } else if tag.wire_type == WireType::Len && self.packable.is_some() {
                 self.packed = Reader::new(self.reader.bytes()?);
             } else {
-                return Wire::read(&mut self.reader, tag.wire_type).map(Some);
+                return WireValue::read(&mut self.reader, tag.wire_type).map(Some);
             }
         }
     }
 }
 
 impl<'a> Iterator for Items<'a> {
-    type Item = Result<Wire<'a>>;
+    type Item = Result<WireValue<'a>>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -163,12 +85,12 @@ impl<'a> Iterator for Items<'a> {
 
 /// The last field with this number: where one value is meant, it counts.
 #[inline]
-pub(super) fn last(message: &[u8], number: u32) -> Result<Option<Wire<'_>>> {
+pub(super) fn last(message: &[u8], number: u32) -> Result<Option<WireValue<'_>>> {
     let mut found = None;
     let mut reader = Reader::new(message);
     while let Some(tag) = reader.tag()? {
         if tag.number == number {
-            found = Some(Wire::read(&mut reader, tag.wire_type)?);
+            found = Some(WireValue::read(&mut reader, tag.wire_type)?);
         } else {
             reader.skip(tag.wire_type)?;
         }
@@ -196,13 +118,13 @@ pub(super) fn single_message(message: &[u8], number: u32) -> Result<Option<&[u8]
 
 /// Key and value of an entry of a map.
 #[inline]
-pub(super) fn entry<'a>(entry: &'a [u8], scalar: Scalar) -> Result<(&'a str, Wire<'a>)> {
-    let (mut key, mut value) = ("", Wire::zero(scalar));
+pub(super) fn entry<'a>(entry: &'a [u8], scalar: Scalar) -> Result<(&'a str, WireValue<'a>)> {
+    let (mut key, mut value) = ("", WireValue::zero(scalar));
     let mut reader = Reader::new(entry);
     while let Some(tag) = reader.tag()? {
         match tag.number {
             1 => key = reader.expect_string(tag)?,
-            2 => value = Wire::read(&mut reader, tag.wire_type)?,
+            2 => value = WireValue::read(&mut reader, tag.wire_type)?,
             _ => reader.skip(tag.wire_type)?,
         }
     }
@@ -211,7 +133,7 @@ pub(super) fn entry<'a>(entry: &'a [u8], scalar: Scalar) -> Result<(&'a str, Wir
 
 /// The text inside of a [`Shape::RawJson`] message; empty if there is none.
 pub(super) fn raw_json(message: &[u8]) -> Result<&[u8]> {
-    last(message, 1)?.map_or(Ok(&[]), Wire::bytes)
+    last(message, 1)?.map_or(Ok(&[]), WireValue::bytes)
 }
 
 /// What a message is in JSON.
@@ -239,7 +161,7 @@ fn special<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<FieldValue<
         Shape::StringList => Ok(Fragment::list(bytes, 1, Scalar::String)),
         Shape::SchemaOrBool => match schema(2)? {
             Some(schema) => Ok(schema),
-            None => last(bytes, 1)?.unwrap_or(Wire::Varint(0)).value(Scalar::Bool),
+            None => json_value(last(bytes, 1)?.unwrap_or(WireValue::NOTHING), Scalar::Bool),
         },
         Shape::SchemaOrArray | Shape::SchemaOrStrings => match list(2)? {
             Some(list) => Ok(list),

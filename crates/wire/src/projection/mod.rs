@@ -48,9 +48,9 @@ use tree::Leaf;
 /// # Ok::<(), kube_wire::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Projection(Arc<Inner>);
+pub struct Projection(Arc<ProjectionRules>);
 
-struct Inner {
+struct ProjectionRules {
     mode: Mode,
     /// Sorted; none is inside of another.
     paths: Box<[FieldPath]>,
@@ -198,7 +198,7 @@ impl Projection {
                 }
             }
         }
-        Self(Arc::new(Inner { mode, paths: paths.into(), root }))
+        Self(Arc::new(ProjectionRules { mode, paths: paths.into(), root }))
     }
 }
 

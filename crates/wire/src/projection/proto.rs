@@ -12,12 +12,12 @@ use crate::schema::{Cardinality, Message, Schema, Shape, Type};
 /// Copies the protobuf bytes of one kind, leaving out what is dropped.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    root: Level,
+    root: MessagePlan,
 }
 
 /// What happens to the fields of one message.
 #[derive(Debug)]
-struct Level {
+struct MessagePlan {
     /// The few that fare otherwise than the rest.
     fields: Vec<(u32, Action)>,
     others: Leaf,
@@ -27,7 +27,7 @@ struct Level {
 enum Action {
     Leaf(Leaf),
     /// Each of the field's messages is copied by a level of its own.
-    Message(Level),
+    Message(MessagePlan),
     /// Entries of a map fare by their keys; `Message` levels here are for the whole entry.
     Map {
         keys: Vec<(Box<str>, Action)>,
@@ -50,13 +50,13 @@ impl Plan {
     /// every object's field 1 is an `ObjectMeta`.
     pub(crate) fn new(projection: &Projection, message: Option<&'static Message>) -> Self {
         let root = match message {
-            Some(message) => Level::new(projection.root(), message),
+            Some(message) => MessagePlan::new(projection.root(), message),
             None => {
-                let mut root = Level { fields: Vec::new(), others: Leaf::Keep };
+                let mut root = MessagePlan { fields: Vec::new(), others: Leaf::Keep };
                 if let (Fate::Descend(metadata), Some(object_meta)) =
                     (projection.root().member("metadata"), Schema::builtin().message(OBJECT_META))
                 {
-                    root.add(METADATA, Action::Message(Level::new(metadata, object_meta)));
+                    root.add(METADATA, Action::Message(MessagePlan::new(metadata, object_meta)));
                 }
                 root
             }
@@ -72,9 +72,9 @@ impl Plan {
     }
 }
 
-// === impl Level ===
+// === impl MessagePlan ===
 
-impl Level {
+impl MessagePlan {
     fn new(node: &Node, message: &'static Message) -> Self {
         let mut level = Self { fields: Vec::new(), others: node.others() };
         for field in &message.fields {
@@ -95,7 +95,7 @@ impl Level {
         match action {
             Action::Leaf(leaf) if leaf == self.others => {}
             // Copied field by field it would stay as it is.
-            Action::Message(Level { fields, others }) if fields.is_empty() && others == Leaf::Keep => {
+            Action::Message(MessagePlan { fields, others }) if fields.is_empty() && others == Leaf::Keep => {
                 self.add(number, Action::Leaf(Leaf::Keep));
             }
             action => self.fields.push((number, action)),
@@ -191,7 +191,7 @@ impl Action {
         match (fate, ty.message(Schema::builtin())) {
             (Fate::Drop, _) => Self::Leaf(Leaf::Drop),
             (Fate::Descend(node), Some(message)) if message.shape == Shape::Object => {
-                Self::Message(Level::new(node, message))
+                Self::Message(MessagePlan::new(node, message))
             }
             _ => Self::Leaf(Leaf::Keep),
         }
@@ -200,7 +200,7 @@ impl Action {
     fn of_entry(fate: Fate<'_>, ty: Type) -> Self {
         match Self::of_value(fate, ty) {
             Self::Message(value) => {
-                Self::Message(Level { fields: vec![(VALUE, Self::Message(value))], others: Leaf::Keep })
+                Self::Message(MessagePlan { fields: vec![(VALUE, Self::Message(value))], others: Leaf::Keep })
             }
             leaf => leaf,
         }

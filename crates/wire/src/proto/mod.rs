@@ -5,7 +5,10 @@
 //! [`Writer`] does the reverse.
 
 mod reader;
+mod value;
 mod writer;
 
+pub(crate) use reader::varint;
 pub use reader::{Reader, Tag, WireType};
+pub(crate) use value::{WireValue, packable};
 pub use writer::{Writer, varint_len};

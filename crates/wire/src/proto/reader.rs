@@ -43,6 +43,28 @@ pub enum WireType {
     Fixed32,
 }
 
+/// The varint at the start of `bytes`, and what follows it; `None` if it is cut off or longer than 64 bits.
+#[inline]
+pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    match bytes {
+        [a, rest @ ..] if *a < 0x80 => Some((u64::from(*a), rest)),
+        // Tags of fields from 16 on, and lengths of most messages.
+        [a, b, rest @ ..] if *b < 0x80 => Some((u64::from(*a & 0x7f) | u64::from(*b) << 7, rest)),
+        _ => long_varint(bytes),
+    }
+}
+
+fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if *byte < 0x80 {
+            return (at < 9 || *byte < 2).then(|| (value, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
 // === impl Reader ===
 
 impl<'a> Reader<'a> {
@@ -90,33 +112,21 @@ impl<'a> Reader<'a> {
     /// If the bytes end in it, or it is longer than 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
-        match self.bytes[self.at..] {
-            [byte, ..] if byte < 0x80 => {
-                self.at += 1;
-                Ok(u64::from(byte))
+        match varint(&self.bytes[self.at..]) {
+            Some((value, rest)) => {
+                self.at = self.bytes.len() - rest.len();
+                Ok(value)
             }
-            // Tags of fields from 16 on, and lengths of most messages.
-            [low, high, ..] if high < 0x80 => {
-                self.at += 2;
-                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
-            }
-            _ => self.varint_slow(),
+            None => Err(self.varint_error()),
         }
     }
 
-    fn varint_slow(&mut self) -> Result<u64> {
-        let mut value = 0u64;
-        for (i, &byte) in self.bytes[self.at..].iter().take(10).enumerate() {
-            if i == 9 && byte > 1 {
-                return Err(Error::malformed(WHAT, self.at, "varint longer than 64 bits"));
-            }
-            value |= u64::from(byte & 0x7f) << (7 * i);
-            if byte < 0x80 {
-                self.at += i + 1;
-                return Ok(value);
-            }
+    #[cold]
+    fn varint_error(&self) -> Error {
+        match self.bytes.len() - self.at {
+            0..10 => Error::Truncated { what: WHAT, at: self.bytes.len() },
+            _ => Error::malformed(WHAT, self.at, "varint longer than 64 bits"),
         }
-        Err(Error::Truncated { what: WHAT, at: self.bytes.len() })
     }
 
     /// The bytes of a [`WireType::Len`] field.

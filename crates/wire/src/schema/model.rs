@@ -4,6 +4,7 @@ use super::Schema;
 
 /// One kind: what an object calls itself, and the message that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Kind {
     /// Group and version, e.g. `apps/v1` or `v1`; [`Kind::ANY_VERSION`] for kinds that every group has.
     pub api_version: &'static str,
@@ -17,6 +18,7 @@ pub struct Kind {
 
 /// One protobuf message of a Kubernetes API.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Message {
     /// The protobuf name, e.g. `k8s.io.api.core.v1.Pod`.
     pub name: &'static str,
@@ -45,6 +47,7 @@ pub struct Message {
 // In this order and so aligned, everything up to the patch strategy shares a cache line: a decoder wants no more of it.
 #[derive(Debug)]
 #[repr(C, align(32))]
+#[non_exhaustive]
 pub struct Field {
     /// The JSON name; empty when the field is inlined.
     pub name: &'static str,
@@ -68,6 +71,7 @@ pub struct Field {
 
 /// Type of a field: how many, and of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Type {
     /// One value, a list of them, or a map from strings to them.
     pub cardinality: Cardinality,
@@ -142,6 +146,7 @@ pub enum Shape {
 
 /// A field's treatment in a strategic merge patch (struct tags `patchStrategy`, `patchMergeKey`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Patch {
     /// The strategy named by the type; [`PatchStrategy::Replace`] when it names none.
     pub strategy: PatchStrategy,
@@ -166,6 +171,7 @@ pub enum PatchStrategy {
 ///
 /// An element of a list or map is atomic if its message is: [`Message::atomic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Apply {
     /// For lists: how elements are told apart. `None` where the field is no list.
     pub list: Option<ListType>,

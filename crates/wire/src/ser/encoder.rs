@@ -24,15 +24,15 @@ pub(super) struct Encoder<'o> {
     pub(super) kind: Option<String>,
     pub(super) depth: usize,
     /// Pieces of all messages that are not complete, the innermost last.
-    pieces: Vec<Piece>,
+    pieces: Vec<MemberSpan>,
     /// Entries of all maps that are not complete, the innermost last.
-    entries: Vec<Entry>,
+    entries: Vec<EntrySpan>,
     scratch: Vec<u8>,
 }
 
 /// Where a member of a message stands in the output, and where it belongs.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct MemberSpan {
     path: Path,
     start: usize,
     end: usize,
@@ -43,7 +43,7 @@ pub(super) type Path = [u16; LEVELS];
 
 /// Where an entry of a map stands in the output, and its key.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct EntrySpan {
     start: usize,
     end: usize,
     key_start: usize,
@@ -90,7 +90,7 @@ impl<'o> Encoder<'o> {
     pub(super) fn piece(&mut self, path: Path, start: usize) {
         let end = self.out.len();
         if end > start {
-            self.pieces.push(Piece { path, start, end });
+            self.pieces.push(MemberSpan { path, start, end });
         }
     }
 
@@ -118,17 +118,17 @@ impl<'o> Encoder<'o> {
         self.wrap(number, start);
         let end = self.out.len();
         let key_start = end - content;
-        self.entries.push(Entry { start, end, key_start, key_end: key_start + key_len });
+        self.entries.push(EntrySpan { start, end, key_start, key_end: key_start + key_len });
     }
 
     /// Puts the entries in order.
     pub(super) fn close_map(&mut self, open: Open) {
         self.depth -= 1;
         let out = &*self.out;
-        let key = |entry: &Entry| &out[entry.key_start..entry.key_end];
+        let key = |entry: &EntrySpan| &out[entry.key_start..entry.key_end];
         let entries = &mut self.entries[open.others..];
         // Keys are compared with their length in front, as they are written; so the length is left out here.
-        let key = |entry: &Entry| strip_len(key(entry));
+        let key = |entry: &EntrySpan| strip_len(key(entry));
         if !entries.is_sorted_by_key(key) {
             entries.sort_by(|a, b| key(a).cmp(key(b)));
             self.scratch.clear();
@@ -191,7 +191,7 @@ impl<'o> Encoder<'o> {
 fn assemble(
     schema: &'static Schema,
     message: &Message,
-    mut pieces: &[Piece],
+    mut pieces: &[MemberSpan],
     level: usize,
     from: &[u8],
     to: &mut Vec<u8>,

@@ -44,8 +44,8 @@ use crate::schema::Message;
 /// let message = Schema::builtin().kind("v1", "ConfigMap").expect("a built-in kind");
 /// let value = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
 ///
-/// let bytes = kube_wire::ser::to_vec(&value, message)?;
-/// let back: serde_json::Value = kube_wire::de::from_slice(&bytes, message)?;
+/// let bytes = kube_wire::internals::ser::to_vec(&value, message)?;
+/// let back: serde_json::Value = kube_wire::internals::de::from_slice(&bytes, message)?;
 /// assert_eq!(back["data"]["k"], "v");
 /// # Ok::<(), kube_wire::Error>(())
 /// ```
@@ -68,7 +68,7 @@ pub struct Serializer {
 
 /// What an object says of itself beside the message: apiVersion and kind, where it has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypeMeta {
+pub struct ObjectType {
     /// Group and version.
     pub api_version: Option<String>,
     /// The kind.
@@ -100,12 +100,12 @@ impl Serializer {
     ///
     /// # Errors
     /// If the value does not fit the message; `out` is then as it was.
-    pub fn serialize_into<T: Serialize + ?Sized>(&self, value: &T, out: &mut Vec<u8>) -> Result<TypeMeta> {
+    pub fn serialize_into<T: Serialize + ?Sized>(&self, value: &T, out: &mut Vec<u8>) -> Result<ObjectType> {
         let start = out.len();
         let mut encoder = Encoder::new(self.unknown, self.limits.nesting_max, out);
         let slot = Slot::root(Target::Message(self.message));
         match value::write(&mut encoder, slot, value) {
-            Ok(()) => Ok(TypeMeta { api_version: encoder.api_version, kind: encoder.kind }),
+            Ok(()) => Ok(ObjectType { api_version: encoder.api_version, kind: encoder.kind }),
             Err(error) => {
                 out.truncate(start);
                 Err(error)

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::schema::{Field, Message};
 
 /// Members of an object that is a message or a map.
-pub(super) enum Members<'e, 'o> {
+pub(super) enum ObjectSerializer<'e, 'o> {
     Object(Object<'e, 'o>),
     Entries(Entries<'e, 'o>),
 }
@@ -30,21 +30,21 @@ pub(super) struct Object<'e, 'o> {
     /// Where the search for the last name ended.
     names: usize,
     /// Where the value goes whose key was given last.
-    place: Place,
+    place: MemberPlace,
 }
 
 /// Where a member goes.
 #[derive(Clone, Copy)]
-enum Place {
+enum MemberPlace {
     Field(&'static Field, Path),
     ApiVersion,
     Kind,
     Nowhere,
 }
 
-// === impl Members ===
+// === impl ObjectSerializer ===
 
-impl Members<'_, '_> {
+impl ObjectSerializer<'_, '_> {
     pub(super) fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         match self {
             Self::Object(object) => {
@@ -66,7 +66,7 @@ impl Members<'_, '_> {
     }
 }
 
-impl SerializeStruct for Members<'_, '_> {
+impl SerializeStruct for ObjectSerializer<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -80,7 +80,7 @@ impl SerializeStruct for Members<'_, '_> {
     }
 }
 
-impl SerializeMap for Members<'_, '_> {
+impl SerializeMap for ObjectSerializer<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -123,11 +123,11 @@ impl<'e, 'o> Object<'e, 'o> {
         wrap: Option<(u32, usize)>,
     ) -> Result<Self> {
         let open = encoder.open_message()?;
-        Ok(Self { encoder, message, number, wrap, open, names: 0, place: Place::Nowhere })
+        Ok(Self { encoder, message, number, wrap, open, names: 0, place: MemberPlace::Nowhere })
     }
 
     /// Finds where a member goes, through inlined messages if need be.
-    fn place(&mut self, name: &str) -> Result<Place> {
+    fn place(&mut self, name: &str) -> Result<MemberPlace> {
         let mut path = Path::default();
         let (mut message, mut found) = (self.message, self.message.index_towards(name, &mut self.names));
         for step in &mut path {
@@ -135,31 +135,31 @@ impl<'e, 'o> Object<'e, 'o> {
             let field = &message.fields[at];
             *step = at as u16 + 1;
             if !field.inline {
-                return Ok(Place::Field(field, path));
+                return Ok(MemberPlace::Field(field, path));
             }
             let Some(inner) = field.ty.message(self.encoder.schema) else { break };
             (message, found) = (inner, inner.index_towards(name, &mut 0));
         }
         match name {
-            "apiVersion" if self.message.type_meta => Ok(Place::ApiVersion),
-            "kind" if self.message.type_meta => Ok(Place::Kind),
-            _ if self.encoder.unknown == UnknownFields::Skip => Ok(Place::Nowhere),
+            "apiVersion" if self.message.type_meta => Ok(MemberPlace::ApiVersion),
+            "kind" if self.message.type_meta => Ok(MemberPlace::Kind),
+            _ if self.encoder.unknown == UnknownFields::Skip => Ok(MemberPlace::Nowhere),
             _ => Err(Error::Value(format!("{} has no field `{name}`", self.message.name))),
         }
     }
 
-    fn value<T: Serialize + ?Sized>(&mut self, place: Place, value: &T) -> Result<()> {
+    fn value<T: Serialize + ?Sized>(&mut self, place: MemberPlace, value: &T) -> Result<()> {
         let outermost = self.number.is_none();
         match place {
-            Place::Field(field, path) => {
+            MemberPlace::Field(field, path) => {
                 let start = self.encoder.out.len();
                 write(self.encoder, Slot::field(self.encoder.schema, field), value)
                     .map_err(|error| within(error, field))?;
                 self.encoder.piece(path, start);
             }
-            Place::ApiVersion if outermost => self.encoder.api_version = named(value)?,
-            Place::Kind if outermost => self.encoder.kind = named(value)?,
-            Place::ApiVersion | Place::Kind | Place::Nowhere => {}
+            MemberPlace::ApiVersion if outermost => self.encoder.api_version = named(value)?,
+            MemberPlace::Kind if outermost => self.encoder.kind = named(value)?,
+            MemberPlace::ApiVersion | MemberPlace::Kind | MemberPlace::Nowhere => {}
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::forms::time::Instant;
-use crate::forms::{duration, quantity};
 use crate::proto::Writer;
 use crate::schema::{Scalar, Shape};
+use crate::text::time::Timestamp;
+use crate::text::{duration, quantity};
 
 /// The content of a message that is a string in JSON.
 pub(super) enum Written<'a> {
@@ -37,9 +37,9 @@ pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
 /// Reads a string as a message of this shape.
 pub(super) fn text(shape: Shape, text: &str) -> Option<Written<'_>> {
     let time = |precision: u32| {
-        let instant = Instant::parse(text)?;
+        let instant = Timestamp::parse(text)?;
         let nanos = instant.nanos / precision * precision;
-        let is_zero = instant.seconds == Instant::ZERO.seconds && instant.nanos == 0;
+        let is_zero = instant.seconds == Timestamp::ZERO.seconds && instant.nanos == 0;
         Some(if is_zero { Written::Nothing } else { Written::Time { seconds: instant.seconds, nanos } })
     };
     match shape {

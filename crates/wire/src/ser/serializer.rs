@@ -4,22 +4,22 @@ use serde::Serialize;
 use serde::ser::{Impossible, Serializer};
 
 use super::list::List;
-use super::object::Members;
+use super::object::ObjectSerializer;
 use super::slot::Target;
-use super::value::Value;
+use super::value::ValueSerializer;
 use crate::error::{Error, Result};
 use crate::proto::Writer;
 use crate::schema::{Scalar, Shape};
 
-impl<'e, 'o> Serializer for Value<'e, 'o> {
+impl<'e, 'o> Serializer for ValueSerializer<'e, 'o> {
     type Ok = ();
     type Error = Error;
     type SerializeSeq = List<'e, 'o>;
     type SerializeTuple = List<'e, 'o>;
     type SerializeTupleStruct = List<'e, 'o>;
     type SerializeTupleVariant = Impossible<(), Error>;
-    type SerializeMap = Members<'e, 'o>;
-    type SerializeStruct = Members<'e, 'o>;
+    type SerializeMap = ObjectSerializer<'e, 'o>;
+    type SerializeStruct = ObjectSerializer<'e, 'o>;
     type SerializeStructVariant = Impossible<(), Error>;
 
     fn serialize_bool(self, value: bool) -> Result<()> {
@@ -150,11 +150,11 @@ impl<'e, 'o> Serializer for Value<'e, 'o> {
         self.mismatch(&format!("tuple variant {variant}"))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Members<'e, 'o>> {
+    fn serialize_map(self, _: Option<usize>) -> Result<ObjectSerializer<'e, 'o>> {
         self.members()
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members<'e, 'o>> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<ObjectSerializer<'e, 'o>> {
         self.members()
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::encoder::Encoder;
 use super::entries::Entries;
 use super::list::List;
-use super::object::{Members, Object};
+use super::object::{Object, ObjectSerializer};
 use super::scalar;
 use super::slot::{Place, Slot, Target};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::proto::WireType;
 use crate::schema::{Message, Scalar, Shape};
 
 /// Writes one value.
-pub(super) struct Value<'e, 'o> {
+pub(super) struct ValueSerializer<'e, 'o> {
     pub(super) encoder: &'e mut Encoder<'o>,
     pub(super) slot: Slot,
 }
@@ -23,7 +23,7 @@ pub(super) struct Value<'e, 'o> {
 pub(super) fn write<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, slot: Slot, value: &T) -> Result<()> {
     match slot.target {
         Target::Message(message) if message.shape == Shape::RawJson => embed(encoder, slot, value),
-        _ => value.serialize(Value { encoder, slot }),
+        _ => value.serialize(ValueSerializer { encoder, slot }),
     }
 }
 
@@ -34,7 +34,7 @@ fn embed<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, slot: Slot, value: &T
         .map_err(|error| Error::Value(format!("embedded JSON: {error}")))?;
     if &encoder.out[start..] == b"null" {
         encoder.out.truncate(start);
-        return Value { encoder, slot }.null();
+        return ValueSerializer { encoder, slot }.null();
     }
     encoder.wrap(1, start);
     if let Some(number) = slot.place.number() {
@@ -43,9 +43,9 @@ fn embed<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, slot: Slot, value: &T
     Ok(())
 }
 
-// === impl Value ===
+// === impl ValueSerializer ===
 
-impl<'e, 'o> Value<'e, 'o> {
+impl<'e, 'o> ValueSerializer<'e, 'o> {
     /// `null` or nothing.
     pub(super) fn null(self) -> Result<()> {
         let Place::Element(number) = self.slot.place else { return Ok(()) };
@@ -155,23 +155,23 @@ impl<'e, 'o> Value<'e, 'o> {
         }
     }
 
-    pub(super) fn members(self) -> Result<Members<'e, 'o>> {
+    pub(super) fn members(self) -> Result<ObjectSerializer<'e, 'o>> {
         let Self { encoder, slot } = self;
         let number = slot.place.number();
         match slot.target {
             Target::Map(scalar) if let Some(number) = number => {
-                Ok(Members::Entries(Entries::open(encoder, number, scalar)?))
+                Ok(ObjectSerializer::Entries(Entries::open(encoder, number, scalar)?))
             }
             Target::Message(message) => match message.shape {
-                Shape::Object => Ok(Members::Object(Object::open(encoder, message, number, None)?)),
+                Shape::Object => Ok(ObjectSerializer::Object(Object::open(encoder, message, number, None)?)),
                 Shape::SchemaOrBool => {
                     let wrap = number.map(|number| (number, encoder.out.len()));
                     encoder.writer().varint_field(1, 1);
-                    schema(encoder, message, 2, wrap).map(Members::Object)
+                    schema(encoder, message, 2, wrap).map(ObjectSerializer::Object)
                 }
                 Shape::SchemaOrArray | Shape::SchemaOrStrings => {
                     let wrap = number.map(|number| (number, encoder.out.len()));
-                    schema(encoder, message, 1, wrap).map(Members::Object)
+                    schema(encoder, message, 1, wrap).map(ObjectSerializer::Object)
                 }
                 _ => Self { encoder, slot }.mismatch("an object"),
             },

@@ -90,7 +90,7 @@ pub(crate) fn origins() -> impl DoubleEndedIterator<Item = &'static str> {
 /// The object's message, out of its envelope: `raw`, the field with number 2.
 pub(crate) fn object(vector: &Vector) -> &[u8] {
     let envelope = vector.pb.strip_prefix(b"k8s\0").unwrap_or_else(|| panic!("{}: no envelope", vector.name));
-    let mut reader = kube_wire::proto::Reader::new(envelope);
+    let mut reader = kube_wire::internals::proto::Reader::new(envelope);
     while let Some(tag) = reader.tag().expect("Go writes good protobuf") {
         let bytes = reader.expect_bytes(tag).expect("everything in an envelope is bytes");
         if tag.number == 2 {

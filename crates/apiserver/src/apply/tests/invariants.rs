@@ -9,7 +9,7 @@ use crate::apply::{FieldSet, PathElement, extent::field_set};
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
 
 #[derive(Debug, Clone)]
-enum Write {
+enum AnyWrite {
     Apply { manager: usize, spec: Value, force: bool },
     Update { manager: usize, spec: Value },
 }
@@ -70,10 +70,10 @@ fn spec() -> impl Strategy<Value = Value> {
     })
 }
 
-fn write() -> impl Strategy<Value = Write> {
+fn write() -> impl Strategy<Value = AnyWrite> {
     prop_oneof![
-        4 => (0..3usize, spec(), any::<bool>()).prop_map(|(manager, spec, force)| Write::Apply { manager, spec, force }),
-        1 => (0..3usize, spec()).prop_map(|(manager, spec)| Write::Update { manager, spec }),
+        4 => (0..3usize, spec(), any::<bool>()).prop_map(|(manager, spec, force)| AnyWrite::Apply { manager, spec, force }),
+        1 => (0..3usize, spec()).prop_map(|(manager, spec)| AnyWrite::Update { manager, spec }),
     ]
 }
 
@@ -118,7 +118,7 @@ proptest! {
         let mut story = Story::new();
         for write in writes {
             match write {
-                Write::Apply { manager, spec, force } => {
+                AnyWrite::Apply { manager, spec, force } => {
                     let Ok(object) = story.try_apply(MANAGERS[manager], &spec, force) else {
                         prop_assert!(!force, "forced, and refused");
                         continue;
@@ -139,7 +139,7 @@ proptest! {
                         }
                     }
                 }
-                Write::Update { manager, spec } => drop(story.update(MANAGERS[manager], spec)),
+                AnyWrite::Update { manager, spec } => drop(story.update(MANAGERS[manager], spec)),
             }
             // Whatever is owned can be found in the object, and sets are in their one form.
             let object = story.object.as_ref().unwrap();

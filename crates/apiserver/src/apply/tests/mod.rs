@@ -9,7 +9,7 @@ mod owners;
 
 use serde_json::{Value, json};
 
-use super::{ApplyError, TypeView, Write, apply, record_update};
+use super::{ApplyError, FieldWrite, TypeView, apply, record_update};
 use crate::crd::Structural;
 
 const NOW: &str = "2026-11-15T08:39:17Z";
@@ -46,8 +46,8 @@ impl Story {
         Self { schema: schema(), object: None }
     }
 
-    fn write<'a>(&'a self, manager: &'a str) -> Write<'a> {
-        Write {
+    fn write<'a>(&'a self, manager: &'a str) -> FieldWrite<'a> {
+        FieldWrite {
             manager,
             api_version: "example.com/v1",
             subresource: "",

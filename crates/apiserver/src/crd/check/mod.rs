@@ -7,10 +7,10 @@ mod names;
 mod schema;
 mod version;
 
+use kube_wire::internals::names::{dns_1035_label, dns_subdomain};
 pub(crate) use schema::schema;
 use serde_json::json;
 
-use self::names::{dns_label, dns_subdomain};
 use super::{FieldError, raw::Raw};
 
 /// Everything wrong with a definition.
@@ -143,7 +143,7 @@ fn unchanged(raw: &Raw, old: &Raw, errors: &mut Vec<FieldError>) {
     same("spec.names.plural", &raw.spec.names.plural, &old.spec.names.plural);
 }
 
-/// The complaint about a label that is none, for a field.
+/// Checks that a field holds a DNS label.
 fn label(path: impl Into<String>, text: &str, errors: &mut Vec<FieldError>) {
-    errors.extend(dns_label(text).map(|what| FieldError::invalid(path, text, what)));
+    errors.extend(dns_1035_label(text).map(|what| FieldError::invalid(path, text, what)));
 }

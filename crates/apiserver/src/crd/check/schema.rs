@@ -6,7 +6,7 @@ use super::FieldError;
 use crate::crd::{
     prune,
     structural::{Props, PropsOrBool, regex},
-    values,
+    validate,
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -201,7 +201,7 @@ fn defaults(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
         if pruned[""] != *default {
             errors.push(FieldError::invalid(path.as_str(), default.clone(), "must not have unknown fields"));
         }
-        errors.extend(values::validate(default, None, &compiled, "").into_iter().map(|error| FieldError {
+        errors.extend(validate(default, None, &compiled, "").into_iter().map(|error| FieldError {
             field: if error.field == "<nil>" { path.clone() } else { format!("{path}.{}", error.field) },
             ..error
         }));

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FieldError, dns_label, label, schema};
+use super::{FieldError, dns_1035_label, label, schema};
 use crate::crd::{
     JsonType, Scale,
     invalid::Reason,
@@ -42,7 +42,7 @@ pub(super) fn versions(spec: &RawSpec, errors: &mut Vec<FieldError>) {
         let what = "must have exactly one version marked as storage version";
         errors.push(FieldError::invalid("spec.versions", shown(), what));
     }
-    if let Some(what) = versions.first().and_then(|first| dns_label(&first.name)) {
+    if let Some(what) = versions.first().and_then(|first| dns_1035_label(&first.name)) {
         errors.push(FieldError::invalid("spec.version", versions[0].name.as_str(), what));
     }
 

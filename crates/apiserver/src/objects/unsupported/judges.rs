@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::rules::{self, labels};
-use super::{ADMISSION, Operation, Subject};
+use super::{ADMISSION, Subject, WriteOperation};
 use crate::codec;
 use crate::objects::Writer;
 use crate::resources::{Flavour, Resource};
@@ -48,7 +48,7 @@ fn restricts(level: &str) -> bool {
 pub(super) fn validation_rules(_: &Writer<'_>, subject: &Subject<'_>) -> Option<String> {
     let resource = &subject.target.resource;
     let ruled = resource.custom().is_some_and(|version| version.has_rules);
-    (ruled && subject.operation != Operation::Delete)
+    (ruled && subject.operation != WriteOperation::Delete)
         .then(|| format!("CustomResourceDefinition {:?}", resource.qualified()))
 }
 
@@ -107,7 +107,9 @@ pub(super) fn permissions(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<
 
 pub(super) fn quota(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<String> {
     let target = subject.target;
-    if subject.operation != Operation::Create || !target.subresource.is_empty() || target.namespace.is_empty()
+    if subject.operation != WriteOperation::Create
+        || !target.subresource.is_empty()
+        || target.namespace.is_empty()
     {
         return None;
     }
@@ -144,7 +146,7 @@ fn counts(limit: &str, resource: &Resource) -> bool {
 pub(super) fn limit_range(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<String> {
     let target = subject.target;
     let limited = target.resource.is("", "pods") || target.resource.is("", "persistentvolumeclaims");
-    if !limited || subject.operation == Operation::Delete || !target.subresource.is_empty() {
+    if !limited || subject.operation == WriteOperation::Delete || !target.subresource.is_empty() {
         return None;
     }
     let mut ranges = configured(writer, writer.configurations.limits, &target.namespace);
@@ -155,7 +157,7 @@ pub(super) fn pod_security(writer: &Writer<'_>, subject: &Subject<'_>) -> Option
     let target = subject.target;
     let resource = &target.resource;
     let holds_pods = WITH_PODS.iter().any(|(group, plural)| resource.is(group, plural));
-    if !holds_pods || subject.operation == Operation::Delete || !target.subresource.is_empty() {
+    if !holds_pods || subject.operation == WriteOperation::Delete || !target.subresource.is_empty() {
         return None;
     }
     let namespace = writer.storage.get(writer.configurations.namespaces, &target.namespace)?;
@@ -177,7 +179,10 @@ pub(super) fn budget(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<Strin
 
 pub(super) fn pod_class(_: &Writer<'_>, subject: &Subject<'_>) -> Option<String> {
     let Subject { operation, target, object } = *subject;
-    if operation != Operation::Create || !target.resource.is("", "pods") || !target.subresource.is_empty() {
+    if operation != WriteOperation::Create
+        || !target.resource.is("", "pods")
+        || !target.subresource.is_empty()
+    {
         return None;
     }
     let class = |field: &str, kind: &str| {

@@ -41,7 +41,7 @@ struct Feature {
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum WriteOperation {
     Create,
     Update,
     Delete,
@@ -50,7 +50,7 @@ pub(super) enum Operation {
 /// A write that features may judge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
-    pub(super) operation: Operation,
+    pub(super) operation: WriteOperation,
     pub(super) target: &'a Target,
     /// The new object, or the deleted one.
     pub(super) object: &'a Value,
@@ -179,12 +179,7 @@ const FEATURES: &[Feature] = &[
 impl Unsupported {
     /// The features that are accepted and do nothing: the name of each, the objects that configure it, and what does not
     /// happen.
-    ///
-    /// ```
-    /// use embedded_apiserver::Unsupported;
-    ///
-    /// assert!(Unsupported::features().any(|(name, ..)| name == "admission webhooks"));
-    /// ```
+    #[doc(hidden)]
     pub fn features() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         FEATURES.iter().map(|feature| (feature.name, feature.configured_by, feature.missing))
     }
@@ -243,7 +238,8 @@ impl Feature {
         let Self { name, missing, .. } = self;
         let resource = &subject.target.resource;
         let whole = subject.target.subresource.is_empty();
-        if whole && subject.operation != Operation::Delete && (self.configures)(resource, subject.object) {
+        if whole && subject.operation != WriteOperation::Delete && (self.configures)(resource, subject.object)
+        {
             return Some(format!("{name} are not supported: the {} has no effect, {missing}", resource.kind));
         }
         let judge = (self.judge)(writer, subject)?;

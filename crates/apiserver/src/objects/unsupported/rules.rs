@@ -1,12 +1,13 @@
 //! Whether admission would have looked at a write: the rules and selectors of webhooks and policies, which have one form.
 
+use kube_wire::LabelSelector;
 use serde_json::Value;
 
 use super::judges::namespace_labels;
-use super::{Operation, Subject};
+use super::{Subject, WriteOperation};
 use crate::objects::Writer;
 use crate::resources::Resource;
-use crate::selector::LabelSelector;
+use crate::selector;
 use crate::storage::Attributes;
 
 /// Whether a webhook or a policy covers the write. `rules` names the member that holds its rules. Conditions in CEL
@@ -44,9 +45,9 @@ fn matches(writer: &Writer<'_>, subject: &Subject<'_>, rule: &Value, exact: bool
         texts.into_iter().any(|text| text == "*" || text == wanted)
     };
     let operation = match subject.operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
+        WriteOperation::Create => "CREATE",
+        WriteOperation::Update => "UPDATE",
+        WriteOperation::Delete => "DELETE",
     };
     let version = || {
         let registry = writer.registry();
@@ -112,5 +113,6 @@ pub(super) fn selects(selector: &Value, found: &Attributes) -> bool {
             _ => key.to_owned(),
         });
     }
-    LabelSelector::parse(&terms.join(",")).map_or(true, |selector| selector.matches(found))
+    let selector = terms.join(",").parse::<LabelSelector>();
+    selector.map_or(true, |selector| selector::has_labels(&selector, found))
 }

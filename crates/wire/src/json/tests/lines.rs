@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::json::Lines;
 use crate::limits::Limits;
 
-type Outcome = (Vec<Result<(String, Vec<u8>)>>, Result<()>);
+type LinesOutcome = (Vec<Result<(String, Vec<u8>)>>, Result<()>);
 
-fn read(chunks: Vec<Bytes>, limits: &Limits) -> Outcome {
+fn read(chunks: Vec<Bytes>, limits: &Limits) -> LinesOutcome {
     let mut lines = Lines::new(limits);
     let mut events = Vec::new();
     for chunk in chunks {
@@ -23,7 +23,7 @@ fn read(chunks: Vec<Bytes>, limits: &Limits) -> Outcome {
     (events, lines.finish())
 }
 
-fn read_whole(text: &[u8]) -> Outcome {
+fn read_whole(text: &[u8]) -> LinesOutcome {
     read(split(text, &[]), &Limits::DEFAULT)
 }
 

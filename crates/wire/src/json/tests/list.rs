@@ -10,9 +10,9 @@ use crate::frame::ListHead;
 use crate::json::ListBody;
 use crate::limits::Limits;
 
-type Outcome = (Vec<Result<Vec<u8>>>, Result<ListHead>);
+type ListOutcome = (Vec<Result<Vec<u8>>>, Result<ListHead>);
 
-fn read(chunks: Vec<Bytes>, limits: &Limits) -> Outcome {
+fn read(chunks: Vec<Bytes>, limits: &Limits) -> ListOutcome {
     let mut body = ListBody::new(limits);
     let mut items = Vec::new();
     for chunk in chunks {
@@ -24,11 +24,11 @@ fn read(chunks: Vec<Bytes>, limits: &Limits) -> Outcome {
     (items, body.finish())
 }
 
-fn read_whole(text: &[u8]) -> Outcome {
+fn read_whole(text: &[u8]) -> ListOutcome {
     read(split(text, &[]), &Limits::DEFAULT)
 }
 
-fn texts(outcome: &Outcome) -> Vec<String> {
+fn texts(outcome: &ListOutcome) -> Vec<String> {
     outcome.0.iter().map(|item| String::from_utf8(item.clone().unwrap()).unwrap()).collect()
 }
 

@@ -62,19 +62,19 @@ pub(crate) fn mutated() -> impl Strategy<Value = Vec<u8>> {
 
 /// The text of a value, with white space between tokens where the bits of `spaces` (used over and over) say so.
 pub(crate) fn write_spaced(value: &Value, spaces: u64) -> Vec<u8> {
-    let mut writer = Writer { out: Vec::new(), spaces };
+    let mut writer = SpacedWriter { out: Vec::new(), spaces };
     writer.space();
     writer.value(value);
     writer.space();
     writer.out
 }
 
-struct Writer {
+struct SpacedWriter {
     out: Vec<u8>,
     spaces: u64,
 }
 
-impl Writer {
+impl SpacedWriter {
     fn space(&mut self) {
         match self.spaces & 7 {
             0 => self.out.push(b' '),

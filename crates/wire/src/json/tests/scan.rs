@@ -5,14 +5,14 @@ use serde_json::json;
 
 use super::{any_bytes, any_json, mutated, write_spaced};
 use crate::error::{Error, Result};
-use crate::json::{Elements, Kind, Members, Value};
+use crate::json::{Elements, JsonType, Members, Value};
 
 /// Builds the tree that this module exists to avoid.
 fn tree(value: Value<'_>) -> Result<serde_json::Value> {
     Ok(match value.kind()? {
-        Kind::Null => serde_json::Value::Null,
-        Kind::Bool => value.as_bool()?.into(),
-        Kind::Number => {
+        JsonType::Null => serde_json::Value::Null,
+        JsonType::Bool => value.as_bool()?.into(),
+        JsonType::Number => {
             let text = value.as_number()?.unwrap();
             let number: serde_json::Value =
                 serde_json::from_str(text).map_err(|_| Error::Value("beyond a double".into()))?;
@@ -21,9 +21,9 @@ fn tree(value: Value<'_>) -> Result<serde_json::Value> {
             }
             number
         }
-        Kind::String => value.as_string()?.into(),
-        Kind::Array => Elements::new(value.bytes()).map(|value| tree(value?)).collect::<Result<_>>()?,
-        Kind::Object => Members::new(value.bytes())
+        JsonType::String => value.as_string()?.into(),
+        JsonType::Array => Elements::new(value.bytes()).map(|value| tree(value?)).collect::<Result<_>>()?,
+        JsonType::Object => Members::new(value.bytes())
             .map(|member| {
                 let (name, value) = member?;
                 Ok((name.into_owned(), tree(value)?))
