@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kube_informer::source::SourceError;
+use kube_informer::building_blocks::SourceError;
 
 /// The most that one list may hold: far more than the kinds of a large cluster have.
 #[derive(clap::Args, Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kube_core::Status;
-use kube_informer::store::IndexError;
+use kube_informer::IndexError;
 use kube_informer::{DecodeError, Key, Stopped, SyncError, WaitError};
 
 use crate::error::words;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use kube_informer::Informer;
-use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, Fifo, Replace, Scope, Sink};
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Fifo, ListPart, Replace, Sink, Store, StoreConfig};
 use kube_informer::Cluster;
-use kube_informer::building_blocks::ListPart;
-use kube_informer::store::{Index, Store, StoreConfig};
+use kube_informer::{Index, Scope};
 use kube_informer::testing::ScriptedSource;
 use kube_wire::{
     Encoding, FieldPath, Limits, ListDecoder, ObjectReader, Projection, RawObject, TypeMeta, WatchDecoder,
