@@ -57,6 +57,7 @@ pub type ErrorHandler = Arc<dyn Fn(&ErrorReport) + Send + Sync>;
 
 /// Whether the initial state comes as a stream of events (watch-list) or as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WatchList {
     /// As a stream, unless that was found not to work on this server.
     #[default]
@@ -71,9 +72,9 @@ pub enum WatchList {
 
 impl ReflectorConfig {
     /// The shortest time a watch is asked to last.
-    pub const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(300);
+    pub(super) const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(300);
     /// The size of pages where none was set and pages help.
-    pub const PAGE_SIZE: u32 = 500;
+    pub(super) const PAGE_SIZE: u32 = 500;
 }
 
 impl Default for ReflectorConfig {

@@ -1,8 +1,8 @@
 //! Connections for many requests.
 //!
 //! A kube-apiserver lets a connection carry a hundred streams at a time, and a client that asks for one more simply waits:
-//! with a hundred watches or followed logs open, the next write would never be sent. So each request takes a place on a
-//! connection until its answer is read or dropped, and a connection has eighty places: one more request opens another
+//! with a hundred watches or followed logs open, the next write would never be sent. So each request counts on its
+//! connection until its answer is read or dropped, and a connection carries eighty: one more request opens another
 //! connection. Requests of different classes never share one: long-lived answers (watches, followed logs, proxied
 //! requests), lists, and all others (writes and leases, which must not wait behind either). Where the server speaks
 //! HTTP/1.1 only, each request has a connection of its own anyway.
@@ -70,9 +70,9 @@ impl Default for Pings {
 #[non_exhaustive]
 pub struct ClusterConfig {
     /// How dead connections are noticed.
-    pub pings: Pings,
+    pings: Pings,
     /// Whether lists may come compressed. Default: not.
-    pub compression: Option<Compression>,
+    compression: Option<Compression>,
 }
 
 /// The way to one API server, made for many watches: HTTP/2 where the server speaks it, pings, and capacity for lists and
@@ -237,7 +237,7 @@ where
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .service(Spread::new(connector, upgrades, own));
+        .service(ConnectionPools::new(connector, upgrades, own));
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -258,12 +258,12 @@ where
 
 /// Sends each request on a connection of its class.
 #[derive(Clone)]
-struct Spread<C> {
-    streams: Lanes<C>,
-    lists: Lanes<C>,
-    others: Lanes<C>,
+struct ConnectionPools<C> {
+    streams: ConnectionPool<C>,
+    lists: ConnectionPool<C>,
+    others: ConnectionPool<C>,
     /// Over HTTP/1.1, where each request has its own connection.
-    upgrades: Lane<C>,
+    upgrades: PooledClient<C>,
     /// Shared by all sources that send through it.
     server: Arc<ServerMemory>,
     compression: Option<Compression>,
@@ -271,93 +271,90 @@ struct Spread<C> {
 
 /// Connections of one class: as many as its requests need.
 #[derive(Clone)]
-struct Lanes<C> {
+struct ConnectionPool<C> {
     connector: C,
     pings: Pings,
-    lanes: Arc<Mutex<Vec<Places<C>>>>,
+    entries: Arc<Mutex<Vec<PoolEntry<C>>>>,
 }
 
-/// A lane, and the token that each request on it holds.
-struct Places<C> {
-    lane: Lane<C>,
+/// A client of one connection, and the token that each request on it holds.
+struct PoolEntry<C> {
+    client: PooledClient<C>,
     token: Arc<()>,
 }
 
-/// A request on a lane that is not answered yet.
+/// A request that is not answered yet.
 ///
 /// Its connection may be dead without a word, which pings find out only after a while. So a caller that gives the request up
-/// after some time takes the lane out of use: the next request opens a connection. A lease, for example, is renewed in time.
+/// after some time takes the connection out of use: the next request opens a connection. A lease, for example, is renewed in time.
 struct Unanswered<C> {
-    lanes: Arc<Mutex<Vec<Places<C>>>>,
+    entries: Arc<Mutex<Vec<PoolEntry<C>>>>,
     token: Arc<()>,
     since: Instant,
     is_answered: bool,
 }
 
 /// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
-#[derive(Clone)]
-struct Lane<C> {
-    client: HyperClient<TrackedConnector<C>, Body>,
-}
+type PooledClient<C> = HyperClient<TrackedConnector<C>, Body>;
 
-// === impl Spread ===
+// === impl ConnectionPools ===
 
-impl<C: Clone> Spread<C>
+impl<C: Clone> ConnectionPools<C>
 where
     TrackedConnector<C>: Connect + Clone + Send + Sync + 'static,
 {
     /// `upgrades` makes connections that never speak HTTP/2.
     fn new(connector: C, upgrades: C, ClusterConfig { pings, compression }: ClusterConfig) -> Self {
-        let lanes = || Lanes { connector: connector.clone(), pings, lanes: Arc::default() };
+        let pool = || ConnectionPool { connector: connector.clone(), pings, entries: Arc::default() };
         Self {
-            streams: lanes(),
-            lists: lanes(),
-            others: lanes(),
-            upgrades: Lane::new(upgrades, pings),
+            streams: pool(),
+            lists: pool(),
+            others: pool(),
+            upgrades: pooled_client(upgrades, pings),
             compression,
             server: Arc::default(),
         }
     }
 
-    /// A lane for a request, and its place there, if it takes one.
-    fn lane_for(&self, class: Class) -> (Lane<C>, Option<Unanswered<C>>) {
-        let lanes = match class {
+    /// A client for a request, and the request's entry in the pool, if it takes one.
+    fn client_for(&self, class: Class) -> (PooledClient<C>, Option<Unanswered<C>>) {
+        let pool = match class {
             Class::Stream => &self.streams,
             Class::List => &self.lists,
             Class::Other => &self.others,
             Class::Upgrade => return (self.upgrades.clone(), None),
         };
-        let (lane, token) = lanes.take();
-        let lanes = lanes.lanes.clone();
-        (lane, Some(Unanswered { lanes, token, since: Instant::now(), is_answered: false }))
+        let (client, token) = pool.take();
+        let entries = pool.entries.clone();
+        (client, Some(Unanswered { entries, token, since: Instant::now(), is_answered: false }))
     }
 }
 
-impl<C: Clone> Lanes<C>
+impl<C: Clone> ConnectionPool<C>
 where
     TrackedConnector<C>: Connect + Clone,
 {
-    /// A lane with a free place, and the token that keeps the place.
-    fn take(&self) -> (Lane<C>, Arc<()>) {
-        let mut lanes = self.lanes.lock();
+    /// A client whose connection can carry another request, and the token that counts it.
+    fn take(&self) -> (PooledClient<C>, Arc<()>) {
+        let mut entries = self.entries.lock();
         // Connections that carry nothing are closed, except one.
         let mut has_spare = false;
-        lanes.retain(|places| {
-            let idle = Arc::strong_count(&places.token) == 1;
+        entries.retain(|entry| {
+            let idle = Arc::strong_count(&entry.token) == 1;
             !idle || !std::mem::replace(&mut has_spare, true)
         });
-        let free = |places: &Places<C>| Arc::strong_count(&places.token) <= STREAMS_PER_CONNECTION;
-        let at = lanes.iter().position(free).unwrap_or_else(|| {
-            let lane = Lane::new(self.connector.clone(), self.pings);
-            lanes.push(Places { lane, token: Arc::default() });
-            lanes.len() - 1
+        let free = |entry: &PoolEntry<C>| Arc::strong_count(&entry.token) <= STREAMS_PER_CONNECTION;
+        let at = entries.iter().position(free).unwrap_or_else(|| {
+            let client = pooled_client(self.connector.clone(), self.pings);
+            entries.push(PoolEntry { client, token: Arc::default() });
+            entries.len() - 1
         });
-        (lanes[at].lane.clone(), lanes[at].token.clone())
+        (entries[at].client.clone(), entries[at].token.clone())
     }
 }
 
 impl<C> Unanswered<C> {
-    /// The server has answered, or the connection has failed, which hyper deals with. The token keeps the place.
+    /// The server has answered, or the connection has failed, which hyper deals with. The token counts it until its body is read.
     fn answered(mut self) -> Arc<()> {
         self.is_answered = true;
         self.token.clone()
@@ -367,29 +364,26 @@ impl<C> Unanswered<C> {
 impl<C> Drop for Unanswered<C> {
     fn drop(&mut self) {
         if !self.is_answered && self.since.elapsed() >= SUSPECT_AFTER {
-            self.lanes.lock().retain(|places| !Arc::ptr_eq(&places.token, &self.token));
+            self.entries.lock().retain(|entry| !Arc::ptr_eq(&entry.token, &self.token));
         }
     }
 }
 
-impl<C> Lane<C>
+fn pooled_client<C>(connector: C, pings: Pings) -> PooledClient<C>
 where
     TrackedConnector<C>: Connect + Clone,
 {
-    fn new(connector: C, pings: Pings) -> Self {
-        let client = HyperClient::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .http2_initial_stream_window_size(STREAM_WINDOW)
-            .http2_initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_keep_alive_interval(pings.after)
-            .http2_keep_alive_timeout(pings.timeout)
-            .build(TrackedConnector::new(connector));
-        Self { client }
-    }
+    HyperClient::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(pings.after)
+        .http2_keep_alive_timeout(pings.timeout)
+        .build(TrackedConnector::new(connector))
 }
 
-impl<C> Service<Request<Body>> for Spread<C>
+impl<C> Service<Request<Body>> for ConnectionPools<C>
 where
     C: Service<Uri> + Clone,
     TrackedConnector<C>: Connect + Clone + Send + Sync + 'static,
@@ -413,7 +407,7 @@ where
         if compression.is_some() {
             Compression::ask(&mut request);
         }
-        let (Lane { client }, unanswered) = self.lane_for(class);
+        let (client, unanswered) = self.client_for(class);
         let carrier = Carrier::of(&mut request);
         async move {
             let answer = carrier.carry(client.request(request)).await;

@@ -62,6 +62,7 @@ type Modify<O> = Arc<dyn Fn(&mut O) + Send + Sync>;
 
 /// Which encoding is asked for. Whatever the server answers is understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EncodingPreference {
     /// Protobuf where nothing is lost by it: for the kinds that the schema table holds, from servers that are not newer
     /// than the table. JSON otherwise. One request to `/version` finds out.

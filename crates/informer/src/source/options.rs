@@ -47,6 +47,7 @@ pub struct WatchOptions {
 
 /// How a resourceVersion in a request is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VersionMatch {
     /// Exactly this state.
     Exact,

@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 64 << 10;
 #[non_exhaustive]
 pub struct Compression {
     /// Most bytes that one answer may have when it is unpacked; more is an error. Default: 4 GiB.
-    pub unpacked_bytes_max: u64,
+    unpacked_bytes_max: u64,
 }
 
 /// A compressed answer is larger than allowed when it is unpacked.
