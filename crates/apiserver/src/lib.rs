@@ -39,7 +39,7 @@
 //! | `resources` | which resources there are, and discovery |
 //! | `selector` | label and field selectors |
 //! | `objects` | what writes do to objects, and what follows from them |
-//! | [`apply`], [`patch`], [`crd`] | the logic of server-side apply, patches and custom resources, as pure functions over JSON values |
+//! | `apply`, `patch`, `crd` | the logic of server-side apply, patches and custom resources, as pure functions over JSON values |
 //! | `http` | requests to calls, calls to answers, errors as `Status` in the words of a kube-apiserver |
 //! | `faults` | what goes wrong, for whom, how often |
 //! | `server` | sockets, TLS, tasks, clients |
@@ -51,15 +51,17 @@
 //! from it, when it is answered, and with a [`Clock`] and a [seed](Builder::seed) a run repeats itself.
 
 mod api;
-pub mod apply;
+mod apply;
 mod clock;
 mod codec;
 mod convert;
-pub mod crd;
+mod crd;
 mod faults;
 mod http;
+#[doc(hidden)]
+pub mod internals;
 mod objects;
-pub mod patch;
+mod patch;
 mod resources;
 mod selector;
 mod server;
@@ -67,7 +69,7 @@ mod storage;
 mod watch;
 
 pub use clock::Clock;
-pub use faults::{Action, Fault, FaultId, Faults, Match, RequestInfo, Schedule, Verb};
+pub use faults::{Action, ArmedFault, Fault, FaultId, Faults, Match, Schedule, Verb};
 pub use http::{ApiBody, ApiService, WatchListMode};
 pub use objects::Unsupported;
 #[cfg(feature = "client")]

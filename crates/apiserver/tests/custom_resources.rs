@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use embedded_apiserver::crd::{
+use embedded_apiserver::internals::crd::{
     Definition, DefinitionError, FieldError, accept_names, drop_nulls, prune, set_defaults,
 };
 use serde_json::{Value, json};

@@ -61,7 +61,7 @@ async fn watch(session: &Session, path: &str) -> (Vec<String>, &'static str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_break_stall_repeat_and_lie_as_told() {
+async fn streams_break_stall_and_repeat_as_the_fault_says() {
     let on_watch = || Match::verb(Verb::Watch).resource("configmaps");
     let error = Action::ErrorAfterEvents {
         events: 1,
@@ -96,7 +96,7 @@ async fn streams_break_stall_repeat_and_lie_as_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_replaced_as_told() {
+async fn answers_are_replaced_as_the_fault_says() {
     let session = session().await;
     let faults = session.server.faults();
     faults.arm(Fault::new(Action::Overloaded { retry_after_seconds: 7 }).on(Match::verb(Verb::List)).once());

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use embedded_apiserver::{
+use embedded_apiserver::internals::{
     apply::{FieldSet, FieldWrite, TypeView, apply, normalize, record_update},
     crd::{Definition, Structural, accept_names, drop_nulls, prune, set_defaults, validate},
     patch::{json_patch, merge_patch, strategic_merge_patch},

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use embedded_apiserver::{
+use embedded_apiserver::internals::{
     apply::{ApplyError, FieldWrite, TypeView, apply, record_update},
     crd::Structural,
     patch::{json_patch, merge_patch, strategic_merge_patch},

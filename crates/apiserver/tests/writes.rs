@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
-use embedded_apiserver::{
+use embedded_apiserver::internals::{
     apply::{FieldWrite, TypeView, apply, normalize, record_update},
     crd::{Structural, drop_nulls, prune, set_defaults},
     patch::{json_patch, merge_patch, strategic_merge_patch},
@@ -105,7 +105,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
     if step.op == "apply" {
         let mut object = apply(step.before.as_ref(), &step.body, &write, step.force).map_err(|error| {
             let causes = match &error {
-                embedded_apiserver::apply::ApplyError::Conflict(conflicts) => {
+                embedded_apiserver::internals::apply::ApplyError::Conflict(conflicts) => {
                     conflicts.iter().map(|conflict| conflict.cause()).collect()
                 }
                 _ => Vec::new(),
@@ -160,7 +160,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
     Ok(new)
 }
 
-fn refusal(patched: Result<Value, embedded_apiserver::patch::PatchError>) -> Outcome {
+fn refusal(patched: Result<Value, embedded_apiserver::internals::patch::PatchError>) -> Outcome {
     patched.map_err(|error| (error.code(), error.message(), Vec::new()))
 }
 

@@ -70,7 +70,7 @@ pub struct FieldWrite<'a> {
 /// set, [`ApplyError::Typed`] when it does not fit its type, [`ApplyError::BadRequest`] when it carries managedFields.
 ///
 /// ```
-/// # use embedded_apiserver::apply::{TypeView, FieldWrite, apply};
+/// # use embedded_apiserver::internals::apply::{FieldWrite, TypeView, apply};
 /// # use serde_json::json;
 /// let write = FieldWrite {
 ///     manager: "one", api_version: "v1", subresource: "", reset: &[], now: "2026-11-15T08:39:17Z",
@@ -83,7 +83,7 @@ pub struct FieldWrite<'a> {
 /// let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "2"}});
 /// let refused = apply(Some(&made), &other, &FieldWrite { manager: "two", ..write }, false).unwrap_err();
 /// assert_eq!(refused.to_string(), "Apply failed with 1 conflict: conflict with \"one\": .data.k");
-/// # Ok::<(), embedded_apiserver::apply::ApplyError>(())
+/// # Ok::<(), embedded_apiserver::internals::apply::ApplyError>(())
 /// ```
 pub fn apply(
     live: Option<&Value>,

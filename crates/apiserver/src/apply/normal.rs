@@ -13,7 +13,7 @@ use super::types::TypeView;
 /// leaves it as it is. Unknown members are kept.
 ///
 /// ```
-/// # use embedded_apiserver::apply::{TypeView, normalize};
+/// # use embedded_apiserver::internals::apply::{TypeView, normalize};
 /// # use serde_json::json;
 /// let mut pod = json!({"metadata": {"name": "p", "labels": {}}, "spec": {"containers": [{"name": "c"}]}});
 /// normalize(&mut pod, TypeView::builtin("v1", "Pod").unwrap());

@@ -110,7 +110,7 @@ fn an_update_is_not_refused_for_what_it_leaves_alone() {
 }
 
 #[test]
-fn several_complaints_are_told_in_brackets_and_each_once() {
+fn several_errors_are_listed_once_each_in_brackets() {
     let schema = schema(
         &json!({"a": {"type": "string"}, "b": {"type": "string", "allOf": [{"minLength": 3}, {"minLength": 3}]}}),
     );

@@ -142,7 +142,7 @@ impl Check {
                 Some(format) => format!("integer with format {format}"),
                 None => "integer (default format)".to_owned(),
             };
-            self.nobody(format!("Checked value must be of type {kind} in {path}"));
+            self.whole(format!("Checked value must be of type {kind} in {path}"));
         }
     }
 
@@ -228,7 +228,7 @@ impl Check {
         if !constraints.any_of.is_empty() {
             let failures: Vec<_> = constraints.any_of.iter().map(tried).collect();
             if failures.iter().all(|errors| !errors.is_empty()) {
-                self.nobody(format!("\"{path}\" must validate at least one schema (anyOf)"));
+                self.whole(format!("\"{path}\" must validate at least one schema (anyOf)"));
                 self.errors.extend(failures.into_iter().next().unwrap_or_default());
             }
         }
@@ -240,7 +240,7 @@ impl Check {
                     0 => "Found none valid".to_owned(),
                     n => format!("Found {n} valid alternatives"),
                 };
-                self.nobody(format!("\"{path}\" must validate one and only one schema (oneOf). {found}"));
+                self.whole(format!("\"{path}\" must validate one and only one schema (oneOf). {found}"));
                 if valid == 0 {
                     self.errors.extend(failures.into_iter().next().unwrap_or_default());
                 }
@@ -249,10 +249,10 @@ impl Check {
         let failures: Vec<_> = constraints.all_of.iter().flat_map(tried).collect();
         if !failures.is_empty() {
             self.errors.extend(failures);
-            self.nobody(format!("\"{path}\" must validate all the schemas (allOf)"));
+            self.whole(format!("\"{path}\" must validate all the schemas (allOf)"));
         }
         if constraints.not.as_deref().is_some_and(|not| tried(not).is_empty()) {
-            self.nobody(format!("\"{path}\" must not validate the schema (not)"));
+            self.whole(format!("\"{path}\" must not validate the schema (not)"));
         }
     }
 
@@ -264,8 +264,8 @@ impl Check {
         self.push(Reason::Invalid, path, value.into(), detail);
     }
 
-    /// An error for which no single field is to blame.
-    fn nobody(&mut self, detail: String) {
+    /// An error of the whole value, without a field.
+    fn whole(&mut self, detail: String) {
         self.errors.push(FieldError::new(Reason::Invalid, "<nil>", "".into(), detail));
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// let fault = Fault::new(Action::CutAfterEvents(3)).on(Match::verb(Verb::Watch).resource("pods")).times(2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use = "a fault does nothing until it is armed"]
 pub struct Fault {
     pub(crate) action: Action,
     #[serde(default)]
@@ -149,20 +150,19 @@ pub enum Schedule {
 
 /// What a fault can match by.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// What it does; `None` for discovery, health and the like.
-    pub verb: Option<Verb>,
+    pub(crate) verb: Option<Verb>,
     /// The resource's plural name, or empty.
-    pub resource: String,
+    pub(crate) resource: String,
     /// The namespace, or empty.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The object's name, or empty.
-    pub name: String,
+    pub(crate) name: String,
     /// Path and query.
-    pub path: String,
+    pub(crate) path: String,
     /// The header.
-    pub user_agent: String,
+    pub(crate) user_agent: String,
 }
 
 // === impl Fault ===
@@ -174,34 +174,29 @@ impl Fault {
     }
 
     /// Only these requests.
-    #[must_use]
     pub fn on(mut self, on: Match) -> Self {
         self.on = on;
         self
     }
 
     /// Only so many times.
-    #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.schedule = Schedule::Times(times);
         self
     }
 
     /// Only once.
-    #[must_use]
     pub fn once(self) -> Self {
         self.times(1)
     }
 
     /// Each time with this probability.
-    #[must_use]
     pub fn probability(mut self, probability: f64) -> Self {
         self.schedule = Schedule::Probability(probability);
         self
     }
 
     /// By any schedule.
-    #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = schedule;
         self

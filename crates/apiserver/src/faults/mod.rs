@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-pub use fault::{Action, Fault, Match, RequestInfo, Schedule, Verb};
+pub(crate) use fault::RequestInfo;
+pub use fault::{Action, Fault, Match, Schedule, Verb};
 pub(crate) use script::{Script, Step};
 
 use crate::http::Status;
@@ -29,19 +30,23 @@ pub struct FaultId(u64);
 
 #[derive(Debug)]
 struct FaultsState {
-    armed: Vec<Armed>,
+    armed: Vec<ArmedFault>,
     next: u64,
     random: StdRng,
 }
 
-#[derive(Debug)]
-struct Armed {
-    id: FaultId,
-    fault: Fault,
+/// A fault that requests can meet.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ArmedFault {
+    /// Its name.
+    pub id: FaultId,
+    /// What goes wrong, and when.
+    pub fault: Fault,
     /// Requests that matched so far.
-    matched: u64,
+    pub matched: u64,
     /// Requests that it went wrong for so far.
-    fired: u64,
+    pub fired: u64,
 }
 
 /// What goes wrong for one request.
@@ -89,7 +94,7 @@ impl Faults {
         let mut state = self.0.lock();
         let id = FaultId(state.next);
         state.next += 1;
-        state.armed.push(Armed { id, fault, matched: 0, fired: 0 });
+        state.armed.push(ArmedFault { id, fault, matched: 0, fired: 0 });
         id
     }
 
@@ -108,9 +113,9 @@ impl Faults {
         self.0.lock().armed.iter().find(|armed| armed.id == id).map(|armed| armed.fired)
     }
 
-    /// The armed faults and how many requests each has struck.
-    pub fn armed(&self) -> Vec<(FaultId, Fault, u64)> {
-        self.0.lock().armed.iter().map(|armed| (armed.id, armed.fault.clone(), armed.fired)).collect()
+    /// The armed faults.
+    pub fn armed(&self) -> Vec<ArmedFault> {
+        self.0.lock().armed.clone()
     }
 
     /// What goes wrong for this request.

@@ -58,5 +58,5 @@ where
 
 fn listed(api: &Api) -> Value {
     let faults = api.faults.armed();
-    faults.iter().map(|(_, fault, fired)| json!({"fault": fault, "fired": fired})).collect()
+    faults.iter().map(|armed| json!({"fault": armed.fault, "fired": armed.fired})).collect()
 }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_never_heard_of_watch_lists_ignores_them() {
+    fn a_server_without_watch_lists_ignores_them() {
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let options = ListOptions::parse(&Query::parse(Some(query)), WatchListMode::Ignored).unwrap();
         assert_eq!(options.send_initial_events, None);

@@ -71,13 +71,13 @@ pub enum PatchOperation {
 /// [`PatchError::TooLarge`] for more operations than allowed, [`PatchError::DoesNotApply`] for everything else.
 ///
 /// ```
-/// # use embedded_apiserver::patch::json_patch;
+/// # use embedded_apiserver::internals::patch::json_patch;
 /// # use serde_json::json;
 /// let old = json!({"metadata": {"finalizers": ["a", "b"]}});
 /// let patch = json!([{"op": "test", "path": "/metadata/finalizers/0", "value": "a"},
 ///                    {"op": "remove", "path": "/metadata/finalizers/0"}]);
 /// assert_eq!(json_patch(&old, &patch)?, json!({"metadata": {"finalizers": ["b"]}}));
-/// # Ok::<(), embedded_apiserver::patch::PatchError>(())
+/// # Ok::<(), embedded_apiserver::internals::patch::PatchError>(())
 /// ```
 pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = patch else {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_fails_is_told_apart() {
+    fn a_failed_test_has_an_error_of_its_own() {
         let error = json_patch(
             &json!({"data": {"m": "1"}}),
             &json!([{"op": "test", "path": "/data/m", "value": "2"}]),

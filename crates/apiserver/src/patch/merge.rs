@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Applies a JSON merge patch to `target`.
 ///
 /// ```
-/// # use embedded_apiserver::patch::merge_patch;
+/// # use embedded_apiserver::internals::patch::merge_patch;
 /// # use serde_json::json;
 /// let mut object = json!({"data": {"k": "1", "l": "2"}});
 /// merge_patch(&mut object, &json!({"data": {"k": null, "m": "3"}}));

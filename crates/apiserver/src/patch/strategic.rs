@@ -25,13 +25,13 @@ const SET_ORDER: &str = "$setElementOrder";
 /// contradicts the type or the object, [`PatchError::DoesNotApply`] for lists of lists.
 ///
 /// ```
-/// # use embedded_apiserver::{apply::TypeView, patch::strategic_merge_patch};
+/// # use embedded_apiserver::internals::{apply::TypeView, patch::strategic_merge_patch};
 /// # use serde_json::json;
 /// let pod = json!({"spec": {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "two"}]}});
 /// let patch = json!({"spec": {"containers": [{"name": "b", "image": "three"}, {"name": "a", "$patch": "delete"}]}});
 /// let patched = strategic_merge_patch(&pod, &patch, TypeView::builtin("v1", "Pod").unwrap())?;
 /// assert_eq!(patched, json!({"spec": {"containers": [{"name": "b", "image": "three"}]}}));
-/// # Ok::<(), embedded_apiserver::patch::PatchError>(())
+/// # Ok::<(), embedded_apiserver::internals::patch::PatchError>(())
 /// ```
 pub fn strategic_merge_patch(
     object: &Value,

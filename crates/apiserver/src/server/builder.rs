@@ -1,5 +1,6 @@
 //! What can be chosen about a server, and starting it.
 
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::Server;
 use super::connections::Connections;
 use super::listen;
-use super::tls::{Identity, TlsError};
+use super::tls::Identity;
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
 use crate::http::{ApiService, Arrival, WatchListMode};
@@ -45,7 +46,7 @@ pub enum StartError {
     },
     /// No certificate could be made.
     #[error("cannot set up TLS")]
-    Tls(#[from] TlsError),
+    Tls(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl Default for Builder {
@@ -221,7 +222,7 @@ impl Builder {
         let (connections, requests) = Connections::with_port();
         server.connections = connections;
         server.address = Some(bound);
-        server.identity = self.tls.then(|| Identity::new(bound.ip())).transpose()?;
+        server.identity = self.tls.then(|| Identity::new(bound.ip())).transpose().map_err(StartError::Tls)?;
         let config = server.identity.as_ref().map(|identity| identity.config.clone());
         let listen = listen::Listen {
             service: ApiService::new(server.api.clone(), arrival),

@@ -31,6 +31,7 @@ use tls::Identity;
 
 /// An API server in this process. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
 #[derive(Debug)]
+#[must_use = "a server stops when it is dropped"]
 pub struct Server {
     api: Arc<Api>,
     address: Option<SocketAddr>,

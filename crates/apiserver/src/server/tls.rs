@@ -1,5 +1,6 @@
 //! A certificate for a server that lives as long as a test: signed by an authority made for the occasion.
 
+use std::error::Error;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,21 +18,9 @@ pub(super) struct Identity {
     pub(super) config: Arc<ServerConfig>,
 }
 
-/// Making the certificate failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// No certificate could be made.
-    #[error("no certificate could be made for the server")]
-    Certificate(#[from] rcgen::Error),
-    /// The certificate could not be used.
-    #[error("the server's certificate was refused")]
-    Config(#[from] tokio_rustls::rustls::Error),
-}
-
 impl Identity {
     /// For a server at this address, which is also called `localhost`.
-    pub(super) fn new(address: IpAddr) -> Result<Self, TlsError> {
+    pub(super) fn new(address: IpAddr) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -129,7 +129,7 @@ fn compaction_on_demand_leaves_the_present_listable() {
 }
 
 #[test]
-fn a_watch_from_the_future_hears_nothing_before_its_revision() {
+fn a_watch_from_the_future_receives_nothing_before_its_revision() {
     let (storage, id) = storage(100, 100);
     let mut cursor = storage.watch(id, 3).unwrap();
     let revisions: Vec<u64> = (0..4).map(|at| put(&storage, id, "x", &format!("{at}"))).collect();

@@ -179,12 +179,7 @@ const FEATURES: &[Feature] = &[
 impl Unsupported {
     /// The features that are accepted and do nothing: the name of each, the objects that configure it, and what does not
     /// happen.
-    ///
-    /// ```
-    /// use embedded_apiserver::Unsupported;
-    ///
-    /// assert!(Unsupported::features().any(|(name, ..)| name == "admission webhooks"));
-    /// ```
+    #[doc(hidden)]
     pub fn features() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         FEATURES.iter().map(|feature| (feature.name, feature.configured_by, feature.missing))
     }
