@@ -58,7 +58,6 @@ mod convert;
 mod crd;
 mod faults;
 mod http;
-#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
 mod objects;

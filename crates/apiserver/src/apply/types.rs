@@ -115,11 +115,7 @@ impl TypeView<'static> {
             Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity | Shape::IntOrString => {
                 TypeNode::Scalar(ScalarKind::Untyped)
             }
-            Shape::RawJson
-            | Shape::StringList
-            | Shape::SchemaOrBool
-            | Shape::SchemaOrArray
-            | Shape::SchemaOrStrings => TypeNode::Opaque,
+            _ => TypeNode::Opaque,
         })
     }
 
@@ -321,7 +317,7 @@ fn elements(field: &'static Field) -> Elements<'static> {
     match &field.apply.list {
         Some(ListType::Set) => Elements::Set,
         Some(ListType::Map(keys)) => Elements::BuiltinKeys(keys),
-        Some(ListType::Atomic) | None => Elements::Atomic,
+        _ => Elements::Atomic,
     }
 }
 

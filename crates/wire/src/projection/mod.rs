@@ -65,6 +65,7 @@ enum Mode {
 
 /// How much of a field a [`Projection`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kept {
     /// All of it.
     Whole,

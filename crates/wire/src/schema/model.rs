@@ -117,6 +117,7 @@ pub enum Scalar {
 
 /// How a message looks in JSON. Everything but [`Shape::Object`] has a form of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shape {
     /// An object with the message's fields.
     Object,
@@ -158,6 +159,7 @@ pub struct Patch {
 
 /// Strategy of a strategic merge patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PatchStrategy {
     /// The patch's value takes the place of the old one (objects still merge).
     #[default]
@@ -181,6 +183,7 @@ pub struct Apply {
 
 /// How server-side apply tells a list's elements apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListType {
     /// The list is owned as a whole.
     Atomic,
@@ -193,6 +196,7 @@ pub enum ListType {
 
 /// How server-side apply owns a map or an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MapType {
     /// Each member by itself.
     Granular,
