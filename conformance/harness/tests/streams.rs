@@ -39,7 +39,7 @@ async fn server() -> Option<(RealServer, Kubelet, Client)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_goes_through_while_more_logs_are_followed_than_a_connection_carries() {
+async fn promise_14_a_write_goes_through_while_more_logs_are_followed_than_a_connection_carries() {
     let Some((_server, _kubelet, client)) = server().await else { return };
     let follow = async |_| {
         let log = Request::get(format!("{POD}/log?follow=true")).body(Body::empty()).unwrap();
@@ -56,7 +56,7 @@ async fn a_write_goes_through_while_more_logs_are_followed_than_a_connection_car
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exec_takes_a_connection_over_in_both_directions() {
+async fn promise_14_exec_takes_a_connection_over_in_both_directions() {
     let Some((_server, _kubelet, client)) = server().await else { return };
     let exec = Request::get(format!("{POD}/exec?command=cat&stdin=true&stdout=true"))
         .header("connection", "upgrade")

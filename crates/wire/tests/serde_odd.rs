@@ -31,7 +31,7 @@ fn a_field_that_the_table_lacks_is_an_error_unless_skipping_is_asked_for() {
 }
 
 #[test]
-fn a_field_that_the_table_lacks_is_found_wherever_it_stands() {
+fn promise_13_a_field_that_the_table_lacks_is_found_wherever_it_stands() {
     let with_field = |message: &'static Message, path: &str, inner: &[u8]| {
         let field = message.field_named(path).unwrap();
         let mut bytes = Vec::new();
@@ -69,7 +69,7 @@ fn a_field_that_the_table_lacks_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn a_type_that_swallows_errors_does_not_hide_a_field_that_the_table_lacks() {
+fn promise_13_a_type_that_swallows_errors_does_not_hide_a_field_that_the_table_lacks() {
     #[derive(Debug, Deserialize)]
     struct Careless {
         #[serde(rename = "metadata", deserialize_with = "or_nothing")]
@@ -85,7 +85,7 @@ fn a_type_that_swallows_errors_does_not_hide_a_field_that_the_table_lacks() {
 }
 
 #[test]
-fn a_type_that_lacks_a_field_of_the_table_skips_it_and_everything_in_it() {
+fn promise_13_a_type_that_lacks_a_field_of_the_table_skips_it_and_everything_in_it() {
     #[derive(Debug, Deserialize)]
     struct DataOnly {
         data: BTreeMap<String, String>,

@@ -50,7 +50,7 @@ async fn busy_server(sent: Arc<AtomicU64>, enough: Arc<Notify>) -> RawServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() {
+async fn g3_a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() {
     for (arguments, end) in
         [(&["watch", "pods"][..], Signal::INT), (&["watch", "pods", "-o", "json"], Signal::TERM)]
     {
@@ -75,7 +75,7 @@ async fn a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_that_is_not_read_holds_reading_back_and_does_not_hide_signals() {
+async fn g3_output_that_is_not_read_holds_reading_back_and_does_not_hide_signals() {
     for arguments in [&["watch", "pods"][..], &["watch", "pods", "-o", "json"]] {
         let (sent, enough) = (Arc::<AtomicU64>::default(), Arc::new(Notify::new()));
         let server = busy_server(sent.clone(), enough.clone()).await;
@@ -105,7 +105,7 @@ fn is_writing(child: &Child) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_that_cannot_print_end_at_a_signal() {
+async fn g3_commands_that_cannot_print_end_at_a_signal() {
     let world = World::populated().await;
     for arguments in [
         &["get", "pods", "-A"][..],
