@@ -1,4 +1,4 @@
-//! The repository's chores: `cargo xtask <chore>`. One module a chore; plain standard library, so that it starts at once.
+//! The repository's chores: `cargo xtask <chore>`. One module per chore; few dependencies, so that it builds quickly.
 
 mod bench;
 mod bench_queue;
@@ -8,6 +8,7 @@ mod go;
 mod openapi;
 mod releases;
 mod schema;
+mod tidy;
 mod vectors;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ const USAGE: &str = "\
 usage: cargo xtask <chore>
 
 chores:
+  tidy              check the rules of the repository; --print-graph prints the graphs for ARCHITECTURE.md
   schema            make the schema table of kube-wire again, from the releases in xtask/schema/releases.txt (needs Go)
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
+        ["tidy", ref rest @ ..] => tidy::run(rest),
         ["schema"] => schema::write(),
         ["schema", "--check"] => schema::check(),
         ["vectors"] => vectors::write(None),
