@@ -20,7 +20,8 @@ chores:
   tidy              check the rules of the repository; --print-graph prints the graphs for ARCHITECTURE.md
   schema            make the schema table of kube-wire again, from the releases in xtask/schema/releases.txt (needs Go)
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
-  vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless told otherwise (needs Go)
+  vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless DIR is given (needs Go)
+  vectors --test    run the tests of kube-wire, those on vectors included (needs Go)
   openapi [1.NN]    test the types of k8s-openapi for each supported version, or one, against the vectors (needs Go)
   conformance       test against a real kube-apiserver, built here; --help says more (needs Go)
   bench             ours, client-go and kube-rs side by side; --help says more (needs Go)
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         ["schema"] => schema::write(),
         ["schema", "--check"] => schema::check(),
         ["vectors"] => vectors::write(None),
+        ["vectors", "--test"] => vectors::test(),
         ["vectors", dir] => vectors::write(Some(dir)),
         ["openapi"] => openapi::run(None),
         ["openapi", version] => openapi::run(Some(version)),
