@@ -50,7 +50,7 @@ impl Programs {
     ///
     /// # Panics
     ///
-    /// If there are none: a test that cannot run does not pass.
+    /// If a program is missing: a test that cannot run does not pass.
     pub fn required() -> Self {
         Self::find().unwrap_or_else(|missing| panic!("{missing}"))
     }

@@ -44,7 +44,7 @@ pub(crate) struct Vector {
 ///
 /// # Panics
 ///
-/// If they cannot be made: a test that cannot run does not pass.
+/// If Go cannot write them: a test that cannot run does not pass.
 pub(crate) fn vectors() -> Vec<Vector> {
     // Once in a process; several processes keep out of each other's way by their ids.
     static DIRECTORY: LazyLock<Result<PathBuf, String>> = LazyLock::new(directory);
