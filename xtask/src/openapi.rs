@@ -22,7 +22,16 @@ pub(crate) fn run(asked: Option<&str>) -> Result<String, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     for minor in &chosen {
         let mut test = cargo();
-        test.args(["test", "--quiet", "-p", "kube-wire", "--test", "serde_typed"]);
+        test.args([
+            "test",
+            "--quiet",
+            "-p",
+            "kube-wire",
+            "--features",
+            "go-vectors",
+            "--test",
+            "serde_typed",
+        ]);
         test.env("K8S_OPENAPI_ENABLED_VERSION", minor).env("CARGO_TARGET_DIR", target.join("openapi"));
         match test.status() {
             Ok(status) if status.success() => {}

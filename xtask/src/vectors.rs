@@ -1,7 +1,9 @@
-//! `cargo xtask vectors`: the test vectors of `kube-wire`, to look at. Its tests make their own, by the same Go program.
+//! `cargo xtask vectors`: the test vectors of `kube-wire`, to look at, and the tests that need them. Those make their own, by
+//! the same Go program.
 
 use std::path::{Path, PathBuf};
 
+use crate::cargo::cargo;
 use crate::go::{go, root};
 
 /// Writes the vectors into `dir`, or into `vectors` in the target directory.
@@ -18,6 +20,19 @@ pub(crate) fn write(dir: Option<&str>) -> Result<String, String> {
     go(["run", ".", "--vectors", name])?;
     let count = entries(&dir).flat_map(|origin| entries(&origin)).filter(|path| is_protobuf(path)).count();
     Ok(format!("{}: {count} vectors", dir.display()))
+}
+
+/// Runs all tests of kube-wire, those on vectors included.
+pub(crate) fn test() -> Result<String, String> {
+    let mut tests = cargo();
+    tests.args(["test", "-p", "kube-wire", "--features", "go-vectors"]);
+    match tests.status() {
+        Ok(status) if status.success() => {
+            Ok("the tests of kube-wire passed, those on vectors included".to_owned())
+        }
+        Ok(_) => Err("the tests of kube-wire failed".to_owned()),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
 }
 
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {

@@ -10,8 +10,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use kube_informer_conformance::{Programs, RealServer};
 //!
-//! let Some(programs) = Programs::or_skip() else { return Ok(()) };
-//! let mut server = RealServer::builder(programs).watch_list(false).start().await?;
+//! let mut server = RealServer::builder(Programs::find()?).watch_list(false).start().await?;
 //! server.kubectl(&["create", "namespace", "shop"]).await?;
 //! let client = server.client().await?; // a `kube_client::Client` of the administrator
 //! server.restart().await?;

@@ -1,19 +1,15 @@
-//! Where the built programs are, and what a test does when there are none: plain `cargo test` must pass on a
-//! machine without Go, but a run that promises conformance must not pass by skipping everything.
+//! Where the built programs are. Tests that need them are behind the feature `real-server`, which `cargo xtask conformance`
+//! turns on: plain `cargo test` runs on a machine without Go, and a test that needs the programs fails without them.
 
 use std::{
     env,
-    io::{self, Write},
     path::{Path, PathBuf},
-    sync::Once,
 };
 
 use crate::Error;
 
 /// The variable that names the directory of the built programs.
 const DIRECTORY: &str = "KUBE_INFORMER_CONFORMANCE_PROGRAMS";
-/// The variable that, set to `required`, turns skipping into failing.
-const MODE: &str = "KUBE_INFORMER_CONFORMANCE";
 
 /// The directory that holds kube-apiserver, etcd, kubectl and kube-controller-manager of one Kubernetes version.
 #[derive(Clone, Debug)]
@@ -50,24 +46,13 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The programs, or `None` after saying once on standard error that this test binary skips its tests and why.
+    /// The programs that the environment points at, for a test.
     ///
     /// # Panics
     ///
-    /// If there are none and `KUBE_INFORMER_CONFORMANCE=required`.
-    pub fn or_skip() -> Option<Self> {
-        match Self::find() {
-            Ok(programs) => Some(programs),
-            Err(missing) if env::var(MODE).is_ok_and(|mode| mode == "required") => {
-                panic!("{MODE}=required, but there are {missing}")
-            }
-            Err(missing) => {
-                static SAID: Once = Once::new();
-                // Written directly: the test runner hides what a passing test prints with the macros.
-                SAID.call_once(|| drop(writeln!(io::stderr(), "conformance tests are SKIPPED: {missing}")));
-                None
-            }
-        }
+    /// If a program is missing: a test that cannot run does not pass.
+    pub fn required() -> Self {
+        Self::find().unwrap_or_else(|missing| panic!("{missing}"))
     }
 
     /// The path of one program.

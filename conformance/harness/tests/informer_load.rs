@@ -21,7 +21,7 @@ use kube_informer_conformance::Proxy;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
     const INFORMERS: usize = 250;
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     write(&client, (0..INFORMERS).map(|n| Change::Create(n, n))).await;
     let informers: Vec<_> = (0..INFORMERS)
@@ -45,7 +45,7 @@ async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_promise_was_kept_all_along() {
     let (objects, rounds) = if long() { (20_000, 10) } else { (1_000, 4) };
-    let Some((mut server, client)) = common::server().await else { return };
+    let (mut server, client) = common::server().await;
     let proxy = Proxy::start(server.address()).await.unwrap();
     let cluster = Cluster::from_config(proxy.before(server.config().await.unwrap())).unwrap();
     write(&client, create(objects)).await;

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 #[tokio::test]
 async fn a_killed_server_that_comes_back_is_followed_on_and_nothing_is_told_twice() {
-    let Some((mut server, client)) = common::server().await else { return };
+    let (mut server, client) = common::server().await;
     common::create(&client, &["a", "b"]).await;
     let maps = informer(&server, WatchList::Auto).await;
     let mut events = maps.subscribe();
@@ -48,7 +48,7 @@ async fn a_killed_server_that_comes_back_is_followed_on_and_nothing_is_told_twic
 #[tokio::test]
 async fn what_happened_while_disconnected_and_was_compacted_is_told_and_every_disappearance_with_it() {
     for watch_list in [WatchList::Off, WatchList::On] {
-        let Some((mut server, client)) = common::server().await else { return };
+        let (mut server, client) = common::server().await;
         let proxy = Proxy::start(server.address()).await.unwrap();
         common::create(&client, &["gone", "kept", "replaced", "updated"]).await;
         let cluster = Cluster::from_config(proxy.before(server.config().await.unwrap())).unwrap();
@@ -92,7 +92,7 @@ async fn what_happened_while_disconnected_and_was_compacted_is_told_and_every_di
 
 #[tokio::test]
 async fn a_frozen_server_is_noticed_by_pings_and_the_watch_resumed_once_it_thaws() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     common::create(&client, &["a"]).await;
     let pings = Pings { after: Duration::from_millis(200), timeout: Duration::from_millis(300) };
     let cluster =
@@ -123,7 +123,7 @@ async fn a_frozen_server_is_noticed_by_pings_and_the_watch_resumed_once_it_thaws
 
 #[tokio::test]
 async fn a_revoked_token_is_shown_as_trouble_and_a_restored_one_ends_it() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let mut server = RealServer::builder(programs).user("reader", &["readers"]).start().await.unwrap();
     let client = server.client().await.unwrap();
     common::create(&client, &["a"]).await;
@@ -153,7 +153,7 @@ async fn a_revoked_token_is_shown_as_trouble_and_a_restored_one_ends_it() {
 
 #[tokio::test]
 async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_is_allowed() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let server = RealServer::builder(programs).user("reader", &["readers"]).start().await.unwrap();
     let client = server.client().await.unwrap();
     server.kubectl(&["create", "namespace", "closed"]).await.unwrap();
@@ -192,7 +192,7 @@ async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_i
 
 #[tokio::test]
 async fn an_etcd_restored_from_a_backup_is_a_new_epoch_in_which_every_difference_is_told() {
-    let Some((mut server, client)) = common::server().await else { return };
+    let (mut server, client) = common::server().await;
     common::create(&client, &["changed", "deleted", "kept"]).await;
     let backup = server.backup().await.unwrap();
     listed(&client, MAPS).await; // The server has found its etcd again.
@@ -226,7 +226,7 @@ async fn an_etcd_restored_from_a_backup_is_a_new_epoch_in_which_every_difference
 
 #[tokio::test]
 async fn a_list_in_pages_whose_token_expires_between_two_of_them_is_completed_all_the_same() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     // Without its watch cache the server reads pages from etcd, which forgets.
     let server = Arc::new(RealServer::builder(programs).watch_cache(false).start().await.unwrap());
     let client = server.client().await.unwrap();

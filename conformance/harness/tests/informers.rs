@@ -57,7 +57,7 @@ items:
 #[tokio::test]
 async fn every_field_of_every_kind_is_shown_as_the_server_has_it_in_both_encodings_and_both_ways_of_beginning()
  {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     for streaming in [true, false] {
         let server = RealServer::builder(programs.clone()).watch_list(streaming).start().await.unwrap();
         server.kubectl_with(&["apply", "-f", "-"], WORLD).await.unwrap();
@@ -81,7 +81,7 @@ async fn every_field_of_every_kind_is_shown_as_the_server_has_it_in_both_encodin
 
 #[tokio::test]
 async fn only_metadata_is_only_the_metadata_of_the_same_objects_and_follows_their_changes() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let server = RealServer::builder(programs).start().await.unwrap();
     server.kubectl_with(&["apply", "-f", "-"], WORLD).await.unwrap();
     let (cluster, client) = both(&server).await;
@@ -104,7 +104,7 @@ async fn only_metadata_is_only_the_metadata_of_the_same_objects_and_follows_thei
 
 #[tokio::test]
 async fn selectors_choose_what_the_server_chooses_and_objects_come_and_go_with_their_labels() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     common::create(&client, &["a", "b", "c"]).await;
     let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     let selected = "/api/v1/configmaps?labelSelector=shop%3Dyes&fieldSelector=metadata.name%21%3Db";
@@ -133,7 +133,7 @@ async fn selectors_choose_what_the_server_chooses_and_objects_come_and_go_with_t
 
 #[tokio::test]
 async fn several_namespaces_are_one_informer_that_shows_all_of_them_and_nothing_else() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     for namespace in ["one", "two", "three"] {
         server.kubectl(&["create", "namespace", namespace]).await.unwrap();
         server.kubectl(&["create", "configmap", "c", "-n", namespace]).await.unwrap();
@@ -157,7 +157,7 @@ async fn several_namespaces_are_one_informer_that_shows_all_of_them_and_nothing_
 
 #[tokio::test]
 async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_watched() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     let widgets = "/apis/example.com/v1/widgets";
     define(&server, json!({"size": {"type": "integer", "default": 1}})).await;
     for name in ["a", "b"] {
@@ -188,7 +188,7 @@ async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_w
 
 #[tokio::test]
 async fn the_store_follows_a_custom_resource_whose_conversion_changes_while_it_is_watched() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     let webhook = Webhook::start().await;
     let widgets = "/apis/example.com/v2/widgets";
     define_converted(&server, json!({"strategy": "None"})).await;

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 #[tokio::test]
 async fn the_server_says_which_version_it_is_and_kubectl_agrees() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     let built = server.programs().directory().file_name().unwrap().to_str().unwrap().to_owned();
     let version = get(&client, "/version").await.json();
     assert_eq!(version["gitVersion"], built);
@@ -35,7 +35,7 @@ async fn the_server_says_which_version_it_is_and_kubectl_agrees() {
 
 #[tokio::test]
 async fn kubectl_creates_patches_reads_and_deletes() {
-    let Some((server, _)) = common::server().await else { return };
+    let (server, _) = common::server().await;
     let manifest =
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"prices"},"data":{"tea":"3"}}"#;
     let kubectl = async |args: &[&str]| server.kubectl(args).await.unwrap();
@@ -54,7 +54,7 @@ async fn kubectl_creates_patches_reads_and_deletes() {
 
 #[tokio::test]
 async fn a_killed_server_refuses_connections_and_comes_back_at_its_address_with_its_objects() {
-    let Some((mut server, client)) = common::server().await else { return };
+    let (mut server, client) = common::server().await;
     create(&client, &["a"]).await;
     server.kill();
     assert!(raw::get(&client, MAPS, raw::JSON).await.is_err());
@@ -65,7 +65,7 @@ async fn a_killed_server_refuses_connections_and_comes_back_at_its_address_with_
 
 #[tokio::test]
 async fn a_frozen_server_has_stopped_and_answers_once_it_is_thawed() {
-    let Some((server, client)) = common::server().await else { return };
+    let (server, client) = common::server().await;
     server.freeze().unwrap();
     let asked = tokio::spawn(async move { get(&client, "/version").await.status });
     let server_process = pid(server.process_ids()[0].into());
@@ -76,7 +76,7 @@ async fn a_frozen_server_has_stopped_and_answers_once_it_is_thawed() {
 
 #[tokio::test]
 async fn users_may_do_what_rbac_grants_and_nothing_once_their_token_is_revoked() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let mut server = RealServer::builder(programs).user("reader", &["readers"]).start().await.unwrap();
     let reader = server.client_of("reader").await.unwrap();
     assert_eq!(get(&reader, MAPS).await.status, StatusCode::FORBIDDEN);
@@ -97,7 +97,7 @@ async fn users_may_do_what_rbac_grants_and_nothing_once_their_token_is_revoked()
 
 #[tokio::test]
 async fn a_restored_backup_brings_back_old_objects_and_old_versions() {
-    let Some((mut server, client)) = common::server().await else { return };
+    let (mut server, client) = common::server().await;
     create(&client, &["before"]).await;
     let then = version_of(&get(&client, MAPS).await.json());
     let backup = server.backup().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_restored_backup_brings_back_old_objects_and_old_versions() {
 
 #[tokio::test]
 async fn controllers_that_were_asked_for_finish_what_deleting_begins() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let controllers = ["garbage-collector-controller", "namespace-controller"];
     let server = RealServer::builder(programs).controllers(controllers).start().await.unwrap();
     let kubectl = async |args: &[&str]| server.kubectl(args).await.unwrap();
@@ -136,7 +136,7 @@ async fn controllers_that_were_asked_for_finish_what_deleting_begins() {
 
 #[tokio::test]
 async fn a_server_that_cannot_start_says_why_and_leaves_nothing() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let refused = RealServer::builder(programs).flag("--no-such-flag").start().await.unwrap_err().to_string();
     assert!(refused.contains("kube-apiserver ended by itself"), "{refused}");
     assert!(refused.contains("unknown flag: --no-such-flag"), "{refused}");
@@ -144,7 +144,7 @@ async fn a_server_that_cannot_start_says_why_and_leaves_nothing() {
 
 #[tokio::test]
 async fn a_dropped_server_leaves_no_process_and_no_file() {
-    let Some((server, _)) = common::server().await else { return };
+    let (server, _) = common::server().await;
     let (processes, directory) = (server.process_ids(), server.directory().to_owned());
     assert_eq!(processes.len(), 2, "kube-apiserver and etcd");
     drop(server);
@@ -156,7 +156,7 @@ async fn a_dropped_server_leaves_no_process_and_no_file() {
 
 #[test]
 fn a_server_dies_with_the_process_that_started_it_even_while_frozen() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     for frozen in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let mut holder = Command::new(env!("CARGO_BIN_EXE_real-server"))

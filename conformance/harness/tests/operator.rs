@@ -14,7 +14,7 @@ const DAMAGES: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn websites_are_as_they_should_be_though_children_break_and_the_server_restarts() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let controllers = ["garbage-collector-controller"];
     let mut server = RealServer::builder(programs).controllers(controllers).start().await.unwrap();
     let directory = Directory::default();

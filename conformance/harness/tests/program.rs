@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn kubectl_and_the_program_show_the_same() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let program = build_program();
     let server = RealServer::builder(programs).start().await.unwrap();
     populate(&server).await;

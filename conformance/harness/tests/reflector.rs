@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn the_store_equals_the_server_in_both_encodings_and_both_ways_of_beginning() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let server = RealServer::builder(programs).start().await.unwrap();
     let client = server.client().await.unwrap();
     let names = (0..50).map(|i| format!("before-{i}")).collect::<Vec<_>>();
@@ -50,7 +50,7 @@ async fn the_store_equals_the_server_in_both_encodings_and_both_ways_of_beginnin
 
 #[tokio::test]
 async fn a_restart_is_resumed_and_a_compaction_meanwhile_is_relisted() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let mut server = RealServer::builder(programs).start().await.unwrap();
     let client = server.client().await.unwrap();
     common::create(&client, &["a", "b", "c"]).await;
@@ -77,7 +77,7 @@ async fn a_restart_is_resumed_and_a_compaction_meanwhile_is_relisted() {
 
 #[tokio::test]
 async fn an_etcd_restored_from_an_older_backup_begins_a_new_epoch_and_the_store_follows() {
-    let Some(programs) = Programs::or_skip() else { return };
+    let programs = Programs::required();
     let mut server = RealServer::builder(programs).start().await.unwrap();
     let client = server.client().await.unwrap();
     common::create(&client, &["kept"]).await;

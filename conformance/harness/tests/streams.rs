@@ -22,8 +22,8 @@ const POD: &str = "/api/v1/namespaces/default/pods/web";
 /// More than the hundred streams that a kube-apiserver allows a connection.
 const LOGS: usize = 150;
 
-async fn server() -> Option<(RealServer, Kubelet, Client)> {
-    let server = RealServer::builder(Programs::or_skip()?).start().await.unwrap();
+async fn server() -> (RealServer, Kubelet, Client) {
+    let server = RealServer::builder(Programs::required()).start().await.unwrap();
     let client = Cluster::from_config(server.config().await.unwrap()).unwrap().client();
     let kubelet = Kubelet::start().await;
     let nodes: Api<Node> = Api::all(client.clone());
@@ -35,12 +35,12 @@ async fn server() -> Option<(RealServer, Kubelet, Client)> {
         "containers": [{"name": "main", "image": "example/main:1"}]}});
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-    Some((server, kubelet, client))
+    (server, kubelet, client)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_goes_through_while_more_logs_are_followed_than_a_connection_carries() {
-    let Some((_server, _kubelet, client)) = server().await else { return };
+async fn promise_14_a_write_goes_through_while_more_logs_are_followed_than_a_connection_carries() {
+    let (_server, _kubelet, client) = server().await;
     let follow = async |_| {
         let log = Request::get(format!("{POD}/log?follow=true")).body(Body::empty()).unwrap();
         let mut answer = client.send(log).await?;
@@ -56,8 +56,8 @@ async fn a_write_goes_through_while_more_logs_are_followed_than_a_connection_car
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exec_takes_a_connection_over_in_both_directions() {
-    let Some((_server, _kubelet, client)) = server().await else { return };
+async fn promise_14_exec_takes_a_connection_over_in_both_directions() {
+    let (_server, _kubelet, client) = server().await;
     let exec = Request::get(format!("{POD}/exec?command=cat&stdin=true&stdout=true"))
         .header("connection", "upgrade")
         .header("upgrade", "websocket")

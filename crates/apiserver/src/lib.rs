@@ -49,6 +49,7 @@
 //! **no queue**: a cursor reads the shared window, so that a watch costs a few kilobytes and a slow one costs nothing more
 //! until it is let go. And everything that is no socket is **synchronous**: a write is complete, with all that follows
 //! from it, when it is answered, and with a [`Clock`] and a [seed](Builder::seed) a run repeats itself.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
 mod apply;

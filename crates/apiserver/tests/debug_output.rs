@@ -6,7 +6,7 @@ use http_body_util::Full;
 use tower::Service;
 
 #[tokio::test]
-async fn debug_output_holds_neither_tokens_nor_secrets() {
+async fn g1_debug_output_holds_neither_tokens_nor_secrets() {
     let builder = Server::builder().token("planted-token").tls();
     let mut printed = format!("{builder:?}");
     let server = builder.start().await.unwrap();

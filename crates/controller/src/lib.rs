@@ -20,8 +20,8 @@
 //! Beside it: [leader election](leader), [finalizers](finalize), [events](EventRecorder) and, with the feature `health`,
 //! an endpoint for probes and metrics.
 //!
-//! The guide is [docs/controllers.md](https://github.com/kube-informer/kube-informer/blob/main/docs/controllers.md); a
-//! complete operator with its tests is [examples/website](https://github.com/kube-informer/kube-informer/tree/main/examples/website).
+//! The guide is `docs/controllers.md` of the repository; a complete operator with its tests is `examples/website`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod action;
 mod controller;

@@ -32,6 +32,7 @@
 //! `rustls-tls` (with `ring` or `aws-lc-rs`) or `openssl-tls` choose TLS, `http-proxy`, `socks5`, `oidc` and `oauth` are handed
 //! on to kube. `metrics` gives `InformerMetrics`, `kube-runtime` keys to and from kube's `ObjectRef`, and `testing` the scripted
 //! source of the module `testing`. The application chooses the version feature of `k8s-openapi`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod building_blocks;
 mod deadline;

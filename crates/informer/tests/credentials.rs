@@ -137,7 +137,7 @@ async fn requests_that_wait_for_a_plugin_share_its_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_hangs_is_ended_at_the_time_limit() {
+async fn g3_a_plugin_that_hangs_is_ended_at_the_time_limit() {
     // Nothing is ever written to the pipe that it reads.
     let plugin = Plugin::new("cd \"${0%/*}\" && mkfifo pipe && exec 3<> pipe && read -r line <&3");
     let client = plugin.client("http://127.0.0.1:1");
@@ -312,7 +312,7 @@ async fn server_that_wants_certificates(authority: &Authority) -> (Config, Arc<M
 }
 
 #[tokio::test]
-async fn the_output_of_a_plugin_is_not_part_of_its_error() {
+async fn g1_the_output_of_a_plugin_is_not_part_of_its_error() {
     let plugin = Plugin::new("echo planted-token; echo reason >&2; exit 3");
     let request = http::Request::get("/api").body(Body::empty()).unwrap();
     let error = plugin.client("http://127.0.0.1:1").send(request).await.unwrap_err();

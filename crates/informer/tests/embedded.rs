@@ -136,7 +136,7 @@ fn hear(view: &mut View, event: &Event<ConfigMap>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_1_every_listener_ends_with_the_servers_state_though_watches_keep_breaking() {
+async fn promises_1_and_7_every_listener_ends_with_the_servers_state_though_watches_keep_breaking() {
     let (server, client) = start().await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let faults = server.faults();

@@ -75,7 +75,7 @@ fn patient(pods: &Informer<Pod>, log: &Log) -> (HandlerHandle, Arc<tokio::sync::
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_is_not_coalesced_receives_every_change_and_holds_the_informer_up() {
+async fn promise_6_a_listener_that_is_not_coalesced_receives_every_change_and_holds_the_informer_up() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     pods.synced().await.unwrap();
@@ -108,7 +108,7 @@ async fn a_listener_that_is_not_coalesced_receives_every_change_and_holds_the_in
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_on() {
+async fn promise_6_a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_on() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     pods.synced().await.unwrap();
@@ -225,7 +225,7 @@ async fn resyncs_that_are_not_read_do_not_pile_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filtered_handler_hears_as_if_there_were_no_other_objects() {
+async fn promise_3_a_filtered_handler_hears_as_if_there_were_no_other_objects() {
     let source = pods();
     source.put(on_node("a", "n1"));
     source.put(on_node("b", "n2"));

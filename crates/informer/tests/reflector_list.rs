@@ -226,7 +226,7 @@ async fn a_table_is_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_not_a_list_of_the_kind_is_an_error_and_the_cache_stays() {
+async fn promise_1_an_answer_that_is_not_a_list_of_the_kind_is_an_error_and_the_cache_stays() {
     for kind in ["", "Pod", "Status", "ServiceList", "APIResourceList", "List"] {
         let source = pods();
         source.put(pod("a"));

@@ -175,7 +175,7 @@ impl ListerWatcher for Unanswering {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_not_answered_does_not_show_as_live() {
+async fn promise_10_a_watch_that_is_not_answered_does_not_show_as_live() {
     let source = pods();
     let held = Arc::new(Unanswering(source.clone(), AtomicBool::new(true)));
     let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())

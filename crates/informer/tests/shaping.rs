@@ -406,7 +406,7 @@ fn pods() -> ApiResource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dynamic_informer_asks_a_newer_server_for_json() {
+async fn promise_13_a_dynamic_informer_asks_a_newer_server_for_json() {
     let (client, accepts) = server_of_the_future("v1.99.0");
     let pods =
         Informer::dynamic(client, &pods()).reflector(listing()).memory(support::memory()).start().unwrap();
@@ -477,7 +477,7 @@ impl kube_core::Resource for FuturePod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_typed_informer_asks_a_newer_server_for_json() {
+async fn promise_13_a_typed_informer_asks_a_newer_server_for_json() {
     let (client, accepts) = server_of_the_future("v1.99.0");
     let pods = Informer::<FuturePod>::builder(client)
         .reflector(listing())
@@ -490,7 +490,7 @@ async fn a_typed_informer_asks_a_newer_server_for_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_typed_informer_loses_a_field_that_is_not_known() {
+async fn promise_13_no_typed_informer_loses_a_field_that_is_not_known() {
     let list_watch = |client: Client| -> Arc<dyn ListerWatcher> {
         Arc::new(ListWatch::new(client, Resource::new("", "v1", "pods", "Pod")))
     };
@@ -518,7 +518,7 @@ async fn no_typed_informer_loses_a_field_that_is_not_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn transforms_and_indexes_over_values_lose_no_field_that_is_not_known() {
+async fn promise_13_transforms_and_indexes_over_values_lose_no_field_that_is_not_known() {
     let (client, _) = server_of_the_future("v1.30.0");
     let pods = Informer::<FuturePod>::builder(client)
         .transform(|pod: &mut FuturePod| pod.metadata.labels = None)

@@ -32,7 +32,7 @@ type Answer = Response<BoxBody<Bytes, std::io::Error>>;
 type Handler = Arc<dyn Fn(&Request<Incoming>) -> Answer + Send + Sync>;
 
 #[tokio::test]
-async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
+async fn promise_14_two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
     let server = TestServer::tls(true, |request| match request.uri().query() {
         Some(query) if query.contains("watch=1") => answer("application/json", stream::pending()),
         _ => text(200, "application/json", EMPTY_LIST),
@@ -61,7 +61,7 @@ async fn two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
 }
 
 #[tokio::test]
-async fn a_write_is_never_queued_behind_answers_that_go_on() {
+async fn promise_14_a_write_is_never_queued_behind_answers_that_go_on() {
     for (path, connections) in [
         ("/api/v1/namespaces/web/pods/a/log?follow=true", 3),
         ("/api/v1/namespaces/web/services/a/proxy/events", 3),
@@ -86,7 +86,7 @@ async fn a_write_is_never_queued_behind_answers_that_go_on() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_takes_its_silent_connection_with_it() {
+async fn c8_a_request_that_is_given_up_takes_its_silent_connection_with_it() {
     let server = TestServer::tls(true, |_| text(200, "application/json", "{}")).await;
     let relay = Relay::start(server.config.cluster_url.port_u16().unwrap()).await;
     let mut config = server.config.clone();
@@ -112,7 +112,7 @@ async fn a_request_that_is_given_up_takes_its_silent_connection_with_it() {
 }
 
 #[tokio::test]
-async fn an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
+async fn promise_14_an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
     let server = TestServer::tls(true, |request| match request.headers().get("upgrade") {
         Some(protocol) => {
             let mut answer = text(101, "text/plain", "");

@@ -58,6 +58,7 @@
 //! object leaves the others readable ([`Error::is_fatal`] says when it does not) and says which object it was if that can be
 //! seen ([`Error::key`]); and a server's refusal, in whatever form it
 //! comes, becomes one [`Status`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod de;
 mod encoding;

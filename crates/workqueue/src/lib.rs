@@ -61,6 +61,7 @@
 //! # Metrics
 //!
 //! With the feature `metrics`, named queues report what client-go's do under the same names: see `QueueMetrics`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use builder::Builder;
 pub use error::{AddError, DrainAborted};

@@ -69,7 +69,7 @@ fn arm(server: &Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_websites_are_as_they_should_be_though_children_and_connections_keep_breaking() {
+async fn c1_a_thousand_websites_are_as_they_should_be_though_children_and_connections_keep_breaking() {
     let server = Server::builder().without_socket().seed(7).start().await.unwrap();
     let directory = Directory::default();
     let trial = Trial { client: client(&server, "trial"), directory: directory.clone(), seed: 7 };

@@ -56,7 +56,7 @@ fn website(name: &str) -> Website {
 }
 
 #[tokio::test]
-async fn failed_reconciles_are_logged_and_the_last_events_are_sent_before_it_ends() {
+async fn c10_failed_reconciles_are_logged_and_the_last_events_are_sent_before_it_ends() {
     let server = Server::builder().seed(7).start().await.unwrap();
     let client = server.client().unwrap();
     install(&client).await.unwrap();

@@ -16,11 +16,11 @@ use serde_json::Value;
 /// The config maps of the default namespace, where the server puts none by itself.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server as it comes, with a client; `None` says why and means that the test is skipped.
-pub(crate) async fn server() -> Option<(RealServer, Client)> {
-    let server = RealServer::builder(Programs::or_skip()?).start().await.unwrap();
+/// A server as it comes, with a client.
+pub(crate) async fn server() -> (RealServer, Client) {
+    let server = RealServer::builder(Programs::required()).start().await.unwrap();
     let client = server.client().await.unwrap();
-    Some((server, client))
+    (server, client)
 }
 
 /// Creates config maps with these names, labelled `shop=yes`, and gives their resource versions.

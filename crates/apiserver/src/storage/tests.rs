@@ -1,3 +1,5 @@
+//! History, buffers and watches of a collection.
+
 use super::*;
 
 fn storage(history: usize, buffer: usize) -> (Storage, CollectionId) {

@@ -120,7 +120,7 @@ fn in_protobuf() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn get_prints_fields_that_the_schema_table_does_not_know() {
+async fn promise_13_get_prints_fields_that_the_schema_table_does_not_know() {
     let world = World::new().await;
     let front = Front::start(&world).await;
     for format in ["yaml", "json"] {

@@ -29,7 +29,7 @@ async fn world() -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_characters_of_objects_are_shown_and_not_sent() {
+async fn g2_control_characters_of_objects_are_shown_and_not_sent() {
     let world = world().await;
     for arguments in [
         &["get", "events"][..],
@@ -50,7 +50,7 @@ async fn control_characters_of_objects_are_shown_and_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_and_yaml_mean_the_same_with_controls_escaped() {
+async fn g2_json_and_yaml_mean_the_same_with_controls_escaped() {
     let world = world().await;
     let json = world.output(&["get", "cm", "m", "-o", "json"]).await;
     let yaml = world.output(&["get", "cm", "m", "-o", "yaml"]).await;
@@ -62,7 +62,7 @@ async fn json_and_yaml_mean_the_same_with_controls_escaped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_obeys_nothing_that_an_object_says() {
+async fn g2_a_terminal_obeys_nothing_that_an_object_says() {
     let world = world().await;
     let all = ["get", "cm", "m", "-o", "jsonpath={.data.text}"];
     for arguments in [&["watch", "events"][..], &["watch", "cm", "-o", "jsonpath={.data.text}"], &all] {
@@ -79,7 +79,7 @@ async fn a_terminal_obeys_nothing_that_an_object_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_characters_of_refusals_are_not_sent_to_the_standard_error() {
+async fn g2_control_characters_of_refusals_are_not_sent_to_the_standard_error() {
     let world = World::populated().await;
     for code in [400, 403, 404, 500] {
         let message = format!("no\nkube-informer: spoofed {HOSTILE}");
@@ -96,7 +96,7 @@ async fn control_characters_of_refusals_are_not_sent_to_the_standard_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_answer_ends_with_an_error_and_bounded_memory() {
+async fn g3_an_endless_answer_ends_with_an_error_and_bounded_memory() {
     for endless in ["/api", "/api/v1/namespaces/default/pods"] {
         let server = RawServer::start(move |path| {
             (path.split('?').next() == Some(endless)).then(|| RawServer::endless("{\"kind\":\"", "x"))

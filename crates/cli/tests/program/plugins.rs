@@ -65,7 +65,7 @@ async fn a_plugin_is_run_once_with_what_it_is_told_and_its_token_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_plugin_shows_its_standard_error_and_never_its_standard_output() {
+async fn g1_a_failing_plugin_shows_its_standard_error_and_never_its_standard_output() {
     let token = credential(&format!("\"token\":\"{TOKEN}\""));
     for (script, words) in [
         (format!("{token}; /bin/echo 'please log in' >&2; exit 7"), "exit status: 7: please log in"),
@@ -99,7 +99,7 @@ async fn a_missing_plugin_is_named_with_how_to_install_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_plugin_does_not_hide_signals_and_is_ended_with_what_it_started() {
+async fn g3_a_hanging_plugin_does_not_hide_signals_and_is_ended_with_what_it_started() {
     // Neither it nor the process that it starts ever ends by itself.
     let script = "/bin/sleep infinity & /bin/echo \"$! $$\" > \"$RECORD.new\"; /bin/mv \"$RECORD.new\" \"$RECORD\"; wait";
     let world = world(script, "").await;
@@ -161,7 +161,7 @@ async fn a_server_address_needs_no_scheme_but_a_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_in_addresses_are_not_shown() {
+async fn g1_passwords_in_addresses_are_not_shown() {
     let world = World::new().await;
     let url = world.server.url().unwrap();
     let proxied = std::fs::read_to_string(world.kubeconfig()).unwrap();
@@ -189,7 +189,7 @@ async fn passwords_in_addresses_are_not_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_is_replaced_as_a_whole_and_only_its_owner_can_read_it() {
+async fn g1_a_kubeconfig_is_replaced_as_a_whole_and_only_its_owner_can_read_it() {
     let world = World::new().await;
     let file = world.directory.path().join("written");
     let victim = world.directory.path().join("victim");

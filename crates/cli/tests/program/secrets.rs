@@ -25,7 +25,7 @@ async fn world() -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn masked_fields_of_secrets_are_refused_by_index_and_field() {
+async fn g1_masked_fields_of_secrets_are_refused_by_index_and_field() {
     let world = world().await;
     let guess = format!("data.pw={VALUE}");
     let copy = "metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']";
@@ -177,7 +177,7 @@ async fn look_at(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_planted_secret_shows_in_any_output_log_metric_or_error_of_a_long_run() {
+async fn g1_no_planted_secret_shows_in_any_output_log_metric_or_error_of_a_long_run() {
     let world = planted_world().await;
     let path = "/api/v1/namespaces/default/secrets";
     let mut secret = planted_secret(0);

@@ -115,7 +115,7 @@ async fn where_others_can_reach_it_a_token_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_other_origins_and_rebound_hosts_are_refused() {
+async fn g1_pages_of_other_origins_and_rebound_hosts_are_refused() {
     let world = World::populated().await;
     let mut serve = world.start(&["serve", "pods", "--port", "0", "--allowed-host", "mirror.example"]);
     let address = address_of(&mut serve).await;

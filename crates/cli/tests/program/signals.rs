@@ -52,7 +52,7 @@ async fn busy_server(sent: Arc<AtomicU64>, enough: Arc<Notify>) -> RawServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() {
+async fn g3_a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() {
     for (arguments, end) in
         [(&["watch", "pods"][..], Signal::INT), (&["watch", "pods", "-o", "json"], Signal::TERM)]
     {
@@ -77,7 +77,7 @@ async fn a_watch_whose_events_never_pause_keeps_its_memory_and_ends_at_ctrl_c() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_that_is_not_read_stops_reading_until_it_is_read_and_does_not_hide_signals() {
+async fn g3_output_that_is_not_read_stops_reading_until_it_is_read_and_does_not_hide_signals() {
     for (arguments, resume) in [
         (&["watch", "pods"][..], true),
         (&["watch", "pods", "-o", "json"], true),
@@ -141,7 +141,7 @@ fn is_writing(child: &Child) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_that_cannot_print_end_at_a_signal() {
+async fn g3_commands_that_cannot_print_end_at_a_signal() {
     let world = World::populated().await;
     for arguments in [
         &["get", "pods", "-A"][..],

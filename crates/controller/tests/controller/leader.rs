@@ -128,7 +128,7 @@ fn terms(acts: &Acts) -> Vec<(&'static str, String, Instant, Instant)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_leads_and_the_other_follows_when_it_is_cut_off() {
+async fn c8_one_leads_and_the_other_follows_when_it_is_cut_off() {
     for how in [Action::Hang, Action::Disconnect, Action::Html { code: 503 }] {
         let server = server().await;
         let acts = Acts::default();
@@ -187,7 +187,7 @@ async fn work_that_is_finished_releases_the_lease_and_another_follows_at_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_taken_deleted_or_emptied_is_lost_at_the_next_renewal() {
+async fn c8_a_lease_that_is_taken_deleted_or_emptied_is_lost_at_the_next_renewal() {
     type Meddle = fn(Api<Lease>) -> futures::future::BoxFuture<'static, ()>;
     let steal: Meddle = |api| {
         Box::pin(async move {
@@ -259,7 +259,7 @@ async fn renewing_reads_only_when_it_must() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_may_end_by_itself_when_leadership_is_lost_but_not_for_long() {
+async fn c8_work_may_end_by_itself_when_leadership_is_lost_but_not_for_long() {
     let server = server().await;
     let mut one = election(&server, "one", 1);
     let probe = one.probe();
@@ -310,7 +310,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_cut_off_never_two_act_at_the_same_time_or_at_one_token(troubles in troubles(), seed in 0..1000_u64) {
+    fn c8_whatever_is_cut_off_never_two_act_at_the_same_time_or_at_one_token(troubles in troubles(), seed in 0..1000_u64) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let server = server().await;
@@ -429,7 +429,7 @@ async fn periods_that_contradict_each_other_are_mended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_ends_when_its_leader_is_dropped() {
+async fn c8_a_term_ends_when_its_leader_is_dropped() {
     let server = server().await;
     let mut registry = Registry::default();
     let metrics = LeaderMetrics::register(&mut registry);
@@ -486,7 +486,7 @@ async fn a_leader_that_is_stuck_is_unhealthy_and_one_that_follows_never_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_clock_stands_still_keeps_its_lease() {
+async fn c8_a_leader_whose_clock_stands_still_keeps_its_lease() {
     let server = server().await;
     let acts = Acts::default();
     let mut one = election(&server, "one", 1).clock(|| SystemTime::UNIX_EPOCH + SECOND);
@@ -504,7 +504,7 @@ async fn a_leader_whose_clock_stands_still_keeps_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_taken_once_more_by_its_holder_is_another_record() {
+async fn c8_a_lease_that_is_taken_once_more_by_its_holder_is_another_record() {
     let server = server().await;
     // The write is made, its answer is lost: the next try finds the lease to be its own, and takes it once more.
     server.faults().arm(Fault::new(Action::CutAfterBytes(10)).on(Match::verb(Verb::Create)).once());

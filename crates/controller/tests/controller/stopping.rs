@@ -37,7 +37,7 @@ async fn busy(world: &World) -> (Running, Log, Arc<Semaphore>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn told_to_stop_it_begins_nothing_new_and_finishes_what_runs() {
+async fn c7_told_to_stop_it_begins_nothing_new_and_finishes_what_runs() {
     let world = World::new();
     let (running, log, turns) = busy(&world).await;
     running.stop.stop();
@@ -51,7 +51,7 @@ async fn told_to_stop_it_begins_nothing_new_and_finishes_what_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_finish_in_time_is_cut_short() {
+async fn c7_what_does_not_finish_in_time_is_cut_short() {
     let world = World::new();
     let (running, log, turns) = busy(&world).await;
     turns.add_permits(1);
@@ -66,7 +66,7 @@ async fn what_does_not_finish_in_time_is_cut_short() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn told_twice_it_stops_at_once() {
+async fn c7_told_twice_it_stops_at_once() {
     let world = World::new();
     let (running, log, turns) = busy(&world).await;
     let told = Instant::now();
@@ -158,7 +158,7 @@ fn overfull(world: &World) -> (Informer<ConfigMap>, Controller, Log) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() {
+async fn c7_nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() {
     type End = fn(Controller, Log) -> futures::future::BoxFuture<'static, ()>;
     let stopped: End = |controller, log| {
         Box::pin(async move {
@@ -195,7 +195,7 @@ async fn nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_is_synced_however_many_keys_are_queued() {
+async fn c3_a_standby_is_synced_however_many_keys_are_queued() {
     let world = World::new();
     let (maps, controller, _log) = overfull(&world);
     let manager = Manager::new().controller(controller);

@@ -127,12 +127,12 @@ async fn finalize_behind(fault: Option<Fault>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cleanup_that_succeeded_is_not_repeated_while_the_cache_is_behind() {
+async fn c9_a_cleanup_that_succeeded_is_not_repeated_while_the_cache_is_behind() {
     assert_eq!(finalize_behind(None).await, ["clean up"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer_fails() {
+async fn c9_a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer_fails() {
     let patch = || Match::verb(Verb::Patch);
     let conflict = FaultAction::Status {
         code: 409,
@@ -280,7 +280,7 @@ async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
+async fn c10_notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
     let (server, client) = server().await;
     let api: Api<Event> = Api::default_namespaced(client.clone());
     let recorder = recorder(&client);
@@ -320,7 +320,7 @@ async fn notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_the_server_refuses_are_reported() {
+async fn c10_events_that_the_server_refuses_are_reported() {
     let (server, client) = server().await;
     let (logs, _guard) = capture_logs();
     let recorder = recorder(&client);
@@ -351,7 +351,7 @@ async fn events_that_the_server_refuses_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
+async fn c10_a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
     let (server, client) = server().await;
     let maps = maps(&client);
     let manager = |namespace: &str| {
@@ -411,7 +411,7 @@ async fn get(router: &Router, path: &str) -> (u16, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() {
+async fn c3_ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() {
     let (server, client) = server().await;
     let slow = Fault::new(FaultAction::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
     server.faults().arm(slow);
@@ -458,7 +458,7 @@ async fn ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_dropped_leads_no_more() {
+async fn c8_a_controller_that_is_dropped_leads_no_more() {
     let (_server, client) = server().await;
     Api::<ConfigMap>::default_namespaced(client.clone())
         .create(&PostParams::default(), &map("a"))
@@ -488,7 +488,7 @@ async fn a_controller_that_is_dropped_leads_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_again() {
+async fn c8_a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_again() {
     let (server, client) = server().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let maps = maps(&client);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
+async fn c1_an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
     let world = World::new();
     world.maps.put(named("a"));
     let (maps, pods) = (world.map_informer(), world.pod_informer());
@@ -41,7 +41,7 @@ async fn an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_changes_owners_tells_both() {
+async fn c1_a_child_that_changes_owners_tells_both() {
     let world = World::new();
     world.pods.put(owned("child", &["old"]));
     let (maps, pods) = (world.map_informer(), world.pod_informer());
@@ -52,7 +52,7 @@ async fn a_child_that_changes_owners_tells_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_childs_deletion_finds_its_owner_even_when_only_a_relist_tells() {
+async fn c1_a_childs_deletion_finds_its_owner_even_when_only_a_relist_tells() {
     let world = World::new();
     world.pods.put(owned("child", &["a"]));
     let (maps, pods) = (world.map_informer(), world.pod_informer());
@@ -78,7 +78,7 @@ async fn a_cluster_scoped_owner_is_found_from_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_objects_are_mapped_by_a_function_or_by_an_index_of_the_main_kind() {
+async fn c1_other_objects_are_mapped_by_a_function_or_by_an_index_of_the_main_kind() {
     let world = World::new();
     let refers =
         |name: &str, to: &str| json!({"metadata": {"namespace": "web", "name": name}, "data": {"pod": to}});
@@ -291,7 +291,7 @@ async fn all_reconciled(log: &Log, mut expected: HashSet<&str>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_of_every_intermediate_state_are_reconciled_though_the_queue_is_full() {
+async fn c1_owners_of_every_intermediate_state_are_reconciled_though_the_queue_is_full() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let (_running, log, turns) = blocked(Controller::builder("t", &maps).owns(&pods));
@@ -315,7 +315,7 @@ async fn owners_of_every_intermediate_state_are_reconciled_though_the_queue_is_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_leaves_and_comes_back_is_reconciled_though_its_generation_is_the_same() {
+async fn c1_an_object_that_leaves_and_comes_back_is_reconciled_though_its_generation_is_the_same() {
     let world = World::new();
     let object = |note: &str| json!({"metadata": {"namespace": "web", "name": "a", "uid": "one", "generation": 1, "annotations": {"note": note}}});
     world.maps.put(object("there"));
@@ -339,7 +339,7 @@ async fn an_object_that_leaves_and_comes_back_is_reconciled_though_its_generatio
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_mapping_function_costs_only_the_keys_that_it_did_not_return() {
+async fn c1_a_panic_of_a_mapping_function_costs_only_the_keys_that_it_did_not_return() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let (_running, log) = noting(Controller::builder("t", &maps).watches(&pods, |pod| {
@@ -357,7 +357,7 @@ async fn a_panic_of_a_mapping_function_costs_only_the_keys_that_it_did_not_retur
 }
 
 #[tokio::test(start_paused = true)]
-async fn related_objects_are_found_in_the_namespace_of_the_changed_object() {
+async fn c1_related_objects_are_found_in_the_namespace_of_the_changed_object() {
     let world = World::new();
     let refers = |namespace: &str, name: &str| json!({"metadata": {"namespace": namespace, "name": name}, "data": {"pod": "shared"}});
     world.maps.put(refers("web", "a"));

@@ -27,7 +27,7 @@ fn doubling() -> PerItemExponential<Key> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_begins_when_all_informers_and_their_handlers_are_synced() {
+async fn c3_work_begins_when_all_informers_and_their_handlers_are_synced() {
     let world = World::new();
     world.maps.put(named("a"));
     world.pods.put(owned("child", &["b"]));
@@ -52,7 +52,7 @@ async fn work_begins_when_all_informers_and_their_handlers_are_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_ends_it_with_the_servers_words() {
+async fn c3_c10_a_refusal_ends_it_with_the_servers_words() {
     let source = ScriptedSource::new("v1", "ConfigMap");
     source.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
     let mut status = kube_wire::Status::default();
@@ -85,7 +85,7 @@ async fn whoever_waits_for_the_informer_runs_when_the_definition_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_back_off_and_success_resets_them() {
+async fn c4_failures_back_off_and_success_resets_them() {
     let world = World::new();
     world.maps.put(named("a"));
     let maps = world.map_informer();
@@ -111,7 +111,7 @@ async fn failures_back_off_and_success_resets_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn terminal_errors_wait_for_a_change_and_the_policy_decides_about_others() {
+async fn c4_terminal_errors_wait_for_a_change_and_the_policy_decides_about_others() {
     let world = World::new();
     let maps = world.map_informer();
     let log = Log::default();
@@ -150,7 +150,7 @@ async fn terminal_errors_wait_for_a_change_and_the_policy_decides_about_others()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
+async fn c4_a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
     let world = World::new();
     world.maps.put(named("a"));
     world.maps.put(named("b"));
@@ -187,7 +187,7 @@ async fn a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_error_policy_is_answered_with_back_off() {
+async fn c4_a_panic_of_the_error_policy_is_answered_with_back_off() {
     let world = World::new();
     world.maps.put(named("a"));
     let maps = world.map_informer();
@@ -246,7 +246,7 @@ impl RateLimiter<Key> for Clumsy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panics_is_replaced_and_its_key_tried_again() {
+async fn c4_a_worker_that_panics_is_replaced_and_its_key_tried_again() {
     let cases: [(_, &[_]); 3] =
         [("num_requeues", &["b", "a"]), ("when", &["a", "b", "a"]), ("forget", &["a", "b", "a"])];
     for (clumsy, reconciled) in cases {
@@ -277,7 +277,7 @@ async fn a_worker_that_panics_is_replaced_and_its_key_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_run_as_may_and_never_two_of_one_key() {
+async fn c2_as_many_run_as_may_and_never_two_of_one_key() {
     let world = World::new();
     let names = (0..20).map(|number| format!("m{number}")).collect::<Vec<_>>();
     names.iter().for_each(|name| drop(world.maps.put(named(name))));
@@ -307,7 +307,7 @@ async fn as_many_run_as_may_and_never_two_of_one_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_changes_go_before_the_initial_state_and_resyncs() {
+async fn c5_live_changes_go_before_the_initial_state_and_resyncs() {
     let world = World::new();
     for number in 0..5 {
         world.maps.put(named(&format!("m{number}")));
@@ -346,7 +346,7 @@ async fn live_changes_go_before_the_initial_state_and_resyncs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_wins_over_priority_in_the_end() {
+async fn c5_waiting_wins_over_priority_in_the_end() {
     let world = World::new();
     world.maps.put(named("patient"));
     let maps = world.map_informer();
@@ -386,7 +386,7 @@ fn async_stream<const N: usize>(keys: [Key; N], pace: Duration) -> impl futures:
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_makes_streams_wait_and_loses_nothing() {
+async fn c1_a_full_queue_makes_streams_wait_and_loses_nothing() {
     let world = World::new();
     let maps = world.map_informer();
     for number in 0..50 {
@@ -424,7 +424,7 @@ async fn a_full_queue_makes_streams_wait_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_fit_its_type_is_tried_again_when_it_changes() {
+async fn c4_an_object_that_does_not_fit_its_type_is_tried_again_when_it_changes() {
     let world = World::new();
     let maps = world.map_informer();
     let log = Log::default();

@@ -56,7 +56,7 @@ fn writes(name: &str, version: u32) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_put_off_until_the_cache_shows_its_write_and_the_worker_goes_on() {
+async fn c6_a_key_is_put_off_until_the_cache_shows_its_write_and_the_worker_goes_on() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, None);
     world.maps.put(writes("a", 104)); // 101; its reconcile writes 104
@@ -73,7 +73,7 @@ async fn a_key_is_put_off_until_the_cache_shows_its_write_and_the_worker_goes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_does_not_show_up_is_waited_for_no_longer_than_the_limit() {
+async fn c6_a_write_that_does_not_show_up_is_waited_for_no_longer_than_the_limit() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, None);
     world.maps.put(writes("a", 900));
@@ -86,7 +86,7 @@ async fn a_write_that_does_not_show_up_is_waited_for_no_longer_than_the_limit() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_duration_is_as_good_as_for_ever() {
+async fn c6_the_longest_duration_is_as_good_as_for_ever() {
     let world = Arc::new(World::new());
     world.maps.put(writes("a", 900));
     let (maps, log) = (world.map_informer(), Log::default());
@@ -110,7 +110,7 @@ async fn the_longest_duration_is_as_good_as_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_releases_its_key_though_a_predicate_leaves_its_event_out() {
+async fn c6_a_write_releases_its_key_though_a_predicate_leaves_its_event_out() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, Some(Predicate::generation_changed()));
     world.maps.put(writes("a", 103));
@@ -151,7 +151,7 @@ async fn a_deletion_meanwhile_releases_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_can_be_waited_for_and_a_write_that_no_informer_shows_is_no_failure() {
+async fn c6_children_can_be_waited_for_and_a_write_that_no_informer_shows_is_no_failure() {
     let world = Arc::new(World::new());
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let log = Log::default();
@@ -218,14 +218,14 @@ async fn write_two_informers(main: &Informer<ConfigMap>, other: &Informer<Config
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_not_waited_for_in_an_informer_of_another_cluster() {
+async fn c6_a_write_is_not_waited_for_in_an_informer_of_another_cluster() {
     let (here, there) = (World::new(), World::new());
     there.maps.put(named("a"));
     write_two_informers(&here.map_informer(), &there.map_informer(), &here).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_object_is_waited_for_in_the_first_informer_that_shows_it() {
+async fn c6_a_new_object_is_waited_for_in_the_first_informer_that_shows_it() {
     let (here, there) = (World::new(), World::new());
     let (maps, pods, other_pods) = (here.map_informer(), here.pod_informer(), there.pod_informer());
     let log = Log::default();
@@ -259,7 +259,7 @@ async fn a_new_object_is_waited_for_in_the_first_informer_that_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_deferred_until_the_cache_shows_its_deletion() {
+async fn c6_a_key_is_deferred_until_the_cache_shows_its_deletion() {
     let world = World::new();
     let child = |uid: &str| {
         let mut child = owned("child", &["a"]);

@@ -1,3 +1,5 @@
+//! Reading the schema table: good lines, bad lines, and what kinds lead to.
+
 use std::sync::LazyLock;
 
 use super::*;

@@ -5,4 +5,4 @@ mod compare;
 mod vectors;
 
 pub(crate) use compare::difference;
-pub(crate) use vectors::{Skipped, Vector, object, origins, vectors};
+pub(crate) use vectors::{Vector, object, origins, vectors};

@@ -1,13 +1,12 @@
 //! Test vectors: objects that Go has written both as JSON and as protobuf. None is kept in the repository; the Go program
 //! in `xtask/schema` makes them (all kinds, with nothing, everything or something set) and adds those of the module
 //! `k8s.io/api` of each supported Kubernetes release. They are kept in the target directory until that program changes.
-//! Where they cannot be made, because Go or its modules are missing, tests report that and pass; with
-//! `KUBE_INFORMER_GO=required` they fail.
+//! Tests that need them are behind the feature `go-vectors` (`cargo xtask vectors --test`) and fail without Go.
 
 use std::{
-    env, fmt, fs,
+    fs,
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     process::{self, Command},
     sync::LazyLock,
@@ -41,26 +40,12 @@ pub(crate) struct Vector {
     pub(crate) pb: Vec<u8>,
 }
 
-/// Why there are no vectors.
-#[derive(Debug)]
-pub(crate) struct Skipped(String);
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "skipped, there are no test vectors: {}", self.0)
-    }
-}
-
-/// All vectors, sorted by name. If there are none, the reason is printed:
-///
-/// ```text
-/// let Ok(vectors) = support::vectors() else { return };
-/// ```
+/// All vectors, sorted by name.
 ///
 /// # Panics
 ///
-/// If they cannot be made and `KUBE_INFORMER_GO=required`.
-pub(crate) fn vectors() -> Result<Vec<Vector>, Skipped> {
+/// If Go cannot write them: a test that cannot run does not pass.
+pub(crate) fn vectors() -> Vec<Vector> {
     // Once in a process; several processes keep out of each other's way by their ids.
     static DIRECTORY: LazyLock<Result<PathBuf, String>> = LazyLock::new(directory);
 
@@ -71,14 +56,7 @@ pub(crate) fn vectors() -> Result<Vec<Vector>, Skipped> {
         }
         Ok(vectors)
     });
-    vectors.map_err(|why| {
-        let skipped = Skipped(why);
-        let required = env::var("KUBE_INFORMER_GO").is_ok_and(|value| value == "required");
-        assert!(!required, "KUBE_INFORMER_GO=required: {skipped}");
-        // Not by eprintln!, which the test harness hides when a test passes.
-        let _ = writeln!(io::stderr(), "{skipped}");
-        skipped
-    })
+    vectors.unwrap_or_else(|why| panic!("there are no test vectors: {why}"))
 }
 
 /// The supported minor versions of Kubernetes, oldest first.

@@ -1,6 +1,4 @@
-//! kubectl against the server, where there is one: `cargo xtask conformance --build-only` builds it, and
-//! `KUBE_INFORMER_CONFORMANCE_PROGRAMS` says where it is. Plain `cargo test` has none and says so.
-#![allow(clippy::print_stdout, reason = "functions that only tests call")]
+//! kubectl against the embedded server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use embedded_apiserver::Server;
+use kube_informer_conformance::Programs;
 
 struct Kubectl {
     program: PathBuf,
@@ -15,15 +14,9 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    fn find(directory: PathBuf) -> Option<Self> {
-        let Some(programs) = std::env::var_os("KUBE_INFORMER_CONFORMANCE_PROGRAMS") else {
-            let required = std::env::var("KUBE_INFORMER_CONFORMANCE").is_ok_and(|value| value == "required");
-            assert!(!required, "KUBE_INFORMER_CONFORMANCE_PROGRAMS does not say where kubectl is");
-            println!("there is no kubectl here: nothing was tested");
-            return None;
-        };
+    fn find(directory: PathBuf) -> Self {
         std::fs::create_dir_all(&directory).unwrap();
-        Some(Self { program: Path::new(&programs).join("kubectl"), directory })
+        Self { program: Programs::required().path("kubectl"), directory }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -70,7 +63,7 @@ const THING: &str = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubectl-{}", std::process::id()));
-    let Some(kubectl) = Kubectl::find(directory.clone()) else { return };
+    let kubectl = Kubectl::find(directory.clone());
     let server = Server::builder().tls().token("secret").start().await.unwrap();
     std::fs::write(directory.join("kubeconfig"), server.kubeconfig().unwrap()).unwrap();
     tokio::task::spawn_blocking(move || {
