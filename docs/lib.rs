@@ -1,4 +1,4 @@
-//! The pages of this folder as documentation, so that `cargo test` compiles their code. The modules have what the examples
+//! The pages of this folder and the crates' READMEs as documentation, so that `cargo test` compiles their code. The modules have what the examples
 //! assume: imports, a custom resource, and what its controller works with.
 
 #[cfg(doctest)]
@@ -24,6 +24,30 @@ struct Operations;
 #[cfg(doctest)]
 #[doc = include_str!("troubleshooting.md")]
 struct Troubleshooting;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../crates/apiserver/README.md")]
+struct ApiserverReadme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../crates/controller/README.md")]
+struct ControllerReadme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../crates/informer/README.md")]
+struct InformerReadme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../crates/wire/README.md")]
+struct WireReadme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../crates/workqueue/README.md")]
+struct WorkqueueReadme;
 
 /// What examples with this project's crates assume.
 pub mod ours {

@@ -100,8 +100,3 @@ pub use store::Index;
 pub use store::IndexError;
 pub use store::Memory;
 pub use store::Origin;
-
-/// The README's example compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
