@@ -62,7 +62,7 @@ impl<'de> ElementAccess<'_, '_, 'de> {
             self.started = true;
             match &self.level.raw {
                 WireValue::Bytes(packed) if packable(self.scalar).is_some() => {
-                    self.packed = Reader::new(packed)
+                    self.packed = Reader::new(packed);
                 }
                 _ => break,
             }

@@ -124,7 +124,7 @@ impl ListBody {
             match (self.place, byte) {
                 (ListBodyState::Start, Some(b'{')) => self.over(ListBodyState::Name { or_end: true }),
                 (ListBodyState::Name { or_end: true } | ListBodyState::Behind, Some(b'}')) => {
-                    self.over(ListBodyState::End)
+                    self.over(ListBodyState::End);
                 }
                 (ListBodyState::Name { .. }, _) => match self.name(byte)? {
                     Some(member) => self.place = ListBodyState::Colon(member),
@@ -132,7 +132,7 @@ impl ListBody {
                 },
                 (ListBodyState::Colon(member), Some(b':')) => self.over(ListBodyState::Value(member)),
                 (ListBodyState::Value(Member::Items), Some(b'[')) => {
-                    self.over(ListBodyState::Item { or_end: true })
+                    self.over(ListBodyState::Item { or_end: true });
                 }
                 (ListBodyState::Value(member), _) => match self.member(member)? {
                     true => self.place = ListBodyState::Behind,
@@ -140,7 +140,7 @@ impl ListBody {
                 },
                 (ListBodyState::Behind, Some(b',')) => self.over(ListBodyState::Name { or_end: false }),
                 (ListBodyState::Item { or_end: true } | ListBodyState::BehindItem, Some(b']')) => {
-                    self.over(ListBodyState::Behind)
+                    self.over(ListBodyState::Behind);
                 }
                 (ListBodyState::Item { .. }, _) => return self.item(),
                 (ListBodyState::PassItem, _) => match self.pieces.pass()? {
