@@ -31,13 +31,13 @@ pub(crate) struct FieldFilter {
 enum Test {
     In(Vec<String>),
     NotIn(Vec<String>),
-    Compare(Comparison, Magnitude),
+    Compare(Order, Magnitude),
     Exists,
     Missing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
+enum Order {
     Less,
     LessOrEqual,
     Greater,
@@ -61,11 +61,11 @@ pub(crate) struct FieldMatcher<'f> {
 const OPERATORS: [(&str, Operator); 7] = [
     ("==", Operator::Equal),
     ("!=", Operator::NotEqual),
-    (">=", Operator::Compare(Comparison::GreaterOrEqual)),
-    ("<=", Operator::Compare(Comparison::LessOrEqual)),
+    (">=", Operator::Compare(Order::GreaterOrEqual)),
+    ("<=", Operator::Compare(Order::LessOrEqual)),
     ("=", Operator::Equal),
-    (">", Operator::Compare(Comparison::Greater)),
-    ("<", Operator::Compare(Comparison::Less)),
+    (">", Operator::Compare(Order::Greater)),
+    ("<", Operator::Compare(Order::Less)),
 ];
 
 const HELP: &str =
@@ -75,7 +75,7 @@ const HELP: &str =
 enum Operator {
     Equal,
     NotEqual,
-    Compare(Comparison),
+    Compare(Order),
 }
 
 impl FieldFilter {
@@ -155,7 +155,7 @@ impl FieldMatcher<'_> {
     }
 }
 
-impl Comparison {
+impl Order {
     fn holds(self, ordering: Ordering) -> bool {
         match self {
             Self::Less => ordering.is_lt(),

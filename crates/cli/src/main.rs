@@ -41,15 +41,15 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// A made-up cluster to look at: an embedded API server, something that changes it, and informers that follow.
-    Demo(demo::Arguments),
+    Demo(demo::DemoArguments),
     /// What happens to objects of any kind, as it happens: what changed, in one line each.
-    Watch(watch::Arguments),
+    Watch(watch::WatchArguments),
     /// Objects as they are now, by kubectl's selectors and by any field.
-    Get(get::Arguments),
+    Get(get::GetArguments),
     /// A long-running mirror with metrics, health checks and a look inside.
-    Serve(serve::Arguments),
+    Serve(serve::ServeArguments),
     /// The embedded API server by itself, for kubectl and other clients.
-    Apiserver(apiserver::Arguments),
+    Apiserver(apiserver::ApiserverArguments),
     /// A script that completes this program's commands and flags: source <(kube-informer completions bash).
     Completions {
         /// The shell that it is for.

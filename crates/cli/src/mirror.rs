@@ -15,8 +15,8 @@ use crate::flags::SelectFlags;
 use crate::masks;
 use crate::observed::{Gate, Observed, Traffic};
 
-/// Troubles that wait to be told, at most; more are left out.
-const TROUBLES_MAX: usize = 64;
+/// Errors that wait to be reported, at most; more are left out.
+const ERRORS_MAX: usize = 64;
 
 /// A kind, its informer, and what has come through to it.
 pub(crate) struct Mirror {
@@ -41,15 +41,15 @@ pub(crate) struct MirrorOptions<'a> {
     pub(crate) gate: Option<&'a Gate>,
 }
 
-/// Trouble of the mirror with this number.
-pub(crate) type Troubles = mpsc::Receiver<(usize, ErrorReport)>;
+/// Errors, with the number of the mirror.
+pub(crate) type MirrorErrors = mpsc::Receiver<(usize, ErrorReport)>;
 
 /// Where mirrors report errors.
-pub(crate) type TroubleSender = mpsc::Sender<(usize, ErrorReport)>;
+pub(crate) type MirrorErrorSender = mpsc::Sender<(usize, ErrorReport)>;
 
 /// Makes the channel in which mirrors tell of trouble.
-pub(crate) fn troubles() -> (TroubleSender, Troubles) {
-    mpsc::channel(TROUBLES_MAX)
+pub(crate) fn errors() -> (MirrorErrorSender, MirrorErrors) {
+    mpsc::channel(ERRORS_MAX)
 }
 
 impl Mirror {
@@ -63,7 +63,7 @@ impl Mirror {
         select: &SelectFlags,
         options: &MirrorOptions<'_>,
         number: usize,
-        troubles: TroubleSender,
+        errors: MirrorErrorSender,
     ) -> Result<Self, Failure> {
         check_selectors(select)?;
         selected.kind.path(select.namespace_of(cluster, &selected.kind), None)?;
@@ -88,7 +88,7 @@ impl Mirror {
         let (source, traffic) = Observed::new(source, options.gate, cluster.list_limit);
         let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {
             // Whoever prints is slower than trouble comes: what does not fit is the same again.
-            let _ = troubles.try_send((number, trouble.clone()));
+            let _ = errors.try_send((number, trouble.clone()));
         });
         if conceals {
             let concealer = masks::Concealer::default();

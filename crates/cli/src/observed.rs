@@ -109,7 +109,7 @@ impl Traffic {
         at.store(now + 1, Ordering::Relaxed);
     }
 
-    fn heard(&self, event: &Result<WatchEvent, SourceError>) {
+    fn received(&self, event: &Result<WatchEvent, SourceError>) {
         match event {
             Ok(WatchEvent::Bookmark(_)) => {
                 self.bookmarks.fetch_add(1, Ordering::Relaxed);
@@ -230,7 +230,7 @@ impl ListerWatcher for Observed {
                 None => events,
             };
             let open = OpenWatch::new(&traffic);
-            Ok(events.inspect(move |event| open.0.heard(event)).boxed())
+            Ok(events.inspect(move |event| open.0.received(event)).boxed())
         }
         .boxed()
     }

@@ -12,7 +12,7 @@ use crate::terminal::{ColourChoice, Screen, StatusOn};
 
 /// How the server runs.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ApiserverArguments {
     /// Port to listen on; 0 takes any free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     strict: bool,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: ApiserverArguments) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let token = arguments.token()?;
     let mut builder = Server::builder().port(arguments.port).address(arguments.address);
@@ -89,7 +89,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     ended
 }
 
-impl Arguments {
+impl ApiserverArguments {
     /// The token, from wherever it is given. An address that others can reach needs one.
     fn token(&self) -> Result<Option<String>, Failure> {
         let token = match &self.token_file {

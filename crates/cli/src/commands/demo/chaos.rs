@@ -20,7 +20,7 @@ impl Chaos {
         server.set_history(HISTORY);
         server.faults().clear();
         self.strikes += 1;
-        let told = match self.strikes % 5 {
+        let reported = match self.strikes % 5 {
             1 => "all connections cut",
             2 => {
                 server.compact();
@@ -43,6 +43,6 @@ impl Chaos {
             }
         };
         server.disconnect_all();
-        told
+        reported
     }
 }

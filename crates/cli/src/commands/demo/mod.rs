@@ -46,7 +46,7 @@ const CHAOS: Duration = Duration::from_secs(3);
 
 /// What is shown.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     /// How many objects the cluster begins with.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     objects: u32,
@@ -83,7 +83,7 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Failure> {
     // Both listen from the beginning: what comes before one listens, it never hears of.
     let (mut end, mut abort) = (Signals::listen()?, Signals::listen()?);
     let mut screen = Screen::new(arguments.color, StatusOn::Stdout);
@@ -114,7 +114,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn demo(
-    arguments: &Arguments,
+    arguments: &DemoArguments,
     server: &Server,
     screen: &mut Screen,
     signals: &mut Signals,
@@ -141,9 +141,9 @@ async fn demo(
     let select = SelectFlags { all_namespaces: true, ..SelectFlags::default() };
     let started = Instant::now();
     // What goes wrong is shown by the state.
-    let (troubles, _) = mirror::troubles();
+    let (errors, _) = mirror::errors();
     let start =
-        |selected| Mirror::start(&cluster, selected, &select, &MirrorOptions::default(), 0, troubles.clone());
+        |selected| Mirror::start(&cluster, selected, &select, &MirrorOptions::default(), 0, errors.clone());
     let selected = catalogue.select(&wanted, &["list", "watch"])?;
     let mirrors = selected.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let mut mirrored = 0;
@@ -186,7 +186,7 @@ async fn show_progress(
 
 /// The demo itself.
 struct Show<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a DemoArguments,
     server: &'a Server,
     mirrors: &'a [Mirror],
     view: View,
@@ -229,8 +229,8 @@ impl Show<'_> {
                 }
                 _ = summary.tick(), if !live => self.view.summary(self.mirrors, screen).await?,
                 _ = strike.tick(), if self.arguments.chaos => {
-                    let told = chaos.strike(self.server);
-                    self.view.remark(told, screen).await?;
+                    let reported = chaos.strike(self.server);
+                    self.view.remark(reported, screen).await?;
                 }
                 _ = tick.tick() => {
                     let due = (started.elapsed().as_secs_f64() * self.arguments.rate) as u64;

@@ -45,12 +45,12 @@ impl Plan {
     }
 }
 
-/// Makes nodes, namespaces, deployments, replica sets and pods, on several cores; `told` hears how many are there.
+/// Makes nodes, namespaces, deployments, replica sets and pods, on several cores; `reported` is called with how many exist.
 pub(super) async fn populate(
     server: &Server,
     objects: usize,
     seed: u64,
-    mut told: impl FnMut(usize),
+    mut reported: impl FnMut(usize),
 ) -> Result<World, Failure> {
     let plan = Plan::of(objects);
     let mut world = World::new(Api::new(server), seed, plan.nodes);
@@ -86,7 +86,7 @@ pub(super) async fn populate(
     drop(sender);
     while let Some(count) = counts.recv().await {
         done += count;
-        told(done);
+        reported(done);
     }
     let mut deployments = Vec::new();
     while let Some(part) = tasks.join_next().await {

@@ -24,7 +24,7 @@ const WRITES_MAX: usize = 10_000;
 /// The informers, as they are shown.
 pub(super) struct View {
     quiet: bool,
-    /// Changes that were heard.
+    /// Changes that were received.
     changes: u64,
     /// Of them, at the last summary.
     changes_before: u64,
@@ -34,9 +34,9 @@ pub(super) struct View {
     lines: u32,
     second: Instant,
     left_out: u64,
-    /// Writes that no informer has told yet, oldest first.
+    /// Writes that no informer has reported yet, oldest first.
     writes: VecDeque<(u64, Instant)>,
-    /// The longest time from a write to its being heard, of the time that was measured last, and of this one.
+    /// The longest time from a write to its being received, of the time that was measured last, and of this one.
     lag: Option<Duration>,
     lag_so_far: Option<Duration>,
 }
@@ -157,7 +157,7 @@ impl View {
         screen.flush().await
     }
 
-    /// A write was heard.
+    /// A write was received.
     fn arrived(&mut self, resource_version: &str) {
         let Ok(version) = resource_version.parse::<u64>() else { return };
         if let Ok(at) = self.writes.binary_search_by_key(&version, |(version, _)| *version)

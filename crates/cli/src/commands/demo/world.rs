@@ -25,7 +25,7 @@ pub(super) struct World {
     rng: StdRng,
     pub(super) nodes: usize,
     pub(super) deployments: Vec<Deployment>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<WorldStep>,
     lost_node: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Pod {
 
 /// One write, now or later.
 #[derive(Clone, Debug)]
-enum Step {
+enum WorldStep {
     CreatePod {
         deployment: usize,
     },
@@ -135,73 +135,73 @@ impl World {
         };
         let pod = self.deployments[deployment].pods.choose(&mut self.rng).map(|pod| pod.name.clone());
         let step = match (self.rng.random_range(0..100), pod) {
-            (0..25, _) if !self.deployments[deployment].rolling => Step::BeginRollout { deployment },
+            (0..25, _) if !self.deployments[deployment].rolling => WorldStep::BeginRollout { deployment },
             (25..45, _) => {
                 let replicas = self.deployments[deployment].replicas;
                 let replicas =
                     if self.rng.random_bool(0.5) { replicas + 2 } else { replicas.saturating_sub(2).max(1) };
-                Step::Scale { deployment, replicas }
+                WorldStep::Scale { deployment, replicas }
             }
-            (45..75, Some(pod)) => Step::Crash { deployment, pod },
-            (75..92, Some(pod)) => Step::Evict { deployment, pod },
-            (92.., _) if self.lost_node.is_none() => Step::LoseNode,
-            _ => Step::Report { deployment },
+            (45..75, Some(pod)) => WorldStep::Crash { deployment, pod },
+            (75..92, Some(pod)) => WorldStep::Evict { deployment, pod },
+            (92.., _) if self.lost_node.is_none() => WorldStep::LoseNode,
+            _ => WorldStep::Report { deployment },
         };
         self.steps.push_back(step);
     }
 
-    async fn make(&mut self, step: Step) -> Result<Option<Written>, Failure> {
+    async fn make(&mut self, step: WorldStep) -> Result<Option<Written>, Failure> {
         match step {
-            Step::CreatePod { deployment } => self.create_pod(deployment).await,
-            Step::Start { deployment, pod } | Step::Recover { deployment, pod } => {
+            WorldStep::CreatePod { deployment } => self.create_pod(deployment).await,
+            WorldStep::Start { deployment, pod } | WorldStep::Recover { deployment, pod } => {
                 let written = self.set_health(deployment, &pod, Health::Running).await?;
-                self.steps.push_back(Step::Report { deployment });
+                self.steps.push_back(WorldStep::Report { deployment });
                 Ok(written)
             }
-            Step::Crash { deployment, pod } => {
+            WorldStep::Crash { deployment, pod } => {
                 if let Some(pod) = self.pod_mut(deployment, &pod) {
                     pod.restarts += 1;
                 }
                 let written = self.set_health(deployment, &pod, Health::Crashed).await?;
-                self.steps.push_back(Step::Recover { deployment, pod });
+                self.steps.push_back(WorldStep::Recover { deployment, pod });
                 Ok(written)
             }
-            Step::Evict { deployment, pod } => {
+            WorldStep::Evict { deployment, pod } => {
                 let written = self.set_health(deployment, &pod, Health::Evicted).await?;
-                self.steps.push_back(Step::RemovePod { deployment, pod });
-                self.steps.push_back(Step::CreatePod { deployment });
+                self.steps.push_back(WorldStep::RemovePod { deployment, pod });
+                self.steps.push_back(WorldStep::CreatePod { deployment });
                 Ok(written)
             }
-            Step::RemovePod { deployment, pod } => {
+            WorldStep::RemovePod { deployment, pod } => {
                 let owner = &mut self.deployments[deployment];
                 owner.pods.retain(|known| known.name != pod);
                 let path = format!("/api/v1/namespaces/{}/pods/{pod}", owner.namespace);
                 self.api.delete(&path, 1).await
             }
-            Step::BeginRollout { deployment } => self.begin_rollout(deployment).await,
-            Step::NewReplicaSet { deployment, old_hash } => {
+            WorldStep::BeginRollout { deployment } => self.begin_rollout(deployment).await,
+            WorldStep::NewReplicaSet { deployment, old_hash } => {
                 let written = self.create_replica_set(deployment).await?;
-                self.steps.push_back(Step::Replace { deployment, old_hash });
+                self.steps.push_back(WorldStep::Replace { deployment, old_hash });
                 Ok(written)
             }
-            Step::Replace { deployment, old_hash } => self.replace(deployment, old_hash).await,
-            Step::RetireReplicaSet { deployment, hash } => {
+            WorldStep::Replace { deployment, old_hash } => self.replace(deployment, old_hash).await,
+            WorldStep::RetireReplicaSet { deployment, hash } => {
                 let owner = &mut self.deployments[deployment];
                 owner.rolling = false;
                 let path =
                     format!("/apis/apps/v1/namespaces/{}/replicasets/{}-{hash}", owner.namespace, owner.name);
-                self.steps.push_back(Step::Report { deployment });
+                self.steps.push_back(WorldStep::Report { deployment });
                 self.api.delete(&path, 0).await
             }
-            Step::Scale { deployment, replicas } => self.scale(deployment, replicas).await,
-            Step::Report { deployment } => self.report(deployment).await,
-            Step::LoseNode => {
+            WorldStep::Scale { deployment, replicas } => self.scale(deployment, replicas).await,
+            WorldStep::Report { deployment } => self.report(deployment).await,
+            WorldStep::LoseNode => {
                 let node = self.rng.random_range(0..self.nodes);
                 self.lost_node = Some(node);
-                self.steps.push_back(Step::FindNode);
+                self.steps.push_back(WorldStep::FindNode);
                 self.report_node(node, false).await
             }
-            Step::FindNode => match self.lost_node.take() {
+            WorldStep::FindNode => match self.lost_node.take() {
                 Some(node) => self.report_node(node, true).await,
                 None => Ok(None),
             },
@@ -215,7 +215,7 @@ impl World {
         let old_hash = std::mem::replace(&mut owner.hash, hash(owner.tag, deployment));
         let container = json!({"name": owner.app, "image": manifests::image(owner.app, owner.tag)});
         let path = format!("/apis/apps/v1/namespaces/{}/deployments/{}", owner.namespace, owner.name);
-        self.steps.push_back(Step::NewReplicaSet { deployment, old_hash });
+        self.steps.push_back(WorldStep::NewReplicaSet { deployment, old_hash });
         let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
         self.api.patch(&path, &patch).await
     }
@@ -240,12 +240,12 @@ impl World {
         match old {
             Some(pod) => {
                 let written = self.create_pod(deployment).await?;
-                self.steps.push_back(Step::RemovePod { deployment, pod });
-                self.steps.push_back(Step::Replace { deployment, old_hash });
+                self.steps.push_back(WorldStep::RemovePod { deployment, pod });
+                self.steps.push_back(WorldStep::Replace { deployment, old_hash });
                 Ok(written)
             }
             None => {
-                self.steps.push_back(Step::RetireReplicaSet { deployment, hash: old_hash });
+                self.steps.push_back(WorldStep::RetireReplicaSet { deployment, hash: old_hash });
                 self.report(deployment).await
             }
         }
@@ -257,15 +257,15 @@ impl World {
         let missing = replicas.saturating_sub(owner.pods.len());
         owner.replicas = replicas;
         let path = format!("/apis/apps/v1/namespaces/{}/deployments/{}", owner.namespace, owner.name);
-        self.steps.extend(excess.into_iter().map(|pod| Step::RemovePod { deployment, pod }));
-        self.steps.extend((0..missing).map(|_| Step::CreatePod { deployment }));
+        self.steps.extend(excess.into_iter().map(|pod| WorldStep::RemovePod { deployment, pod }));
+        self.steps.extend((0..missing).map(|_| WorldStep::CreatePod { deployment }));
         self.api.patch(&path, &json!({"spec": {"replicas": replicas}})).await
     }
 
     async fn create_pod(&mut self, deployment: usize) -> Result<Option<Written>, Failure> {
         let pod = self.new_pod(deployment);
         let written = self.write_pod(deployment, &pod).await?;
-        self.steps.push_back(Step::Start { deployment, pod: pod.name.clone() });
+        self.steps.push_back(WorldStep::Start { deployment, pod: pod.name.clone() });
         self.deployments[deployment].pods.push(pod);
         Ok(written)
     }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::field_filter::FieldFilter;
 use crate::flags::{OutputFlags, SelectFlags};
 use crate::masks;
-use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
+use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
 use crate::output::{self, Format};
 use crate::request;
 use crate::signals::Signals;
@@ -24,7 +24,7 @@ use crate::terminal::{Screen, StatusOn, escape};
 
 /// What to get.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GetArguments {
     #[command(flatten)]
     wanted: Wanted,
     /// Only objects whose field passes a test, any field: spec.nodeName=node-7, status.phase!=Running,
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     cluster: ClusterFlags,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
@@ -55,7 +55,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-async fn get(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> {
+async fn get(arguments: &GetArguments, screen: &mut Screen) -> Result<(), Failure> {
     let fields = arguments.field.iter().map(|field| parse_field(field)).collect::<Result<Vec<_>, _>>()?;
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
@@ -111,7 +111,7 @@ impl Missing {
 
 /// A field whose values are masked is not read, neither to print its values nor to confirm a guess.
 fn check_masked_fields(
-    arguments: &Arguments,
+    arguments: &GetArguments,
     fields: &[FieldFilter],
     selected: &[Selected],
 ) -> Result<(), Failure> {
@@ -131,7 +131,7 @@ fn check_masked_fields(
 
 /// What is asked for, and of whom.
 struct Getting<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a GetArguments,
     cluster: &'a Cluster,
     fields: Vec<FieldFilter>,
     several: bool,
@@ -269,9 +269,9 @@ impl Getting<'_> {
             index,
             ..MirrorOptions::default()
         };
-        let (sender, troubles) = mirror::troubles();
+        let (sender, errors) = mirror::errors();
         let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, 0, sender)?;
-        let synced = self.synced(&mirror, troubles);
+        let synced = self.synced(&mirror, errors);
         match self.cluster.request_timeout {
             None => synced.await?,
             Some(limit) => tokio::time::timeout(limit, synced).await.unwrap_or_else(|_| {
@@ -281,14 +281,14 @@ impl Getting<'_> {
         Ok(mirror)
     }
 
-    async fn synced(&self, mirror: &Mirror, mut troubles: Troubles) -> Result<(), Failure> {
+    async fn synced(&self, mirror: &Mirror, mut errors: MirrorErrors) -> Result<(), Failure> {
         let mut retries = 0;
         let synced = mirror.informer.synced();
         tokio::pin!(synced);
         loop {
             tokio::select! {
                 biased;
-                Some((_, trouble)) = troubles.recv() => {
+                Some((_, trouble)) = errors.recv() => {
                     // A watch follows the list, and nothing is expected from it.
                     if !matches!(*trouble.error, ReflectorError::List(_) | ReflectorError::Object(_)) {
                         continue;

@@ -21,7 +21,7 @@ use crate::cluster::{Cluster, ClusterFlags};
 use crate::discovery::{Catalogue, Wanted};
 use crate::failure::Failure;
 use crate::flags::SelectFlags;
-use crate::mirror::{self, Mirror, MirrorOptions, Troubles};
+use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
 use crate::signals::Signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn, escape};
 use http::Endpoint;
@@ -31,7 +31,7 @@ const LAST_REMARK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What to mirror, and who may look.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ServeArguments {
     #[command(flatten)]
     wanted: Wanted,
     /// Port to listen on; 0 takes any free one.
@@ -63,7 +63,7 @@ pub(crate) struct Served {
     allowed_hosts: Vec<String>,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
     let token = arguments.token()?;
@@ -78,7 +78,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         let catalogue = Catalogue::fetch(&cluster).await?;
         Served::start(&arguments, &cluster, &catalogue, token)
     };
-    let (served, troubles) = tokio::select! {
+    let (served, errors) = tokio::select! {
         biased;
         () = signals.next() => return Ok(()),
         started = start => started?,
@@ -90,7 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mirroring = async {
         screen.line(format!("mirroring {kinds}; http://{bound}/debug/informers")).await?;
         screen.flush().await?;
-        report_troubles(&served, troubles, &mut screen).await
+        report_errors(&served, errors, &mut screen).await
     };
     let ended = tokio::select! {
         biased;
@@ -117,7 +117,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     ended
 }
 
-impl Arguments {
+impl ServeArguments {
     fn token(&self) -> Result<Option<String>, Failure> {
         let token = match &self.token_file {
             Some(file) => {
@@ -143,22 +143,22 @@ impl Arguments {
 
 impl Served {
     fn start(
-        arguments: &Arguments,
+        arguments: &ServeArguments,
         cluster: &Cluster,
         catalogue: &Catalogue,
         token: Option<String>,
-    ) -> Result<(Self, Troubles), Failure> {
+    ) -> Result<(Self, MirrorErrors), Failure> {
         let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
         let mut registry = Registry::default();
         let metrics = InformerMetrics::register(&mut registry);
         process::register(&mut registry);
         let options = MirrorOptions { metrics: Some(&metrics), ..MirrorOptions::default() };
-        let (sender, troubles) = mirror::troubles();
+        let (sender, errors) = mirror::errors();
         let start = |(number, selected)| {
             Mirror::start(cluster, selected, &arguments.select, &options, number, sender.clone())
         };
         let mirrors = selected.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
-        Ok((Self { mirrors, registry, token, allowed_hosts: arguments.allowed_hosts.clone() }, troubles))
+        Ok((Self { mirrors, registry, token, allowed_hosts: arguments.allowed_hosts.clone() }, errors))
     }
 
     /// The kinds that have had no open watch for longer than this.
@@ -178,14 +178,14 @@ impl Served {
 }
 
 /// Tells each trouble once, until another comes. Returns when the server has refused every kind.
-async fn report_troubles(
+async fn report_errors(
     served: &Served,
-    mut troubles: Troubles,
+    mut errors: MirrorErrors,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let mut told = vec![String::new(); served.mirrors.len()];
+    let mut reported = vec![String::new(); served.mirrors.len()];
     let mut refused = vec![false; served.mirrors.len()];
-    while let Some((number, trouble)) = troubles.recv().await {
+    while let Some((number, trouble)) = errors.recv().await {
         let mirror = &served.mirrors[number];
         if mirror::is_lack_of_watch_lists(&trouble) {
             continue;
@@ -197,9 +197,9 @@ async fn report_troubles(
         }
         let error = || escape::one_line(&trouble.error.to_string()).into_owned();
         let text = refusal.map_or_else(error, |refusal| refusal.to_string());
-        if told[number] != text {
+        if reported[number] != text {
             screen.remark(&format!("{}: {text}", mirror.selected.kind.qualified())).await?;
-            told[number] = text;
+            reported[number] = text;
         }
     }
     // The mirrors hold the senders: they are there as long as `served` is.

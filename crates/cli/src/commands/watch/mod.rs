@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, ClusterFlags};
 use crate::discovery::{Catalogue, Selected, Wanted};
 use crate::failure::Failure;
 use crate::flags::{OutputFlags, SelectFlags};
-use crate::mirror::{self, Mirror, MirrorOptions, TroubleSender, Troubles};
+use crate::mirror::{self, Mirror, MirrorErrorSender, MirrorErrors, MirrorOptions};
 use crate::observed::Gate;
 use crate::output::EventType;
 use crate::signals::Signals;
@@ -44,7 +44,7 @@ const LAST_LIST_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What to watch.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct WatchArguments {
     #[command(flatten)]
     wanted: Wanted,
     /// Only what happens from now on, not what is there already.
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     cluster: ClusterFlags,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
@@ -71,11 +71,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure> {
+async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Failure> {
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
     let selected = catalogue.select(&arguments.wanted, VERBS)?;
-    let (sender, troubles) = mirror::troubles();
+    let (sender, errors) = mirror::errors();
     let mut watching = Watching {
         arguments,
         cluster: &cluster,
@@ -83,9 +83,9 @@ async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure
         gate: Gate::new(),
         printer: Printer::new(&arguments.select, &arguments.output, arguments.since_start),
         progress: Progress::none(),
-        told: Vec::new(),
+        reported: Vec::new(),
         sender,
-        troubles,
+        errors,
         started: Instant::now(),
         rediscover_at: None,
     };
@@ -98,16 +98,16 @@ async fn watch(arguments: &Arguments, screen: &mut Screen) -> Result<(), Failure
 
 /// A running watch of several kinds.
 struct Watching<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a WatchArguments,
     cluster: &'a Cluster,
     mirrors: Vec<Mirror>,
     /// Closed while output is written.
     gate: Gate,
     printer: Printer,
     progress: Progress,
-    told: Vec<Told>,
-    sender: TroubleSender,
-    troubles: Troubles,
+    reported: Vec<Reported>,
+    sender: MirrorErrorSender,
+    errors: MirrorErrors,
     started: Instant,
     /// When the server is asked for new kinds, because a definition changed.
     rediscover_at: Option<Instant>,
@@ -115,7 +115,7 @@ struct Watching<'a> {
 
 /// What was told of a kind besides its events.
 #[derive(Default)]
-struct Told {
+struct Reported {
     refused: bool,
     /// Lists are allowed and watches are not: nothing more will come.
     watch_refused: bool,
@@ -123,7 +123,7 @@ struct Told {
     trouble: String,
 }
 
-type Events = BoxStream<'static, (usize, Event<Value>)>;
+type KindEvents = BoxStream<'static, (usize, Event<Value>)>;
 
 impl Watching<'_> {
     /// Starts to mirror one more kind.
@@ -138,18 +138,18 @@ impl Watching<'_> {
         self.printer.add_kind(&selected.kind);
         let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, number, sender)?;
         self.mirrors.push(mirror);
-        self.told.push(Told::default());
+        self.reported.push(Reported::default());
         Ok(())
     }
 
     /// The events of a kind.
-    fn events(&self, number: usize) -> Events {
+    fn events(&self, number: usize) -> KindEvents {
         self.mirrors[number].informer.subscribe().map(move |event| (number, event)).boxed()
     }
 
     /// Starts to mirror kinds that the server did not have before. One that cannot be asked is asked again when a
     /// definition changes the next time.
-    async fn rediscover(&mut self) -> Result<Vec<Events>, Failure> {
+    async fn rediscover(&mut self) -> Result<Vec<KindEvents>, Failure> {
         self.rediscover_at = None;
         let Ok(catalogue) = Catalogue::fetch(self.cluster).await else { return Ok(Vec::new()) };
         let Ok(selected) = catalogue.select(&self.arguments.wanted, VERBS) else { return Ok(Vec::new()) };
@@ -181,7 +181,7 @@ impl Watching<'_> {
             }
             tokio::select! {
                 biased;
-                Some((number, trouble)) = self.troubles.recv() => {
+                Some((number, trouble)) = self.errors.recv() => {
                     if let Err(failure) = self.trouble(number, &trouble, screen).await {
                         self.print_rest(number, &mut events, screen).await?;
                         return Err(failure);
@@ -214,10 +214,10 @@ impl Watching<'_> {
     async fn print_rest(
         &mut self,
         number: usize,
-        events: &mut SelectAll<Events>,
+        events: &mut SelectAll<KindEvents>,
         screen: &mut Screen,
     ) -> Result<(), Failure> {
-        if self.told[number].watch_refused {
+        if self.reported[number].watch_refused {
             // Its list was read; it may not have been applied yet.
             let applied = self.mirrors[number].informer.synced();
             let _ = tokio::time::timeout(LAST_LIST_TIME_MAX, applied).await;
@@ -271,7 +271,7 @@ impl Watching<'_> {
                 (EventType::Deleted, last, Some(change.to_owned()))
             }
         };
-        self.told[number].trouble.clear();
+        self.reported[number].trouble.clear();
         let defines_kinds = self.mirrors[number].selected.kind.defines_kinds();
         if defines_kinds && self.arguments.wanted.is_everything() {
             self.rediscover_at.get_or_insert(Instant::now() + REDISCOVERY_WAIT);
@@ -282,7 +282,7 @@ impl Watching<'_> {
 
     async fn synced(&mut self, number: usize, screen: &mut Screen) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
-        self.told[number].refused = false;
+        self.reported[number].refused = false;
         if mirror.informer.lister().count() == 0 && self.mirrors.len() == 1 {
             self.printer.print(screen).await?;
             screen.remark(&format!("{}: no objects yet", mirror.asked)).await?;
@@ -302,12 +302,11 @@ impl Watching<'_> {
             return Ok(());
         }
         if let Some(refusal) = mirror.refusal(trouble) {
-            self.told[number].watch_refused |= matches!(*trouble.error, ReflectorError::Open(_));
-            let repeated = std::mem::replace(&mut self.told[number].refused, true);
-            let none_is_left =
-                self.told.iter().zip(&self.mirrors).all(|(told, mirror)| {
-                    told.refused && (told.watch_refused || !mirror.informer.is_synced())
-                });
+            self.reported[number].watch_refused |= matches!(*trouble.error, ReflectorError::Open(_));
+            let repeated = std::mem::replace(&mut self.reported[number].refused, true);
+            let none_is_left = self.reported.iter().zip(&self.mirrors).all(|(reported, mirror)| {
+                reported.refused && (reported.watch_refused || !mirror.informer.is_synced())
+            });
             if none_is_left {
                 return Err(refusal);
             }
@@ -315,9 +314,9 @@ impl Watching<'_> {
         }
         let error = trouble.error.to_string();
         let text = format!("{}: {}", mirror.selected.kind.qualified(), escape::one_line(&error));
-        if self.told[number].trouble != text {
+        if self.reported[number].trouble != text {
             screen.remark(&format!("{text}; {}", trouble.next)).await?;
-            self.told[number].trouble = text;
+            self.reported[number].trouble = text;
         }
         Ok(())
     }
