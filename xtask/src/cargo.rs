@@ -10,6 +10,12 @@ use crate::go::root;
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
+    clean(&mut cargo);
+    cargo
+}
+
+/// Removes from a command's environment what cargo says of us.
+pub(crate) fn clean(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let ours = name.to_str().is_some_and(|name| {
             ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"]
@@ -17,8 +23,7 @@ pub(crate) fn cargo() -> Command {
                 .any(|prefix| name.starts_with(prefix))
         });
         if ours {
-            cargo.env_remove(name);
+            command.env_remove(name);
         }
     }
-    cargo
 }

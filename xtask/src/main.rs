@@ -1,5 +1,6 @@
 //! The repository's chores: `cargo xtask <chore>`. One module per chore; few dependencies, so that it builds quickly.
 
+mod api;
 mod bench;
 mod bench_queue;
 mod cargo;
@@ -18,6 +19,8 @@ usage: cargo xtask <chore>
 
 chores:
   tidy              check the rules of the repository; --print-graph prints the graphs for ARCHITECTURE.md
+  api               list the public API of each library crate in api/ (needs the nightly of .ci/nightly)
+  api --check       fail if that would change a listing
   schema            make the schema table of kube-wire again, from the releases in xtask/schema/releases.txt (needs Go)
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to look at, into target/vectors unless DIR is given (needs Go)
@@ -33,6 +36,8 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["tidy", ref rest @ ..] => tidy::run(rest),
+        ["api"] => api::write(),
+        ["api", "--check"] => api::check(),
         ["schema"] => schema::write(),
         ["schema", "--check"] => schema::check(),
         ["vectors"] => vectors::write(None),
