@@ -15,7 +15,8 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let head = ListHead { resource_version: "7".into(), ..ListHead::default() };
+//! let mut head = ListHead::default();
+//! head.resource_version = "7".into();
 //! let source = FunctionSource::new(
 //!     "nothing",
 //!     move |_| { let end = ListPart::End(head.clone()); async { Ok(stream::iter([Ok(end)]).boxed()) } },

@@ -19,7 +19,7 @@ use crate::{DecodeError, InvalidSelector, Key, LabelSelector};
 /// ```
 /// # use std::sync::Arc;
 /// # use kube_informer::testing::ScriptedSource;
-/// # use kube_informer::{Informer, store::Index};
+/// # use kube_informer::{Index, Informer};
 /// # use k8s_openapi::api::core::v1::Pod;
 /// # use serde_json::json;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
