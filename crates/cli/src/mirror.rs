@@ -43,13 +43,13 @@ pub(crate) struct MirrorOptions<'a> {
     pub(crate) gate: Option<&'a Gate>,
 }
 
-/// Trouble of the mirror with this number.
+/// Errors of the mirror with this number.
 pub(crate) type MirrorErrors = mpsc::Receiver<(usize, Trouble)>;
 
 /// Where mirrors report errors.
 pub(crate) type MirrorErrorSender = mpsc::Sender<(usize, Trouble)>;
 
-/// Makes the channel in which mirrors tell of trouble.
+/// Makes the channel in which mirrors report errors.
 pub(crate) fn errors() -> (MirrorErrorSender, MirrorErrors) {
     mpsc::channel(ERRORS_MAX)
 }
@@ -88,9 +88,9 @@ impl Mirror {
             source = source.encoding(EncodingPreference::Json);
         }
         let (source, traffic) = Observed::new(source, options.gate, cluster.list_limit);
-        let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {
-            // Whoever prints is slower than trouble comes: what does not fit is the same again.
-            let _ = errors.try_send((number, trouble.clone()));
+        let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |report| {
+            // Printing is slower than errors come: what does not fit is a repetition.
+            let _ = errors.try_send((number, report.clone()));
         });
         if conceals {
             let concealer = masks::Concealer::default();
@@ -109,9 +109,9 @@ impl Mirror {
         Ok(Self { selected, informer: builder.start()?, traffic, asked })
     }
 
-    /// What a refusal of the server means; none if the trouble is another.
-    pub(crate) fn refusal(&self, trouble: &Trouble) -> Option<Failure> {
-        let status = trouble.error.status()?;
+    /// What a refusal of the server means; `None` if the error is another.
+    pub(crate) fn refusal(&self, report: &Trouble) -> Option<Failure> {
+        let status = report.error.status()?;
         // 400: a field selector that the server does not know, for instance. Asking again does not help.
         let refused = matches!(status.code, 400 | 401 | 403 | 404);
         refused.then(|| Failure::from_status(&self.asked, status))
@@ -119,8 +119,8 @@ impl Mirror {
 }
 
 /// Whether the server only lacks watch-lists, so that it is listed instead: nothing to report.
-pub(crate) fn is_lack_of_watch_lists(trouble: &Trouble) -> bool {
-    let ReflectorError::WatchList(error) = &*trouble.error else { return false };
+pub(crate) fn is_lack_of_watch_lists(report: &Trouble) -> bool {
+    let ReflectorError::WatchList(error) = &*report.error else { return false };
     error.status().is_some_and(|status| status.is_invalid())
 }
 
