@@ -26,7 +26,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{apiserver, demo, get, serve, watch};
 use failure::{EXIT_CODES, Failure};
-use signals::Signals;
 use terminal::{ColourChoice, Screen, StatusOn};
 
 /// A live, local mirror of Kubernetes objects.
@@ -101,8 +100,8 @@ async fn report(failure: &Failure) {
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
     let words = failure.to_string();
     let signal = async {
-        match Signals::listen() {
-            Ok(mut signals) => signals.next().await,
+        match signals::listen() {
+            Ok(mut signals) => drop(signals.next().await),
             Err(_) => std::future::pending().await,
         }
     };

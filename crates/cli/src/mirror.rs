@@ -41,13 +41,13 @@ pub(crate) struct MirrorOptions<'a> {
     pub(crate) gate: Option<&'a Gate>,
 }
 
-/// Errors, with the number of the mirror.
+/// Errors of the mirror with this number.
 pub(crate) type MirrorErrors = mpsc::Receiver<(usize, ErrorReport)>;
 
 /// Where mirrors report errors.
 pub(crate) type MirrorErrorSender = mpsc::Sender<(usize, ErrorReport)>;
 
-/// Makes the channel in which mirrors tell of trouble.
+/// Makes the channel in which mirrors report errors.
 pub(crate) fn errors() -> (MirrorErrorSender, MirrorErrors) {
     mpsc::channel(ERRORS_MAX)
 }
@@ -86,9 +86,9 @@ impl Mirror {
             source = source.encoding(EncodingPreference::Json);
         }
         let (source, traffic) = Observed::new(source, options.gate, cluster.list_limit);
-        let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |trouble| {
-            // Whoever prints is slower than trouble comes: what does not fit is the same again.
-            let _ = errors.try_send((number, trouble.clone()));
+        let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |report| {
+            // Printing is slower than errors come: what does not fit is a repetition.
+            let _ = errors.try_send((number, report.clone()));
         });
         if conceals {
             let concealer = masks::Concealer::default();
@@ -107,9 +107,9 @@ impl Mirror {
         Ok(Self { selected, informer: builder.start()?, traffic, asked })
     }
 
-    /// What a refusal of the server means; none if the trouble is another.
-    pub(crate) fn refusal(&self, trouble: &ErrorReport) -> Option<Failure> {
-        let status = trouble.error.status()?;
+    /// What a refusal of the server means; `None` if the error is another.
+    pub(crate) fn refusal(&self, report: &ErrorReport) -> Option<Failure> {
+        let status = report.error.status()?;
         // 400: a field selector that the server does not know, for instance. Asking again does not help.
         let refused = matches!(status.code, 400 | 401 | 403 | 404);
         refused.then(|| Failure::from_status(&self.asked, status))
@@ -117,8 +117,8 @@ impl Mirror {
 }
 
 /// Whether the server only lacks watch-lists, so that it is listed instead: nothing to report.
-pub(crate) fn is_lack_of_watch_lists(trouble: &ErrorReport) -> bool {
-    let ReflectorError::WatchList(error) = &*trouble.error else { return false };
+pub(crate) fn is_lack_of_watch_lists(report: &ErrorReport) -> bool {
+    let ReflectorError::WatchList(error) = &*report.error else { return false };
     error.status().is_some_and(|status| status.is_invalid())
 }
 

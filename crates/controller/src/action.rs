@@ -78,7 +78,7 @@ pub enum Retry {
 // === impl Error ===
 
 impl Error {
-    /// An error that is retried with back-off, from any error or a text.
+    /// From any error or a text. It is retried with back-off, unless the error or one of its causes is terminal.
     pub fn new(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         let terminal = causes(&*source).any(is_terminal);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use embedded_apiserver::{Server, StartError, Unsupported, WatchListMode};
 
 use crate::failure::{Failure, root_cause};
-use crate::signals::Signals;
+use crate::signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn};
 
 /// How the server runs.
@@ -44,7 +44,7 @@ pub(crate) struct ApiserverArguments {
 }
 
 pub(crate) async fn run(arguments: ApiserverArguments) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = signals::listen()?;
     let token = arguments.token()?;
     let mut builder = Server::builder().port(arguments.port).address(arguments.address);
     for host in &arguments.allowed_hosts {
@@ -78,13 +78,13 @@ pub(crate) async fn run(arguments: ApiserverArguments) -> Result<(), Failure> {
     };
     let ended = tokio::select! {
         biased;
-        () = signals.next() => Ok(()),
+        _ = signals.next() => Ok(()),
         ended = serving => ended,
     };
     tokio::select! {
         biased;
         () = server.shutdown() => {}
-        () = signals.next() => {}
+        _ = signals.next() => {}
     }
     ended
 }

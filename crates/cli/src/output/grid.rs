@@ -1,10 +1,12 @@
 //! Rows in columns, printed as they come: a column is as wide as the widest cell so far, up to a limit.
 
+use unicode_width::UnicodeWidthStr as _;
+
 use crate::terminal::{Colour, Line, escape};
 
 /// Between two columns, as kubectl has it.
 const GAP: usize = 3;
-/// Widest column, in characters. A longer cell is printed whole and shifts the rest of its own row only.
+/// Widest column, in columns of the terminal. A longer cell is printed whole and shifts the rest of its own row only.
 const WIDTH_MAX: usize = 256;
 
 /// The widths of columns.
@@ -18,7 +20,7 @@ impl Grid {
     pub(crate) fn fit(&mut self, cells: &[String]) {
         self.widths.resize(self.widths.len().max(cells.len()), 0);
         for (width, cell) in self.widths.iter_mut().zip(cells) {
-            *width = (*width).max(chars(cell).min(WIDTH_MAX));
+            *width = (*width).max(width_of(cell).min(WIDTH_MAX));
         }
     }
 
@@ -30,7 +32,7 @@ impl Grid {
         for (at, cell) in cells.iter().enumerate().take(last + 1) {
             row.push(cell, paint(at));
             if at < last {
-                let blanks = self.widths[at].saturating_sub(chars(cell)) + GAP;
+                let blanks = self.widths[at].saturating_sub(width_of(cell)) + GAP;
                 row.push(&" ".repeat(blanks), None);
             }
         }
@@ -38,9 +40,9 @@ impl Grid {
     }
 }
 
-/// The length of a cell as it is printed.
-fn chars(cell: &str) -> usize {
-    escape::one_line(cell).chars().count()
+/// The width of a cell as it is printed: some characters take two columns of a terminal, some none.
+fn width_of(cell: &str) -> usize {
+    escape::one_line(cell).width()
 }
 
 #[cfg(test)]
@@ -63,6 +65,15 @@ mod tests {
         rows.iter().for_each(|row| grid.fit(row));
         assert_eq!(grid.row(&rows[0], |_| None).to_string(), format!("{}   1", rows[0][0]));
         assert_eq!(grid.row(&rows[1], |_| None).to_string().len(), WIDTH_MAX + GAP + 1);
+    }
+
+    #[test]
+    fn wide_and_combining_characters_take_the_columns_that_a_terminal_gives_them() {
+        let mut grid = Grid::default();
+        let rows = [["日本語", "1"], ["cafe\u{301}", "2"], ["abcdef", "3"]].map(|row| row.map(str::to_owned));
+        rows.iter().for_each(|row| grid.fit(row));
+        let printed = rows.iter().map(|row| grid.row(row, |_| None).to_string()).collect::<Vec<_>>();
+        assert_eq!(printed, ["日本語   1", "cafe\u{301}     2", "abcdef   3"]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Colours are not part of the text, so a line can be measured, cut and escaped without knowing terminal commands, and
 //! text cannot bring colours of its own.
 
+use unicode_width::UnicodeWidthChar as _;
+
 use super::Colour;
 use super::escape;
 
@@ -27,15 +29,21 @@ impl Line {
         self
     }
 
-    /// The first characters of the line, at most so many.
-    pub(crate) fn cut(&self, chars_max: usize) -> Self {
-        let mut left = chars_max;
+    /// The beginning of the line that fits into so many columns of a terminal.
+    pub(crate) fn cut(&self, columns: usize) -> Self {
+        let mut left = columns;
         let mut cut = Self::default();
         for (text, colour) in &self.parts {
-            let end = text.char_indices().nth(left).map_or(text.len(), |(end, _)| end);
-            left -= text[..end].chars().count();
-            cut.parts.push((text[..end].to_owned(), *colour));
-            if left == 0 {
+            let does_not_fit = |c: char| match left.checked_sub(c.width().unwrap_or(0)) {
+                Some(rest) => {
+                    left = rest;
+                    false
+                }
+                None => true,
+            };
+            let end = text.find(does_not_fit);
+            cut.parts.push((text[..end.unwrap_or(text.len())].to_owned(), *colour));
+            if end.is_some() {
                 break;
             }
         }
@@ -91,6 +99,8 @@ mod tests {
         assert_eq!(rendered(&line.cut(3)), "\x1b[32mab\x1b[0mc");
         assert_eq!(rendered(&line.cut(2)), "\x1b[32mab\x1b[0m");
         assert_eq!(rendered(&Line::from("äöüß").cut(3)), "äöü");
+        assert_eq!(rendered(&Line::from("日本語").cut(5)), "日本", "a character takes two columns");
+        assert_eq!(rendered(&Line::from("e\u{301}e\u{301}e").cut(2)), "e\u{301}e\u{301}");
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod writer;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use anstream::AutoStream;
+
 pub(crate) use line::Line;
 
 use crate::failure::Failure;
@@ -26,7 +28,7 @@ const LAST_WRITE_TIME_MAX: Duration = Duration::from_secs(1);
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColourChoice {
-    /// On a terminal, unless $NO_COLOR is set.
+    /// On a terminal, unless $NO_COLOR is set; $CLICOLOR and $CLICOLOR_FORCE are respected.
     #[default]
     Auto,
     Always,
@@ -81,15 +83,10 @@ impl Colour {
 
 impl ColourChoice {
     fn colours(self) -> bool {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto => {
-                io::stdout().is_terminal()
-                    && !set("NO_COLOR")
-                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-            }
+            Self::Auto => AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
         }
     }
 }
@@ -290,7 +287,7 @@ fn gone(error: &io::Error) -> Failure {
     }
 }
 
-/// Characters that fit on a line of the terminal: one that fills it would wrap and could not be redrawn.
+/// Columns that a line of the terminal may take: one that fills it would wrap and could not be redrawn.
 fn fitting_width() -> usize {
     width().saturating_sub(1)
 }

@@ -263,7 +263,7 @@ async fn one_shot_commands_leak_nothing(world: &World) {
         &["get", "secrets", "--index", copy],
         &["get", "secrets", "--field", "data.pw"],
         &["get", "secrets", "--field", &guess, "-o", "name"],
-        &["get", "secrets", "--as", "somebody-else", "--request-timeout", "1x"],
+        &["get", "secrets", "--as", "another-user", "--request-timeout", "1x"],
         &["get", "secretz"],
         &["get", "secrets", "--context", "missing"],
         &["get", "secrets", "--user", "missing"],

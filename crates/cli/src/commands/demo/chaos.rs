@@ -8,7 +8,7 @@ use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 const HISTORY_SHORT: usize = 100;
 const HISTORY: usize = 16_384;
 
-/// Makes trouble, of each kind in turn.
+/// Injects faults, of each kind in turn.
 #[derive(Default)]
 pub(super) struct Chaos {
     strikes: usize,

@@ -28,7 +28,7 @@ use crate::failure::{Failure, root_cause};
 use crate::flags::SelectFlags;
 use crate::list_limit::ListLimit;
 use crate::mirror::{self, Mirror, MirrorOptions};
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::terminal::{ColourChoice, Screen, StatusOn};
 use chaos::Chaos;
 use view::View;
@@ -84,8 +84,8 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Failure> {
-    // Both listen from the beginning: what comes before one listens, it never hears of.
-    let (mut end, mut abort) = (Signals::listen()?, Signals::listen()?);
+    // Both listen from the beginning: a signal that comes before is lost.
+    let (mut end, mut abort) = (signals::listen()?, signals::listen()?);
     let mut screen = Screen::new(arguments.color, StatusOn::Stdout);
     let server = Server::builder()
         .port(arguments.port)
@@ -108,7 +108,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Failure> {
     tokio::select! {
         biased;
         // The second one; the first ends the demo in order.
-        () = async { abort.next().await; abort.next().await } => Ok(()),
+        _ = async { (abort.next().await, abort.next().await) } => Ok(()),
         ended = show => ended,
     }
 }
@@ -127,7 +127,7 @@ async fn demo(
     });
     let mut world = tokio::select! {
         biased;
-        () = signals.next() => return Ok(()),
+        _ = signals.next() => return Ok(()),
         Err(failure) = show_progress(made, objects, screen) => return Err(failure),
         world = filling => world?,
     };
@@ -159,7 +159,7 @@ async fn demo(
     server.faults().clear();
     let equal = tokio::select! {
         biased;
-        () = signals.next() => return Ok(()),
+        _ = signals.next() => return Ok(()),
         equal = proof::equal(&cluster, &mirrors) => equal?,
     };
     show.view.summary(&mirrors, screen).await?;
@@ -221,7 +221,7 @@ impl Show<'_> {
         loop {
             tokio::select! {
                 biased;
-                () = signals.next() => return Ok(()),
+                _ = signals.next() => return Ok(()),
                 () = &mut end => return Ok(()),
                 _ = footer.tick(), if live => {
                     self.view.footer(self.mirrors, screen);

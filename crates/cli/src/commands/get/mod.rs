@@ -19,7 +19,7 @@ use crate::masks;
 use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
 use crate::output::{self, Format};
 use crate::request;
-use crate::signals::Signals;
+use crate::signals;
 use crate::terminal::{Screen, StatusOn, escape};
 
 /// What to get.
@@ -46,11 +46,11 @@ pub(crate) struct GetArguments {
 }
 
 pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = signals::listen()?;
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
         biased;
-        () = signals.next() => Ok(()),
+        _ = signals.next() => Ok(()),
         ended = get(&arguments, &mut screen) => ended,
     }
 }
@@ -288,19 +288,19 @@ impl Getting<'_> {
         loop {
             tokio::select! {
                 biased;
-                Some((_, trouble)) = errors.recv() => {
+                Some((_, report)) = errors.recv() => {
                     // A watch follows the list, and nothing is expected from it.
-                    if !matches!(*trouble.error, ReflectorError::List(_) | ReflectorError::Object(_)) {
+                    if !matches!(*report.error, ReflectorError::List(_) | ReflectorError::Object(_)) {
                         continue;
                     }
-                    let status = trouble.error.status();
+                    let status = report.error.status();
                     let passes = status.is_some_and(|status| request::can_retry(status) || status.is_expired());
                     if passes && retries < request::RETRIES_MAX {
                         retries += 1;
                         continue;
                     }
-                    return Err(mirror.refusal(&trouble).unwrap_or_else(|| {
-                        Failure::Other(format!("{}: {}", mirror.asked, escape::one_line(&trouble.error.to_string())))
+                    return Err(mirror.refusal(&report).unwrap_or_else(|| {
+                        Failure::Other(format!("{}: {}", mirror.asked, escape::one_line(&report.error.to_string())))
                     }));
                 }
                 // The same refusal may arrive either way.

@@ -22,7 +22,7 @@ use crate::discovery::{Catalogue, Wanted};
 use crate::failure::Failure;
 use crate::flags::SelectFlags;
 use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
-use crate::signals::Signals;
+use crate::signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn, escape};
 use http::Endpoint;
 
@@ -64,7 +64,7 @@ pub(crate) struct Served {
 }
 
 pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = signals::listen()?;
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
     let token = arguments.token()?;
     let address = SocketAddr::new(arguments.address, arguments.port);
@@ -80,7 +80,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     };
     let (served, errors) = tokio::select! {
         biased;
-        () = signals.next() => return Ok(()),
+        _ = signals.next() => return Ok(()),
         started = start => started?,
     };
     let served = Arc::new(served);
@@ -94,7 +94,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     };
     let ended = tokio::select! {
         biased;
-        () = signals.next() => Ok(()),
+        _ = signals.next() => Ok(()),
         ended = mirroring => ended,
     };
     // Ending does not depend on its being read.
@@ -112,7 +112,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     tokio::select! {
         biased;
         () = down => {}
-        () = signals.next() => {}
+        _ = signals.next() => {}
     }
     ended
 }
@@ -177,7 +177,7 @@ impl Served {
     }
 }
 
-/// Tells each trouble once, until another comes. Returns when the server has refused every kind.
+/// Prints each error once, until another comes. Returns when the server has refused every kind.
 async fn report_errors(
     served: &Served,
     mut errors: MirrorErrors,
@@ -185,17 +185,17 @@ async fn report_errors(
 ) -> Result<(), Failure> {
     let mut reported = vec![String::new(); served.mirrors.len()];
     let mut refused = vec![false; served.mirrors.len()];
-    while let Some((number, trouble)) = errors.recv().await {
+    while let Some((number, report)) = errors.recv().await {
         let mirror = &served.mirrors[number];
-        if mirror::is_lack_of_watch_lists(&trouble) {
+        if mirror::is_lack_of_watch_lists(&report) {
             continue;
         }
-        let refusal = mirror.refusal(&trouble);
+        let refusal = mirror.refusal(&report);
         refused[number] = refusal.is_some() && !mirror.informer.is_synced();
         if refused.iter().all(|refused| *refused) {
-            return Err(refusal.unwrap_or_else(|| Failure::Other(trouble.to_string())));
+            return Err(refusal.unwrap_or_else(|| Failure::Other(report.to_string())));
         }
-        let error = || escape::one_line(&trouble.error.to_string()).into_owned();
+        let error = || escape::one_line(&report.error.to_string()).into_owned();
         let text = refusal.map_or_else(error, |refusal| refusal.to_string());
         if reported[number] != text {
             screen.remark(&format!("{}: {text}", mirror.selected.kind.qualified())).await?;

@@ -30,49 +30,17 @@ struct Process;
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(now) = Reading::take() else { return Ok(()) };
-        counter(&mut encoder, "process_cpu", "CPU time used", Some(&Unit::Seconds), now.cpu_seconds)?;
-        gauge(
-            &mut encoder,
-            "process_resident_memory",
-            "Resident memory",
-            Some(&Unit::Bytes),
-            now.resident_bytes,
-        )?;
-        gauge(
-            &mut encoder,
-            "process_virtual_memory",
-            "Virtual memory",
-            Some(&Unit::Bytes),
-            now.virtual_bytes,
-        )?;
-        gauge(&mut encoder, "process_open_fds", "Open file descriptors", None, now.open_files)?;
-        gauge(&mut encoder, "process_max_fds", "Most file descriptors", None, now.files_max)?;
-        gauge(&mut encoder, "process_start_time", "Start, since the epoch", Some(&Unit::Seconds), now.started)
+        let (seconds, bytes) = (Some(&Unit::Seconds), Some(&Unit::Bytes));
+        let mut put = |name, help, unit, metric: &dyn EncodeMetric| {
+            metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
+        };
+        put("process_cpu", "CPU time used", seconds, &ConstCounter::new(now.cpu_seconds))?;
+        put("process_resident_memory", "Resident memory", bytes, &ConstGauge::new(now.resident_bytes))?;
+        put("process_virtual_memory", "Virtual memory", bytes, &ConstGauge::new(now.virtual_bytes))?;
+        put("process_open_fds", "Open file descriptors", None, &ConstGauge::new(now.open_files))?;
+        put("process_max_fds", "Most file descriptors", None, &ConstGauge::new(now.files_max))?;
+        put("process_start_time", "Start, since the epoch", seconds, &ConstGauge::new(now.started))
     }
-}
-
-fn counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    unit: Option<&Unit>,
-    value: f64,
-) -> Result<(), std::fmt::Error> {
-    let metric = ConstCounter::new(value);
-    let encoder = encoder.encode_descriptor(name, help, unit, metric.metric_type())?;
-    metric.encode(encoder)
-}
-
-fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    unit: Option<&Unit>,
-    value: f64,
-) -> Result<(), std::fmt::Error> {
-    let metric = ConstGauge::new(value);
-    let encoder = encoder.encode_descriptor(name, help, unit, metric.metric_type())?;
-    metric.encode(encoder)
 }
 
 /// What `/proc` says of this process.

@@ -21,7 +21,7 @@ use crate::flags::{OutputFlags, SelectFlags};
 use crate::mirror::{self, Mirror, MirrorErrorSender, MirrorErrors, MirrorOptions};
 use crate::observed::Gate;
 use crate::output::EventType;
-use crate::signals::Signals;
+use crate::signals;
 use crate::terminal::{Screen, StatusOn, escape};
 use printer::{Happened, Printer};
 use progress::Progress;
@@ -62,11 +62,11 @@ pub(crate) struct WatchArguments {
 }
 
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = signals::listen()?;
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
         biased;
-        () = signals.next() => Ok(()),
+        _ = signals.next() => Ok(()),
         ended = watch(&arguments, &mut screen) => ended,
     }
 }
@@ -119,8 +119,8 @@ struct Reported {
     refused: bool,
     /// Lists are allowed and watches are not: nothing more will come.
     watch_refused: bool,
-    /// The last trouble since the last event.
-    trouble: String,
+    /// The last error since the last event.
+    last_error: String,
 }
 
 type KindEvents = BoxStream<'static, (usize, Event<Value>)>;
@@ -181,8 +181,8 @@ impl Watching<'_> {
             }
             tokio::select! {
                 biased;
-                Some((number, trouble)) = self.errors.recv() => {
-                    if let Err(failure) = self.trouble(number, &trouble, screen).await {
+                Some((number, report)) = self.errors.recv() => {
+                    if let Err(failure) = self.report(number, &report, screen).await {
                         self.print_rest(number, &mut events, screen).await?;
                         return Err(failure);
                     }
@@ -271,7 +271,7 @@ impl Watching<'_> {
                 (EventType::Deleted, last, Some(change.to_owned()))
             }
         };
-        self.reported[number].trouble.clear();
+        self.reported[number].last_error.clear();
         let defines_kinds = self.mirrors[number].selected.kind.defines_kinds();
         if defines_kinds && self.arguments.wanted.is_everything() {
             self.rediscover_at.get_or_insert(Instant::now() + REDISCOVERY_WAIT);
@@ -291,18 +291,13 @@ impl Watching<'_> {
     }
 
     /// One broken kind does not end the others; the last one that is refused does.
-    async fn trouble(
-        &mut self,
-        number: usize,
-        trouble: &ErrorReport,
-        screen: &mut Screen,
-    ) -> Result<(), Failure> {
+    async fn report(&mut self, number: usize, report: &ErrorReport, screen: &mut Screen) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
-        if mirror::is_lack_of_watch_lists(trouble) {
+        if mirror::is_lack_of_watch_lists(report) {
             return Ok(());
         }
-        if let Some(refusal) = mirror.refusal(trouble) {
-            self.reported[number].watch_refused |= matches!(*trouble.error, ReflectorError::Open(_));
+        if let Some(refusal) = mirror.refusal(report) {
+            self.reported[number].watch_refused |= matches!(*report.error, ReflectorError::Open(_));
             let repeated = std::mem::replace(&mut self.reported[number].refused, true);
             let none_is_left = self.reported.iter().zip(&self.mirrors).all(|(reported, mirror)| {
                 reported.refused && (reported.watch_refused || !mirror.informer.is_synced())
@@ -312,11 +307,11 @@ impl Watching<'_> {
             }
             return if repeated { Ok(()) } else { screen.remark(&refusal.to_string()).await };
         }
-        let error = trouble.error.to_string();
+        let error = report.error.to_string();
         let text = format!("{}: {}", mirror.selected.kind.qualified(), escape::one_line(&error));
-        if self.reported[number].trouble != text {
-            screen.remark(&format!("{text}; {}", trouble.next)).await?;
-            self.reported[number].trouble = text;
+        if self.reported[number].last_error != text {
+            screen.remark(&format!("{text}; {}", report.next)).await?;
+            self.reported[number].last_error = text;
         }
         Ok(())
     }
