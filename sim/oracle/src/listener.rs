@@ -37,20 +37,17 @@ pub enum Seen {
 #[derive(Debug)]
 pub struct Listener {
     selection: Selection,
-    /// The epoch of what was received last.
-    epoch: usize,
     view: BTreeMap<String, Value>,
-    /// The newest version ever received of each key in this epoch, deleted ones included.
-    newest: BTreeMap<String, u64>,
+    /// Epoch and version of the newest state ever received of each key, deleted ones included. A relist that notices a
+    /// restore brings one key after the other into the new epoch.
+    newest: BTreeMap<String, (usize, u64)>,
     synced: bool,
 }
 
 impl Listener {
     /// A listener that has received nothing yet.
-    pub fn new(selection: Selection, history: &History) -> Self {
-        // An informer that has not noticed a restore yet delivers the state of an earlier epoch.
-        let epoch = history.epoch().saturating_sub(1);
-        Self { selection, epoch, view: BTreeMap::new(), newest: BTreeMap::new(), synced: false }
+    pub fn new(selection: Selection) -> Self {
+        Self { selection, view: BTreeMap::new(), newest: BTreeMap::new(), synced: false }
     }
 
     /// How many objects the listener knows.
@@ -84,8 +81,7 @@ impl Listener {
         if let Some(known) = self.view.get(&key(object)) {
             return broken(3, format!("{} added, but {} was never deleted", brief(object), brief(known)));
         }
-        self.enter_epoch_of(object, history)?;
-        self.moves_forward(object)?;
+        self.moves_forward(object, history)?;
         self.view.insert(key(object), object.clone());
         Ok(())
     }
@@ -104,8 +100,7 @@ impl Listener {
             let same = version(old) == version(new);
             return if same { Ok(()) } else { broken(5, format!("a resync changed {}", brief(new))) };
         }
-        self.enter_epoch_of(new, history)?;
-        self.moves_forward(new)?;
+        self.moves_forward(new, history)?;
         self.view.insert(key(new), new.clone());
         Ok(())
     }
@@ -117,53 +112,42 @@ impl Listener {
         if uid(&known) != uid(last) {
             return broken(3, format!("{} deleted where {} was known", brief(last), brief(&known)));
         }
-        for epoch in self.epoch..=history.epoch() {
-            let happened = if final_state_known {
-                history.left_at(epoch, last, &self.selection)
-            } else {
-                // A later epoch may never have had the object.
-                history.left_after(epoch, last, version(last), &self.selection)
-                    || (epoch > self.epoch && !history.had(epoch, last, &self.selection))
-            };
-            if happened {
-                self.enter(epoch);
-                if final_state_known {
-                    self.newest.insert(key(last), version(last));
-                }
-                return Ok(());
+        let (known_in, _) = self.newest_of(last);
+        let happened = |epoch: &usize| {
+            if final_state_known {
+                return history.left_at(*epoch, last, &self.selection);
             }
+            // A later epoch may never have had the object.
+            history.left_after(*epoch, last, version(last), &self.selection)
+                || (*epoch > known_in && !history.had(*epoch, last, &self.selection))
+        };
+        if let Some(epoch) = (known_in..=history.epoch()).find(happened) {
+            self.newest.insert(key(last), (epoch, version(last)));
+            return Ok(());
         }
         let how = if final_state_known { "in this state" } else { "since" };
         broken(3, format!("{} reported as deleted; the server did not delete it {how}", brief(last)))
     }
 
-    /// The state must be one that the server had, in the listener's epoch or a later one.
-    fn enter_epoch_of(&mut self, object: &Value, history: &History) -> Result<(), Violation> {
-        let found =
-            (self.epoch..=history.epoch()).find(|epoch| history.had(*epoch, object, &self.selection));
-        match found {
-            Some(epoch) => {
-                self.enter(epoch);
-                Ok(())
-            }
-            None => broken(1, format!("{} was reported; the server never had that state", brief(object))),
+    /// The state must be one that the server had: a newer one in the key's epoch, or any in a later epoch. (Epochs share
+    /// the states that are older than the backup.)
+    fn moves_forward(&mut self, object: &Value, history: &History) -> Result<(), Violation> {
+        let (known_in, newest) = self.newest_of(object);
+        let had = |epoch: &usize| history.had(*epoch, object, &self.selection);
+        let in_order = |epoch: &usize| *epoch > known_in || version(object) > newest;
+        let epochs = known_in..=history.epoch();
+        if let Some(epoch) = epochs.clone().find(|epoch| had(epoch) && in_order(epoch)) {
+            self.newest.insert(key(object), (epoch, version(object)));
+            return Ok(());
         }
-    }
-
-    fn enter(&mut self, epoch: usize) {
-        if epoch > self.epoch {
-            self.epoch = epoch;
-            self.newest.clear();
-        }
-    }
-
-    fn moves_forward(&mut self, object: &Value) -> Result<(), Violation> {
-        let newest = self.newest.entry(key(object)).or_default();
-        if version(object) <= *newest {
+        if epochs.clone().any(|epoch| had(&epoch)) {
             return broken(2, format!("{} reported after version {newest}", brief(object)));
         }
-        *newest = version(object);
-        Ok(())
+        broken(1, format!("{} was reported; the server never had that state", brief(object)))
+    }
+
+    fn newest_of(&self, object: &Value) -> (usize, u64) {
+        self.newest.get(&key(object)).copied().unwrap_or_default()
     }
 
     /// At the end, when the server has been quiet and reachable for long: the view equals the server's state.

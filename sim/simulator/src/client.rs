@@ -114,8 +114,7 @@ impl Subject {
             *numbers
         };
         let name = format!("{} listener-{number} {:?}", self.name, plan.kind);
-        let judged = self.world.judge(|history| Listener::new(self.selection.clone(), history));
-        let judged = Arc::new(Mutex::new(judged));
+        let judged = Arc::new(Mutex::new(Listener::new(self.selection.clone())));
         let mut config = ListenerConfig::default();
         config.changes_max = plan.changes_max;
         config.resync = plan.resync.then(|| Duration::from_secs(30));

@@ -63,7 +63,7 @@ fn replay(seed: u64) -> bool {
         return true;
     };
     println!("seed {seed} failed: {failure}\nshrinking {} steps …", plan.steps.len());
-    let smallest = shrink::shrink(&plan);
+    let smallest = shrink::shrink(&plan, &failure);
     let recorded = run::run(&smallest, true);
     println!("{}", recorded.lines.join("\n"));
     println!("\nthe smallest plan that fails:");

@@ -19,8 +19,14 @@ const CONVERGED_WITHIN: Duration = Duration::from_secs(30 * 60);
 
 /// Runs a plan in virtual time on this thread.
 pub(crate) fn run(plan: &Plan, lines: bool) -> Recorded {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let Ok(runtime) = runtime else { return Recorded { failure: Some("no runtime".to_owned()), ..Recorded::default() } };
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // tokio's own choices (whom to wake first) come from the seed, too; only its unstable part can be told that.
+    #[cfg(tokio_unstable)]
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_le_bytes()));
+    let runtime = match builder.enable_time().start_paused(true).build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Recorded { failure: Some(error.to_string()), ..Recorded::default() },
+    };
     runtime.block_on(async {
         let trace = Trace::new(lines);
         if let Err(error) = follow(plan, &trace).await {
