@@ -146,7 +146,8 @@ fn is_same_state(cached: &StoredObject, found: RawObject, as_received: bool) -> 
     same_version && (!comparable || found.content_hash() == cached.content_hash())
 }
 
-/// Whether a server refuses the question itself: it does not select by name, or not at a resourceVersion.
+/// Whether a server refuses the question itself: it does not select by name, or not at a resourceVersion. A missing
+/// permission or resource is not an answer: permissions come back, and the history may be another one then.
 fn cannot_answer(status: &Status) -> bool {
-    (400..500).contains(&status.code) && !matches!(status.code, 401 | 408 | 429)
+    (400..500).contains(&status.code) && !matches!(status.code, 401 | 403 | 404 | 408 | 429)
 }

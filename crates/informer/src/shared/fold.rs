@@ -92,9 +92,9 @@ impl Pending {
     /// What was heard of a key before this change, its first that is gathered.
     fn unchanged(change: &Change) -> Self {
         let heard = match &change.kind {
-            ChangeKind::Added { .. } => None,
             ChangeKind::Updated { old, .. } => Some(old.clone()),
-            ChangeKind::Deleted { last, .. } => Some(last.clone()),
+            // A deletion carries the state in which the object was deleted, not the one that the listener received last.
+            ChangeKind::Added { .. } | ChangeKind::Deleted { .. } => None,
         };
         Self { heard, ..Self::default() }
     }
@@ -103,7 +103,8 @@ impl Pending {
         let origin = change.origin;
         match &change.kind {
             ChangeKind::Added { object } => {
-                if self.gone.as_ref().is_some_and(|gone| gone.object().uid() == object.uid()) {
+                let same = |gone: &Change| gone.object().uid() == object.uid();
+                if self.heard.is_some() && self.gone.as_ref().is_some_and(same) {
                     self.gone = None;
                 }
                 self.now = Some((object.clone(), origin));
@@ -208,7 +209,7 @@ mod tests {
             ("+a.1, a.1>a.2, -a.3", ""),
             ("a.1>a.2, a.2>a.3", "a.1>a.3"),
             ("a.1>a.2, -a.3", "-a.3"),
-            ("-a.2, +a.3", "a.2>a.3"),
+            ("-a.2, +a.3", "-a.2, +a.3"),
             ("a.1>a.2, -a.3, +a.4", "a.1>a.4"),
             ("-a.2, +b.3", "-a.2, +b.3"),
             ("?a.2 relist, +b.3 relist, b.3>b.4", "?a.2 relist, +b.4 relist"),

@@ -1,0 +1,60 @@
+//! Which objects, and which of their fields, a client asked for.
+
+use serde_json::Value;
+
+/// What a client asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only these namespaces; empty: all.
+    pub namespaces: Vec<String>,
+    /// Only objects with this label and value.
+    pub label: Option<(String, String)>,
+    /// JSON pointers of the fields that the client keeps, apart from name, namespace, uid and resourceVersion.
+    pub fields: Vec<String>,
+}
+
+impl Selection {
+    /// Whether an object is selected.
+    pub fn selects(&self, object: &Value) -> bool {
+        let namespace = text(object, "/metadata/namespace");
+        let in_namespace = self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace);
+        let labelled = self
+            .label
+            .as_ref()
+            .is_none_or(|(label, value)| object["metadata"]["labels"].get(label).is_some_and(|v| v == value));
+        in_namespace && labelled
+    }
+
+    /// Whether two states of an object are equal in the fields that the client keeps.
+    pub fn same_content(&self, left: &Value, right: &Value) -> bool {
+        self.fields.iter().all(|field| present(left.pointer(field)) == present(right.pointer(field)))
+    }
+}
+
+/// An empty map and an absent one are the same in protobuf.
+fn present(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null() && value.as_object().is_none_or(|map| !map.is_empty()))
+}
+
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `namespace/name`.
+pub(crate) fn key(object: &Value) -> String {
+    format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+}
+
+pub(crate) fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// The resourceVersion; 0 if it is not a number.
+pub(crate) fn version(object: &Value) -> u64 {
+    text(object, "/metadata/resourceVersion").parse().unwrap_or_default()
+}
+
+/// `web/a@17 (uid 5f…)`.
+pub(crate) fn brief(object: &Value) -> String {
+    format!("{}@{} (uid {:.8})", key(object), version(object), uid(object))
+}

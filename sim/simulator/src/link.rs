@@ -1,0 +1,301 @@
+//! The network between one client and the server: a tower service that delays, cuts, garbles and loses.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use embedded_apiserver::{ApiBody, ApiService};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use http::{HeaderValue, Request, Response, header};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use kube_client::client::Body;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::faults::USER_AGENT;
+use crate::trace::Trace;
+
+/// A client's connection to the server.
+#[derive(Clone)]
+pub(crate) struct Link {
+    server: ApiService,
+    name: Arc<str>,
+    trace: Trace,
+    state: Arc<watch::Sender<State>>,
+    chance: Arc<Mutex<StdRng>>,
+    next: Arc<Mutex<Option<BodyFault>>>,
+}
+
+/// What the link does now.
+#[derive(Clone, Debug, Default)]
+struct State {
+    latency_max: Duration,
+    refuses: bool,
+    partitioned: bool,
+    /// Connections with a lower number are reset.
+    reset_below: u64,
+    /// Connections with a lower number never bring anything again.
+    dead_below: u64,
+    opened: u64,
+}
+
+/// What happens to the next body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BodyFault {
+    /// It breaks after this many bytes.
+    Cut(u64),
+    /// It ends cleanly after this many bytes.
+    End(u64),
+    /// It turns into junk after this many bytes, and breaks.
+    Junk(u64),
+    /// It is another one, with the status 200.
+    Garbage(u8),
+}
+
+type Frames = BoxStream<'static, io::Result<Frame<Bytes>>>;
+
+impl Link {
+    pub(crate) fn new(server: ApiService, name: String, seed: u64, trace: Trace) -> Self {
+        Self {
+            server,
+            name: name.into(),
+            trace,
+            state: Arc::new(watch::Sender::default()),
+            chance: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))),
+            next: Arc::default(),
+        }
+    }
+
+    pub(crate) fn latency(&self, max: Duration) {
+        self.state.send_modify(|state| state.latency_max = max);
+    }
+
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.state.send_modify(|state| {
+            state.refuses = refuses;
+            state.reset_below = if refuses { state.opened } else { state.reset_below };
+        });
+    }
+
+    pub(crate) fn partition(&self, partitioned: bool) {
+        self.state.send_modify(|state| state.partitioned = partitioned);
+    }
+
+    /// All open connections fall silent, and stay open.
+    pub(crate) fn half_open(&self) {
+        self.state.send_modify(|state| state.dead_below = state.opened);
+    }
+
+    pub(crate) fn reset(&self) {
+        self.state.send_modify(|state| state.reset_below = state.opened);
+    }
+
+    pub(crate) fn strike_next(&self, fault: BodyFault) {
+        *self.next.lock() = Some(fault);
+    }
+
+    /// Everything works again, but connections that are dead stay so.
+    pub(crate) fn heal(&self) {
+        *self.next.lock() = None;
+        self.state.send_modify(|state| {
+            state.latency_max = Duration::ZERO;
+            state.refuses = false;
+            state.partitioned = false;
+        });
+    }
+
+    async fn delay(&self) {
+        let max = self.state.borrow().latency_max.as_millis() as u64;
+        if max > 0 {
+            let delay = self.chance.lock().random_range(0..=max);
+            sleep(Duration::from_millis(delay)).await;
+        }
+    }
+
+    /// Waits until bytes can pass on a connection.
+    async fn passable(&self, connection: u64) -> io::Result<()> {
+        let mut states = self.state.subscribe();
+        let passable = states
+            .wait_for(|state| {
+                connection < state.reset_below || (connection >= state.dead_below && !state.partitioned)
+            })
+            .await
+            .map(|state| connection >= state.reset_below);
+        match passable {
+            Ok(true) => Ok(()),
+            _ => Err(io::ErrorKind::ConnectionReset.into()),
+        }
+    }
+
+    /// Ends when a connection is reset.
+    async fn was_reset(&self, connection: u64) -> io::Error {
+        let mut states = self.state.subscribe();
+        let _ = states.wait_for(|state| connection < state.reset_below).await;
+        io::ErrorKind::ConnectionReset.into()
+    }
+
+    async fn exchange(mut self, mut request: Request<Body>) -> io::Result<Response<StreamBody<Frames>>> {
+        let agent = format!("{USER_AGENT}{}", self.name);
+        request.headers_mut().insert(
+            header::USER_AGENT,
+            HeaderValue::from_str(&agent).unwrap_or(HeaderValue::from_static(USER_AGENT)),
+        );
+        let asked = format!("{} {}", request.method(), request.uri().path_and_query().map_or("", |path| path.as_str()));
+        self.delay().await;
+        if self.state.borrow().refuses {
+            self.trace.note(format_args!("{}: {asked}: refused", self.name));
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let mut connection = 0;
+        self.state.send_modify(|state| {
+            connection = state.opened;
+            state.opened += 1;
+        });
+        self.passable(connection).await?;
+        let answered = tower::Service::call(&mut self.server, request);
+        let response = tokio::select! {
+            biased;
+            error = self.was_reset(connection) => Err(error),
+            response = answered => response,
+        };
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => {
+                self.trace.note(format_args!("{}: {asked}: {error}", self.name));
+                return Err(error);
+            }
+        };
+        self.passable(connection).await?;
+        self.delay().await;
+        let fault = self.next.lock().take();
+        self.trace.note(format_args!("{}: {asked}: {}{}", self.name, response.status().as_u16(), Shown(fault)));
+        Ok(self.respond(response, connection, fault))
+    }
+
+    fn respond(
+        self,
+        response: Response<ApiBody>,
+        connection: u64,
+        fault: Option<BodyFault>,
+    ) -> Response<StreamBody<Frames>> {
+        let (mut head, body) = response.into_parts();
+        if let Some(BodyFault::Garbage(which)) = fault {
+            head.status = http::StatusCode::OK;
+            head.headers.remove(header::CONTENT_LENGTH);
+            let (kind, text) = GARBAGE[usize::from(which) % GARBAGE.len()];
+            head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            let only = stream::once(async move { Ok(Frame::data(Bytes::from_static(text.as_bytes()))) });
+            return Response::from_parts(head, StreamBody::new(only.boxed()));
+        }
+        let reading = Reading { link: self, body, connection, fault, passed: 0, ended: false };
+        let frames = stream::unfold(reading, |mut reading| async move {
+            let frame = reading.next().await?;
+            Some((frame, reading))
+        });
+        Response::from_parts(head, StreamBody::new(frames.boxed()))
+    }
+}
+
+const GARBAGE: [(&str, &str); 4] = [
+    ("text/html", "<html><body>please log in</body></html>"),
+    ("application/json", "{}"),
+    ("application/json", "null"),
+    ("application/json", r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+];
+
+/// A body on its way through a link.
+struct Reading {
+    link: Link,
+    body: ApiBody,
+    connection: u64,
+    fault: Option<BodyFault>,
+    passed: u64,
+    ended: bool,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<io::Result<Frame<Bytes>>> {
+        if self.ended {
+            return None;
+        }
+        let frame = tokio::select! {
+            biased;
+            error = self.link.was_reset(self.connection) => Some(Err(error)),
+            frame = self.body.frame() => frame,
+        };
+        // Silence does not tell data from an end.
+        if let Err(error) = self.link.passable(self.connection).await {
+            self.ended = true;
+            return Some(Err(error));
+        }
+        self.link.delay().await;
+        let bytes = match frame? {
+            Ok(frame) => frame.into_data().ok()?,
+            Err(error) => {
+                self.ended = true;
+                return Some(Err(error));
+            }
+        };
+        self.pass(bytes)
+    }
+
+    fn pass(&mut self, bytes: Bytes) -> Option<io::Result<Frame<Bytes>>> {
+        let (from, to) = (self.passed, self.passed + bytes.len() as u64);
+        self.passed = to;
+        match self.fault {
+            Some(BodyFault::Cut(at)) if at < to => {
+                self.ended = at <= from;
+                if self.ended {
+                    return Some(Err(io::ErrorKind::ConnectionReset.into()));
+                }
+                // The part before the cut; the cut itself comes next.
+                self.fault = Some(BodyFault::Cut(0));
+                Some(Ok(Frame::data(bytes.slice(..(at - from) as usize))))
+            }
+            Some(BodyFault::End(at)) if at < to => {
+                self.ended = true;
+                Some(Ok(Frame::data(bytes.slice(..at.saturating_sub(from) as usize))))
+            }
+            Some(BodyFault::Junk(at)) if at < to => {
+                let mut junk = bytes[..at.saturating_sub(from) as usize].to_vec();
+                junk.extend([0xff; 16]);
+                self.fault = Some(BodyFault::Cut(0));
+                Some(Ok(Frame::data(junk.into())))
+            }
+            _ => Some(Ok(Frame::data(bytes))),
+        }
+    }
+}
+
+struct Shown(Option<BodyFault>);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(fault) => write!(f, ", {fault:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl tower::Service<Request<Body>> for Link {
+    type Response = Response<StreamBody<Frames>>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().exchange(request).boxed()
+    }
+}
