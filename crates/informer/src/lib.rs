@@ -44,7 +44,7 @@ mod metrics;
 pub mod queue;
 pub mod reflector;
 mod selector;
-mod shared;
+mod informer;
 pub mod source;
 pub mod store;
 mod sync;
@@ -58,7 +58,7 @@ pub use lister::{Lister, View};
 #[cfg(feature = "metrics")]
 pub use metrics::InformerMetrics;
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
-pub use shared::{
+pub use informer::{
     DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
     InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
     Subscription, SyncError, Unsynced, WaitError,

@@ -10,7 +10,7 @@ use kube_wire::FieldPath;
 use kube_wire::path::PathReader;
 
 use crate::queue::Scope;
-use crate::shared::{Decoder, Object, Owner};
+use crate::informer::{Decoder, Object, Owner};
 use crate::store::{IndexError, Snapshot, StoredObject};
 use crate::{DecodeError, InvalidSelector, Key, LabelSelector};
 

@@ -17,7 +17,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::reflector::{ReflectorStatus, State};
-use crate::shared::Core;
+use crate::informer::Core;
 use crate::source::Resource;
 use crate::version::is_older;
 

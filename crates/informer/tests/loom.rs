@@ -5,7 +5,7 @@
 
 #[path = "../src/calls.rs"]
 mod calls;
-#[path = "../src/shared/mailbox.rs"]
+#[path = "../src/informer/mailbox.rs"]
 mod mailbox;
 #[path = "../src/waiters.rs"]
 mod waiters;

@@ -3,7 +3,7 @@
 use crate::Key;
 use crate::queue::Scope;
 use crate::store::StoredObject;
-use crate::store::values::ReadValues;
+use crate::store::index_values::ReadValues;
 use crate::version::is_older;
 
 /// One change of one object, after the store shows it.

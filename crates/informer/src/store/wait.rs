@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::object::text_hash;
 use super::root::{Mark, Root};
-use super::write::Edit;
+use super::commit::Edit;
 use super::{Store, StoredObject};
 use crate::Key;
 use crate::queue::Scope;

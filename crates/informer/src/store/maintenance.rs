@@ -11,7 +11,7 @@ use kube_wire::{Encoding, RawObject, TypeMeta};
 
 use super::packing::Duty;
 use super::root::Root;
-use super::write::{Edit, Writer};
+use super::commit::{Edit, Writer};
 use super::{Store, StoredObject};
 
 /// How many objects are packed anew with a write, beside as many as it writes: about a quarter of a millisecond.

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::Notify;
 use tokio::task::coop;
 
-use super::fold::Folded;
-use super::hub::ListenerConfig;
+use super::coalesce::Folded;
+use super::listeners::ListenerConfig;
 use super::mailbox::Mailbox;
 use crate::queue::{Applied, Scope};
 use crate::store::{Change, Objects, Origin};

@@ -12,7 +12,7 @@ use super::builder::InformerBuilder;
 use super::core::{Core, InformerState, Owner, ScopeStatus};
 use super::decoder::Decoder;
 use super::handler::{EventHandler, HandlerHandle};
-use super::hub::ListenerConfig;
+use super::listeners::ListenerConfig;
 use super::{Object, Stopped, Subscription, SyncError, WaitError};
 use crate::source::{ListerWatcher, Resource};
 use crate::store::{Index, IndexError};

@@ -16,7 +16,7 @@ use super::index::Compiled;
 use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
 use super::packing::Packer;
 use super::table::{Place, Table};
-use super::values::ReadValues;
+use super::index_values::ReadValues;
 use super::{Snapshot, StoredObject};
 use crate::Key;
 use crate::queue::Scope;

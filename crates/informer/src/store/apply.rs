@@ -6,7 +6,7 @@ use super::change::{Change, Origin};
 use super::object::Likeness;
 use super::root::Mark;
 use super::table::Hashes;
-use super::write::{Edit, IN_PLACE_MAX};
+use super::commit::{Edit, IN_PLACE_MAX};
 use super::{Store, StoredObject};
 use crate::queue::Scope;
 use crate::version::is_older;

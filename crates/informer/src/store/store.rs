@@ -13,7 +13,7 @@ use super::memory::Memory;
 use super::packing::Packer;
 use super::root::{Mark, Root};
 use super::wait::Topic;
-use super::write::{Aside, Edit, IN_PLACE_MAX, Writer};
+use super::commit::{Aside, Edit, IN_PLACE_MAX, Writer};
 use super::{Snapshot, Staging, StoredObject};
 use crate::Key;
 use crate::calls::guarded;

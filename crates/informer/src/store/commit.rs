@@ -16,8 +16,8 @@ use super::index::{Compiled, IndexTrouble};
 use super::object::text_hash;
 use super::root::{Grouping, Mark, Root};
 use super::table::{Hashed, Hashes, Table};
-use super::upkeep::Pass;
-use super::values::ReadValues;
+use super::maintenance::Pass;
+use super::index_values::ReadValues;
 
 /// Up to this many objects, a batch of a watch, are changed in place while readers wait: about a microsecond each, where
 /// a copy aside would cost several.

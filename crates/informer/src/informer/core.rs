@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::hub::Hub;
+use super::listeners::Hub;
 use super::{Stopped, SyncError, WaitError};
 use crate::calls::panic_text;
 use crate::deadline::until;
