@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use common::MAPS;
 use kube_client::Client;
-use kube_informer::queue::{Fifo, Scope};
+use kube_informer::StoreSink;
+use kube_informer::queue::{Fifo, FifoConfig, Scope};
 use kube_informer::reflector::{Reflector, ReflectorConfig, ReflectorStatus, WatchList};
 use kube_informer::source::{Clients, EncodingPreference, ListWatch, Resource};
 use kube_informer::store::{Store, StoreConfig};
@@ -109,17 +110,18 @@ impl Mirror {
             .namespace("default")
             .encoding(encoding);
         let store = Arc::new(Store::new(StoreConfig::default()).unwrap());
-        let fifo = Arc::new(Fifo::new(store.clone()));
+        let fifo = Fifo::new(FifoConfig::default());
+        let sink = Arc::new(StoreSink::new(fifo.clone(), store.clone()));
         let mut config = ReflectorConfig::default();
         config.watch_list = watch_list;
-        let reflector = Reflector::new(Arc::new(source), fifo.clone(), Scope::default(), config);
+        let reflector = Reflector::new(Arc::new(source), sink, Scope::default(), config);
         let status = reflector.status();
         let mut tasks = JoinSet::new();
         tasks.spawn(reflector.run());
         let applied_to = store.clone();
         tasks.spawn(async move {
-            while let Some(batch) = fifo.pop_batch().await {
-                batch.apply(&applied_to);
+            while let Some(batch) = fifo.take().await {
+                applied_to.apply(batch.deltas());
                 batch.done();
             }
         });

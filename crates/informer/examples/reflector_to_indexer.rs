@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, DeltaKind, Popped, Scope};
+use kube_informer::queue::{DeltaFifo, DeltaFifoConfig, Popped, Scope};
 use kube_informer::reflector::{Reflector, ReflectorConfig};
 use kube_informer::store::{Index, Indexer, Store, StoreConfig, StoredObject};
 use kube_informer::testing::ScriptedSource;
@@ -75,17 +75,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// What client-go's informers do with the deltas of a key, oldest first.
 fn process(popped: &Popped, indexer: &Indexer) {
     for delta in popped.deltas() {
-        println!(
-            "{:>8} {:?}: {:?}",
-            if popped.is_initial() { "initial" } else { "" },
-            delta.kind,
-            delta.object
-        );
-        match delta.kind {
-            DeltaKind::Added | DeltaKind::Updated | DeltaKind::Sync => indexer.update(&delta.object),
-            DeltaKind::Replaced => indexer.set(&delta.object),
-            DeltaKind::Deleted { .. } => indexer.delete_key(popped.key()),
-        }
+        println!("{:>8} {delta:?}", if popped.is_initial() { "initial" } else { "" });
+        indexer.apply(delta);
     }
 }
 

@@ -37,14 +37,17 @@
 
 mod calls;
 mod deadline;
+mod delta;
+mod hashes;
+mod informer;
 mod key;
 mod lister;
 #[cfg(feature = "metrics")]
 mod metrics;
 pub mod queue;
 pub mod reflector;
+mod scope;
 mod selector;
-mod informer;
 pub mod source;
 pub mod store;
 mod sync;
@@ -53,17 +56,19 @@ pub mod testing;
 mod version;
 mod waiters;
 
+pub use informer::{
+    DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
+    InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
+    StoreReplace, StoreSink, Subscription, SyncError, Unsynced, WaitError,
+};
 pub use key::{InvalidKey, Key};
 pub use lister::{Lister, View};
 #[cfg(feature = "metrics")]
 pub use metrics::InformerMetrics;
+pub use scope::Scope;
 pub use selector::{FieldSelector, InvalidSelector, LabelSelector};
-pub use informer::{
-    DecodeError, Event, EventHandler, Filtered, HandlerHandle, Informer, InformerBuilder, InformerFactory,
-    InformerState, ListenerConfig, NotSynced, Object, ScopeStatus, Selectors, StartError, Stopped,
-    Subscription, SyncError, Unsynced, WaitError,
-};
-pub use store::{Index, Memory, Origin};
+pub(crate) use store::UnnamedObject;
+pub use store::{Index, Memory, Origin, StoredObject};
 pub use version::compare_resource_versions;
 
 /// The README's example compiles.

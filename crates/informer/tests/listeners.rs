@@ -56,7 +56,7 @@ async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait()
     let handle = pods.add_handler_with(config, logging(&log)).unwrap();
     handle.synced().await.unwrap();
     assert_eq!(take(&log).len(), 11, "ten objects, and that these are all");
-    assert_eq!(handle.folds(), 0, "nothing had to be gathered: it is shared");
+    assert_eq!(handle.coalesced_count(), 0, "nothing had to be gathered: it is shared");
 }
 
 /// A listener of this many changes at most that is not coalesced, and waits for a permit before each event.
@@ -96,7 +96,7 @@ async fn a_listener_that_is_not_coalesced_receives_every_change_and_holds_the_in
     turns.add_permits(1000);
     settle().await;
     assert_eq!((slow_log.lock().len(), quick_log.lock().len()), (101, 101), "synced, and all changes");
-    assert_eq!((slow.folds(), quick.folds()), (0, 0));
+    assert_eq!((slow.coalesced_count(), quick.coalesced_count()), (0, 0));
 
     turns.forget_permits(1000);
     for _ in 0..100 {
@@ -126,7 +126,7 @@ async fn a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_on() {
     assert!(!has_last());
     tokio::time::sleep(ListenerConfig::STUCK_AFTER).await;
     assert!(has_last(), "the others are held up no longer than that");
-    assert_eq!(slow.folds(), 1);
+    assert_eq!(slow.coalesced_count(), 1);
     turns.add_permits(1000);
     settle().await;
     assert!(slow_log.lock().last().unwrap().contains("last"), "{slow_log:?}");
@@ -148,7 +148,7 @@ async fn what_has_to_wait_is_held_as_the_store_keeps_it() {
     }
     let mut packed = Vec::new();
     while let Some(Some(Event::Added { object, .. })) = events.next().now_or_never() {
-        packed.push(object.stored().is_packed());
+        packed.push(object.is_packed());
     }
     assert_eq!(packed.len(), 6);
     assert!(!packed[0] && !packed[5], "what is next, and what came just now, is as it came: {packed:?}");

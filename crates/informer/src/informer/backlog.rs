@@ -1,11 +1,10 @@
-//! What one listener has yet to hear.
+//! The changes that one listener has yet to receive.
 //!
-//! The apply loop never waits for a listener: it leaves what changed here, shared with all other listeners, and goes on.
-//! A listener that keeps up hears everything in order, of objects as they came. What has to wait is held as the store keeps
-//! it, and when more than its limits is waiting, it is coalesced per key ([`Folded`]), or the apply loop pauses for a listener
-//! that is not to be coalesced. What it is reading at the moment (the
-//! present state, for one that has just joined) is never copied: it is a pinned snapshot, or a shared change set, and a
-//! place in it.
+//! The apply loop never waits for a listener: it adds a cursor into each batch of changes, which all listeners share, and goes
+//! on. A listener that keeps up receives everything in order, with objects as received. Batches that have to wait hold objects
+//! as the store keeps them. Past the listener's limits they are coalesced per key ([`Coalesced`]), or the apply loop pauses
+//! for a listener that is not to be coalesced. What a listener is reading at the moment (the initial list, for one that has
+//! just joined) is never copied: it is a shared batch or a pinned snapshot, and a place in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,60 +13,60 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::Notify;
 use tokio::task::coop;
 
-use super::coalesce::Folded;
+use super::Event;
+use super::coalesce::Coalesced;
+use super::decoder::Decoder;
 use super::listeners::ListenerConfig;
 use super::mailbox::Mailbox;
-use crate::queue::{Applied, Scope};
-use crate::store::{Change, Objects, Origin};
+use crate::scope::Scope;
+use crate::store::{Change, ChangeBatch, Objects, Origin};
 
 /// The queue of one listener. One task reads it.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    state: Mailbox<State>,
+    state: Mailbox<Pending>,
     changes_max: usize,
     bytes_max: usize,
     coalesces: bool,
     /// Something was taken. For listeners that are not coalesced.
     taken: Notify,
-    /// Whether it hears that nothing has changed, too.
-    pub(super) hears_unchanged: bool,
+    /// Whether the listener also receives resyncs of unchanged objects.
+    pub(super) unchanged: bool,
 }
 
-/// What a listener hears.
+/// A place in what is to be received.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    Change(Change),
-    /// The initial state is complete.
+pub(super) enum Cursor {
+    /// In a batch of changes.
+    Changes(Arc<ChangeBatch>, usize),
+    /// In a snapshot: of one scope, or of all.
+    Objects(Objects, Option<Scope>, Origin),
+    /// Before the marker that the initial list is complete.
     Synced,
+    /// At the end.
+    End,
 }
 
-/// A stretch of what is to be heard.
-#[derive(Debug)]
-pub(super) enum Segment {
-    /// What a batch has changed, from a place on.
-    Applied(Arc<Applied>, usize),
-    /// What there is: in one scope, or everywhere.
-    Present(Objects, Option<Scope>, Origin),
-    Synced,
-}
+/// A change; `None` marks the end of the initial list.
+pub(super) type Notification = Option<Change>;
 
 #[derive(Debug, Default)]
-struct State {
-    /// Told first: this stretch is being read.
-    reading: Option<Segment>,
-    /// Then this.
-    folded: Folded,
+struct Pending {
+    /// First: this is being read.
+    reading: Option<Cursor>,
+    /// Then these.
+    coalesced: Coalesced,
     /// Then these, in order.
     queue: VecDeque<Waiting>,
-    /// What all of `queue` comes to.
+    /// The amount of all of `queue`.
     queued: Amount,
-    /// How often changes were gathered per key.
-    folds: u64,
+    /// How often changes were coalesced.
+    coalesced_count: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    segment: Segment,
+    cursor: Cursor,
     amount: Amount,
 }
 
@@ -82,65 +81,63 @@ struct Amount {
 // === impl Backlog ===
 
 impl Backlog {
-    pub(super) fn new(config: &ListenerConfig, present: Option<Segment>) -> Self {
-        // Nothing to be read must not stand before what comes: that would wait, and count.
-        let reading = present.filter(|present| present.len() > 0);
-        let state = State { reading, ..State::default() };
-        let ListenerConfig { changes_max, bytes_max, coalesce, unchanged: hears_unchanged, .. } = *config;
-        Self {
-            state: Mailbox::new(state),
-            changes_max,
-            bytes_max,
-            coalesces: coalesce,
-            taken: Notify::new(),
-            hears_unchanged,
-        }
+    /// A backlog that begins with `present`.
+    pub(super) fn new(config: &ListenerConfig, present: Cursor) -> Self {
+        // An empty cursor must not stand before later ones: those would wait, and count.
+        let reading = Some(present).filter(|present| present.len() > 0);
+        let state = Pending { reading, ..Pending::default() };
+        let ListenerConfig { changes_max, bytes_max, coalesce, unchanged, .. } = *config;
+        let taken = Notify::new();
+        Self { state: Mailbox::new(state), changes_max, bytes_max, coalesces: coalesce, taken, unchanged }
     }
 
-    /// Adds a stretch. Gives the waker of the reader: it is woken when no lock is held.
-    pub(super) fn push(&self, segment: Segment) -> Option<Waker> {
+    /// Adds a cursor. Returns the waker of the reader, to be woken when no lock is held.
+    pub(super) fn push(&self, cursor: Cursor) -> Option<Waker> {
         self.state.put(|state| {
-            if let Segment::Present(_, scope, Origin::Resync) = &segment {
-                // The later resync stands for the earlier: one that is not read does not pin one snapshot after the other.
-                let is_earlier =
-                    |waiting: &Waiting| matches!(&waiting.segment, Segment::Present(_, of, Origin::Resync) if of == scope);
+            if let Cursor::Objects(_, scope, Origin::Resync) = &cursor {
+                // A later resync replaces an earlier one, or a listener that does not read would pin many snapshots.
+                let is_earlier = |waiting: &Waiting| matches!(&waiting.cursor, Cursor::Objects(_, of, Origin::Resync) if of == scope);
                 state.queue.retain(|waiting| !is_earlier(waiting));
             }
             if state.is_empty() {
-                // What will be read next is shared and stays so, however long it is and whatever follows.
-                state.reading = Some(segment);
+                // What will be read next is shared and stays so, whatever its size and whatever follows.
+                state.reading = Some(cursor);
                 return;
             }
-            let amount = segment.amount();
+            let amount = cursor.amount();
             state.queued.add(amount);
             // What is not next will wait for a while.
             if let Some(waiting) = state.queue.back_mut() {
                 state.queued.take(waiting.amount);
-                waiting.rest();
+                waiting.put_at_rest();
                 state.queued.add(waiting.amount);
             }
-            state.queue.push_back(Waiting { segment, amount });
+            state.queue.push_back(Waiting { cursor, amount });
             if self.coalesces && self.is_over(state) {
-                state.fold(self.hears_unchanged);
+                state.coalesce(self.unchanged);
             }
         })
     }
 
-    /// The next thing to be read; `None` when there will be nothing more. It spends the budget of the reader's task: however
-    /// much there is to read, other tasks on the thread get their turn.
-    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Heard>> {
+    /// The next event; `None` when there will be no more. It spends the budget of the reader's task: however much there is to
+    /// read, other tasks on the thread get their turn.
+    pub(crate) fn poll_next<K>(
+        &self,
+        context: &mut Context<'_>,
+        decoder: &Arc<Decoder<K>>,
+    ) -> Poll<Option<Event<K>>> {
         let budget = ready!(coop::poll_proceed(context));
-        let next = self.state.poll(context, |state| state.next(self.hears_unchanged));
+        let next = self.state.poll(context, |state| state.next(self.unchanged));
         if next.is_ready() {
             budget.made_progress();
         }
         if !self.coalesces {
             self.taken.notify_one();
         }
-        next
+        next.map(|next| next.map(|notification| Event::new(notification, decoder)))
     }
 
-    /// Drops what is pending. The reader hears nothing more.
+    /// Drops what is pending. The reader receives nothing more.
     pub(super) fn close(&self) {
         self.state.close();
         self.taken.notify_one();
@@ -158,69 +155,69 @@ impl Backlog {
 
     /// Coalesces what waits, whatever the configuration says.
     pub(super) fn coalesce(&self) {
-        let reader = self.state.put(|state| state.fold(self.hears_unchanged));
+        let reader = self.state.put(|state| state.coalesce(self.unchanged));
         reader.into_iter().for_each(Waker::wake);
     }
 
-    fn is_over(&self, state: &State) -> bool {
+    fn is_over(&self, state: &Pending) -> bool {
         state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max
     }
 
-    /// How many changes are yet to be heard, at most.
+    /// How many changes are pending, at most.
     pub(crate) fn lag(&self) -> usize {
         self.state.look(|state| {
-            state.queued.changes + state.folded.len() + state.reading.as_ref().map_or(0, Segment::len)
+            state.queued.changes + state.coalesced.len() + state.reading.as_ref().map_or(0, Cursor::len)
         })
     }
 
-    /// How often the listener was so far behind that its changes were gathered per key.
-    pub(crate) fn folds(&self) -> u64 {
-        self.state.look(|state| state.folds)
+    /// How often the listener was so far behind that its changes were coalesced per key.
+    pub(crate) fn coalesced_count(&self) -> u64 {
+        self.state.look(|state| state.coalesced_count)
     }
 }
 
-// === impl State ===
+// === impl Pending ===
 
-impl State {
+impl Pending {
     fn is_empty(&self) -> bool {
-        self.reading.is_none() && self.folded.is_empty() && self.queue.is_empty()
+        self.reading.is_none() && self.coalesced.is_empty() && self.queue.is_empty()
     }
 
-    fn next(&mut self, unchanged: bool) -> Option<Heard> {
+    fn next(&mut self, unchanged: bool) -> Option<Notification> {
         loop {
             if let Some(reading) = &mut self.reading {
-                if let Some(heard) = reading.next(unchanged) {
-                    return Some(heard);
+                if let Some(next) = reading.next(unchanged) {
+                    return Some(next);
                 }
                 self.reading = None;
             }
-            if let Some(heard) = self.folded.pop() {
-                return Some(heard);
+            if let Some(next) = self.coalesced.pop() {
+                return Some(next);
             }
-            let Waiting { segment, amount } = self.queue.pop_front()?;
+            let Waiting { cursor, amount } = self.queue.pop_front()?;
             self.queued.take(amount);
-            self.reading = Some(segment);
+            self.reading = Some(cursor);
         }
     }
 
-    /// Gathers everything that waits. A resync is left out: there will be another.
-    fn fold(&mut self, unchanged: bool) {
-        self.folds += 1;
+    /// Coalesces everything that waits. A resync is left out: there will be another.
+    fn coalesce(&mut self, unchanged: bool) {
+        self.coalesced_count += 1;
         self.queued = Amount::default();
-        for Waiting { mut segment, .. } in std::mem::take(&mut self.queue) {
-            if matches!(segment, Segment::Present(_, _, Origin::Resync)) {
+        for Waiting { mut cursor, .. } in std::mem::take(&mut self.queue) {
+            if matches!(cursor, Cursor::Objects(_, _, Origin::Resync)) {
                 continue;
             }
-            while let Some(heard) = segment.next(unchanged) {
-                match heard {
-                    Heard::Change(change) => self.folded.push(change),
-                    Heard::Synced => self.folded.push_synced(),
+            while let Some(next) = cursor.next(unchanged) {
+                match next {
+                    Some(change) => self.coalesced.push(change),
+                    None => self.coalesced.push_synced(),
                 }
             }
         }
         debug_assert!(
-            !self.folded.is_empty() || self.queue.is_empty(),
-            "what was gathered comes before the queue"
+            !self.coalesced.is_empty() || self.queue.is_empty(),
+            "coalesced changes come before the queue"
         );
     }
 }
@@ -228,13 +225,13 @@ impl State {
 // === impl Waiting ===
 
 impl Waiting {
-    /// Holds the objects as the store keeps them: on their way they are larger, and nobody else may need them any more.
-    fn rest(&mut self) {
-        if let Segment::Applied(applied, _) = &mut self.segment
-            && let Some(at_rest) = applied.at_rest()
+    /// Holds the objects as the store keeps them: as received they are larger, and perhaps not needed anywhere else.
+    fn put_at_rest(&mut self) {
+        if let Cursor::Changes(batch, _) = &mut self.cursor
+            && let Some(at_rest) = batch.at_rest()
         {
-            *applied = Arc::new(at_rest);
-            self.amount = self.segment.amount();
+            *batch = Arc::new(at_rest);
+            self.amount = self.cursor.amount();
         }
     }
 }
@@ -253,60 +250,55 @@ impl Amount {
     }
 }
 
-// === impl Segment ===
+// === impl Cursor ===
 
-impl Segment {
+impl Cursor {
     /// How many changes are left, at most.
     fn len(&self) -> usize {
         match self {
-            Self::Applied(applied, at) => match &**applied {
-                Applied::Live(changes) => changes.len() - at,
-                Applied::Replaced(set) => set.places() - at,
-                Applied::Resynced { .. } => 0,
-            },
-            Self::Present(objects, ..) => objects.len(),
+            Self::Changes(batch, at) => batch.changes().len() - at,
+            Self::Objects(objects, ..) => objects.len(),
             Self::Synced => 1,
+            Self::End => 0,
         }
     }
 
     /// How much it counts against the limits: a resync, which is left out when they are reached, does not.
     fn amount(&self) -> Amount {
         let bytes = match self {
-            Self::Present(_, _, Origin::Resync) => return Amount::default(),
+            Self::Objects(_, _, Origin::Resync) => return Amount::default(),
             // What a snapshot pins is shared with the store, most of it.
-            Self::Present(..) | Self::Synced => 0,
-            Self::Applied(applied, _) => applied.bytes(),
+            Self::Objects(..) | Self::Synced | Self::End => 0,
+            Self::Changes(batch, _) => batch.bytes(),
         };
         Amount { changes: self.len(), bytes }
     }
 
-    fn next(&mut self, unchanged: bool) -> Option<Heard> {
-        loop {
-            let change = match self {
-                Self::Applied(applied, at) => match &**applied {
-                    Applied::Live(changes) => {
-                        *at += 1;
-                        changes.get(*at - 1).cloned()?
-                    }
-                    Applied::Replaced(set) => return set.next_change(at).map(Heard::Change),
-                    Applied::Resynced { .. } => return None,
-                },
-                Self::Present(objects, scope, origin) => {
-                    let object = objects.find(|object| scope.is_none_or(|scope| object.scope() == scope))?;
-                    return Some(Heard::Change(match origin {
-                        Origin::Resync => Change::updated(object.clone(), object, Origin::Resync),
-                        origin => Change::added(object, *origin),
-                    }));
-                }
-                Self::Synced => {
-                    *self = Self::Applied(Arc::new(Applied::Live(Vec::new())), 0);
-                    return Some(Heard::Synced);
-                }
-            };
-            // The same state once more, as a watch repeats it.
-            if change.origin != Origin::Resync || unchanged {
-                return Some(Heard::Change(change));
+    fn next(&mut self, unchanged: bool) -> Option<Notification> {
+        match self {
+            Self::Changes(batch, at) => {
+                // A resync in a batch is a watch event that was repeated.
+                let is_due = |change: &Change| unchanged || change.origin() != Origin::Resync;
+                let left = &batch.changes()[*at..];
+                let skipped = left.iter().take_while(|change| !is_due(change)).count();
+                let next = left.get(skipped);
+                *at += skipped + usize::from(next.is_some());
+                next.cloned().map(Some)
             }
+            Self::Objects(objects, scope, origin) => {
+                let object = objects.find(|object| scope.is_none_or(|scope| object.scope() == scope))?;
+                Some(Some(match origin {
+                    Origin::Resync => {
+                        Change::Updated { old: object.clone(), new: object, origin: Origin::Resync }
+                    }
+                    origin => Change::Added { object, origin: *origin },
+                }))
+            }
+            Self::Synced => {
+                *self = Self::End;
+                Some(None)
+            }
+            Self::End => None,
         }
     }
 }

@@ -83,7 +83,7 @@ pub enum WaitError {
     },
     /// The server has gone back in time.
     #[error(transparent)]
-    ServerReset(#[from] crate::store::WaitError),
+    ServerReset(#[from] crate::store::ServerReset),
     /// The object does not fit its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),

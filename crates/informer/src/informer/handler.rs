@@ -18,7 +18,7 @@ use super::decoder::Decoder;
 use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
 use crate::calls::panic_text;
-use crate::store::Origin;
+use crate::store::{Origin, StoredObject};
 
 /// Hears of everything that happens. A closure from an event to a future is one.
 ///
@@ -184,7 +184,7 @@ impl HandlerHandle {
     /// Removes the handler: what is pending is dropped, and no further call begins. Returns at once, and may be called
     /// from inside the handler.
     pub fn remove(&self) {
-        self.owner.0.hub.leave(&self.backlog);
+        self.owner.0.listeners.leave(&self.backlog);
     }
 
     /// Waits until the handler is removed (or the informer stopped) and its last call has returned. From inside the
@@ -202,9 +202,9 @@ impl HandlerHandle {
         self.backlog.lag()
     }
 
-    /// How often the handler was so far behind that its events were gathered per key.
-    pub fn folds(&self) -> u64 {
-        self.backlog.folds()
+    /// How often the handler was so far behind that its events were coalesced per key.
+    pub fn coalesced_count(&self) -> u64 {
+        self.backlog.coalesced_count()
     }
 
     /// How often the handler has panicked.
@@ -231,10 +231,9 @@ async fn run<K: Send + Sync + 'static>(
     progress: watch::Sender<Progress>,
     panics: Arc<AtomicU64>,
 ) {
-    while let Some(heard) = poll_fn(|context| backlog.poll_next(context)).await {
-        let event = Event::new(heard, &decoder);
+    while let Some(event) = poll_fn(|context| backlog.poll_next(context, &decoder)).await {
         let ends_initial_state = matches!(event, Event::Synced);
-        let about = event.object().map(|object| object.stored().clone());
+        let about = event.object().map(|object| StoredObject::clone(object));
         // A handler that has panicked is called again; what state it is in is its own affair.
         let call = AssertUnwindSafe(async { handler.handle(event).await }).catch_unwind();
         if let Err(panic) = call.await {

@@ -111,7 +111,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
 
     /// Whether the first full state is in the store.
     pub fn is_synced(&self) -> bool {
-        *self.core().hub.synced().borrow()
+        *self.core().listeners.synced().borrow()
     }
 
     /// How the informer is doing.
@@ -159,7 +159,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
 
     /// As [`subscribe`](Self::subscribe), with settings. Of a stopped informer the stream has ended.
     pub fn subscribe_with(&self, config: ListenerConfig) -> Subscription<K> {
-        let backlog = self.core().hub.join(&self.with_defaults(config));
+        let backlog = self.core().listeners.join(&self.with_defaults(config));
         Subscription::new(self.owner.clone(), self.decoder.clone(), backlog)
     }
 
@@ -184,7 +184,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         if self.core().is_stopped() {
             return Err(Stopped);
         }
-        let backlog = self.core().hub.join(&self.with_defaults(config));
+        let backlog = self.core().listeners.join(&self.with_defaults(config));
         Ok(HandlerHandle::start(self.owner.clone(), self.decoder.clone(), backlog, handler))
     }
 

@@ -1,40 +1,46 @@
-//! Between the store and its listeners: what is applied, and who hears of it.
+//! The listeners of an informer: who joins sees a snapshot, and is notified of every later change.
 //!
-//! A batch is applied and handed to all listeners under one lock, which joining takes too. So whoever joins sees the
-//! state before a batch and hears of it, or sees the state after it and does not: no gap and no repeat. No listener's work
-//! ever happens under that lock, nor decoding for one. What belongs to applying does: packing, now and then training a
-//! dictionary, and the functions of indexes. So whoever joins or leaves waits until the batch is in, and such a function must
-//! do neither.
+//! A batch is applied to the store and published under one lock, which joining takes too. So a new listener sees the state
+//! before a batch and is notified of it, or sees the state after it and is not: no gap and no repeat. No listener's work ever
+//! happens under that lock, nor decoding for one. What belongs to applying does: packing, now and then training a dictionary,
+//! and index functions. So joining and leaving wait until the batch is in, and an index function must do neither.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use super::backlog::{Backlog, Segment};
+use super::backlog::{Backlog, Cursor};
 use crate::calls::wake;
 use crate::deadline::after;
-use crate::queue::{Applied, Batch, Scope};
-use crate::store::{Origin, Store};
+use crate::scope::Scope;
+use crate::store::{ChangeBatch, FullList, Origin, Store};
 
-/// Applies batches to a store and tells its listeners.
+/// The listeners of an informer, and whether it is synced.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct Listeners {
     store: Arc<Store>,
-    state: Mutex<State>,
+    joined: Mutex<Joined>,
     synced: watch::Sender<bool>,
     /// A listener with a resync has joined.
     pub(super) timers: Notify,
 }
 
-/// How a listener wants to hear.
+/// The lock under which a batch is applied and published.
+pub(super) struct Publisher<'a> {
+    listeners: &'a Listeners,
+    joined: MutexGuard<'a, Joined>,
+}
+
+/// How a listener is notified.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListenerConfig {
-    /// How many changes may wait before they are gathered per key. Default: 10,000.
+    /// How many changes may wait before they are coalesced per key. Default: 10,000.
     pub changes_max: usize,
     /// How many bytes their objects may hold before that. Default: 32 MiB.
     pub bytes_max: usize,
@@ -44,17 +50,17 @@ pub struct ListenerConfig {
     /// listener has caught up. It is for listeners that never wait, such as one that maps changes to keys. A listener that
     /// takes no change for [`STUCK_AFTER`](Self::STUCK_AFTER) is coalesced all the same, so that it cannot stop the informer.
     pub coalesce: bool,
-    /// How often everything is told once more, as [`Origin::Resync`]: at least a second. Default: as the informer.
+    /// How often every object is delivered once more, as [`Origin::Resync`]: at least a second. Default: as the informer.
     pub resync: Option<Duration>,
-    /// Whether it is told, too, when nothing has changed: a repeated event, and everything in a scope that was listed
-    /// anew. Default: no.
+    /// Whether it is also notified when nothing has changed: of a repeated event, and of every object in a scope that was
+    /// relisted. Default: no.
     pub unchanged: bool,
 }
 
 #[derive(Debug)]
-struct State {
+struct Joined {
     listeners: Vec<Listener>,
-    /// Scopes whose first full state is not in the store.
+    /// Scopes whose first list is not in the store.
     missing: BTreeSet<Scope>,
     closed: bool,
 }
@@ -66,73 +72,49 @@ struct Listener {
     resync: Option<(Duration, Instant)>,
 }
 
-// === impl Hub ===
+// === impl Listeners ===
 
-impl Hub {
+impl Listeners {
     pub(super) fn new(store: Arc<Store>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         let missing = scopes.into_iter().collect();
-        let state = State { listeners: Vec::new(), missing, closed: false };
-        Self { store, state: Mutex::new(state), synced: watch::Sender::default(), timers: Notify::new() }
+        let joined = Mutex::new(Joined { listeners: Vec::new(), missing, closed: false });
+        Self { store, joined, synced: watch::Sender::default(), timers: Notify::new() }
     }
 
-    /// Whether the first full state of every scope is in the store and was handed to the listeners.
+    /// Whether the first list of every scope is in the store and was published.
     pub(crate) fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
     }
 
-    /// A new listener, which hears the present state first.
+    /// A new listener, which receives the current state first.
     pub(super) fn join(&self, config: &ListenerConfig) -> Arc<Backlog> {
-        let mut state = self.state.lock();
-        let present = Segment::Present(self.store.snapshot().into_objects(), None, Origin::Initial);
-        let backlog = Arc::new(Backlog::new(config, Some(present)));
-        if state.closed {
+        let mut joined = self.joined.lock();
+        let present = Cursor::Objects(self.store.snapshot().into_objects(), None, Origin::Initial);
+        let backlog = Arc::new(Backlog::new(config, present));
+        if joined.closed {
             backlog.close();
             return backlog;
         }
-        if state.missing.is_empty() {
-            backlog.push(Segment::Synced);
+        if joined.missing.is_empty() {
+            backlog.push(Cursor::Synced);
         }
         let period = config.resync.map(|period| period.max(ListenerConfig::RESYNC_MIN));
         let resync = period.and_then(|period| Some((period, after(period)?)));
-        state.listeners.push(Listener { backlog: backlog.clone(), resync });
-        drop(state);
+        joined.listeners.push(Listener { backlog: backlog.clone(), resync });
+        drop(joined);
         self.timers.notify_one();
         backlog
     }
 
-    /// The listener hears nothing more.
+    /// The listener receives nothing more.
     pub(super) fn leave(&self, backlog: &Arc<Backlog>) {
-        self.state.lock().listeners.retain(|listener| !Arc::ptr_eq(&listener.backlog, backlog));
+        self.joined.lock().listeners.retain(|listener| !Arc::ptr_eq(&listener.backlog, backlog));
         backlog.close();
     }
 
-    /// Applies a batch; the store and its indexes show it before anybody hears of it.
-    pub(super) fn apply(&self, batch: &Batch) {
-        let mut state = self.state.lock();
-        let applied = Arc::new(batch.apply(&self.store));
-        let mut wakers = Vec::new();
-        if !is_silent(&applied) {
-            for listener in &state.listeners {
-                wakers.extend(listener.backlog.push(Segment::Applied(applied.clone(), 0)));
-            }
-        }
-        if let Applied::Replaced(set) = &*applied {
-            if !set.is_initial() {
-                for listener in state.listeners.iter().filter(|listener| listener.backlog.hears_unchanged) {
-                    let objects = self.store.snapshot().into_objects();
-                    let again = Segment::Present(objects, Some(set.scope()), Origin::Resync);
-                    wakers.extend(listener.backlog.push(again));
-                }
-            }
-            if state.missing.remove(&set.scope()) && state.missing.is_empty() {
-                for listener in &state.listeners {
-                    wakers.extend(listener.backlog.push(Segment::Synced));
-                }
-                self.synced.send_replace(true);
-            }
-        }
-        drop(state);
-        wakers.into_iter().for_each(wake);
+    /// Blocks joining and leaving until the next batch is published.
+    pub(super) fn lock(&self) -> Publisher<'_> {
+        Publisher { listeners: self, joined: self.joined.lock() }
     }
 
     /// Waits until no listener that receives every change is past its limits. One that is stuck is coalesced.
@@ -150,25 +132,22 @@ impl Hub {
     }
 
     fn behind(&self) -> Option<Arc<Backlog>> {
-        let state = self.state.lock();
-        state
-            .listeners
-            .iter()
-            .find(|listener| listener.backlog.holds_up())
-            .map(|listener| listener.backlog.clone())
+        let joined = self.joined.lock();
+        let behind = joined.listeners.iter().find(|listener| listener.backlog.holds_up());
+        behind.map(|listener| listener.backlog.clone())
     }
 
-    /// When the next listener wants to hear everything once more.
+    /// When the next resync of a listener is due.
     pub(super) fn next_resync(&self) -> Option<Instant> {
-        self.state.lock().listeners.iter().filter_map(|listener| Some(listener.resync?.1)).min()
+        self.joined.lock().listeners.iter().filter_map(|listener| Some(listener.resync?.1)).min()
     }
 
-    /// Tells everything once more to those whose time has come, if there is a whole state to tell.
+    /// Delivers every object once more to the listeners whose resync is due, if the informer is synced.
     pub(super) fn resync(&self, now: Instant) {
-        let mut state = self.state.lock();
-        let complete = state.missing.is_empty();
+        let mut joined = self.joined.lock();
+        let complete = joined.missing.is_empty();
         let mut wakers = Vec::new();
-        for listener in &mut state.listeners {
+        for listener in &mut joined.listeners {
             let Some((period, due)) = listener.resync else { continue };
             if due > now {
                 continue;
@@ -176,39 +155,67 @@ impl Hub {
             listener.resync = now.checked_add(period).map(|due| (period, due));
             if complete {
                 let objects = self.store.snapshot().into_objects();
-                wakers.extend(listener.backlog.push(Segment::Present(objects, None, Origin::Resync)));
+                wakers.extend(listener.backlog.push(Cursor::Objects(objects, None, Origin::Resync)));
             }
         }
-        drop(state);
+        drop(joined);
         wakers.into_iter().for_each(wake);
     }
 
     /// How many listeners there are, and how far the slowest is behind.
     #[cfg(feature = "metrics")]
-    pub(crate) fn listeners(&self) -> (usize, usize) {
-        let state = self.state.lock();
-        let lags = state.listeners.iter().map(|listener| listener.backlog.lag());
-        (state.listeners.len(), lags.max().unwrap_or_default())
+    pub(crate) fn count_and_lag(&self) -> (usize, usize) {
+        let joined = self.joined.lock();
+        let lags = joined.listeners.iter().map(|listener| listener.backlog.lag());
+        (joined.listeners.len(), lags.max().unwrap_or_default())
     }
 
-    /// Nobody hears anything more.
+    /// No listener receives anything more.
     pub(super) fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        let listeners = std::mem::take(&mut state.listeners);
-        drop(state);
+        let mut joined = self.joined.lock();
+        joined.closed = true;
+        let listeners = std::mem::take(&mut joined.listeners);
+        drop(joined);
         for listener in listeners {
             listener.backlog.close();
         }
     }
 }
 
-/// Whether there is nothing in it that anybody would hear.
-fn is_silent(applied: &Applied) -> bool {
-    match applied {
-        Applied::Live(changes) => changes.is_empty(),
-        Applied::Replaced(set) => set.places() == 0,
-        Applied::Resynced { .. } => true,
+// === impl Publisher ===
+
+impl Publisher<'_> {
+    /// Notifies the listeners of changes that the store and its indexes show already.
+    pub(super) fn publish(mut self, changes: ChangeBatch) {
+        let changes = Arc::new(changes);
+        let mut wakers = Vec::new();
+        if !changes.changes().is_empty() {
+            for listener in &self.joined.listeners {
+                wakers.extend(listener.backlog.push(Cursor::Changes(changes.clone(), 0)));
+            }
+        }
+        if let ChangeBatch::List(list) = &*changes {
+            self.publish_list(list, &mut wakers);
+        }
+        drop(self.joined);
+        wakers.into_iter().for_each(wake);
+    }
+
+    /// A relist delivers unchanged objects to those who want them; the first lists end the initial state.
+    fn publish_list(&mut self, list: &FullList, wakers: &mut Vec<Waker>) {
+        if !list.initial {
+            for listener in self.joined.listeners.iter().filter(|listener| listener.backlog.unchanged) {
+                let objects = self.listeners.store.snapshot().into_objects();
+                let again = Cursor::Objects(objects, Some(list.scope), Origin::Resync);
+                wakers.extend(listener.backlog.push(again));
+            }
+        }
+        if self.joined.missing.remove(&list.scope) && self.joined.missing.is_empty() {
+            for listener in &self.joined.listeners {
+                wakers.extend(listener.backlog.push(Cursor::Synced));
+            }
+            self.listeners.synced.send_replace(true);
+        }
     }
 }
 

@@ -1,135 +1,126 @@
-//! What a watch has told, compared with what is stored: which writes count, and what they change.
+//! Applying deltas: each is compared with what is stored, which decides whether it counts and what it changes.
 
 use std::sync::atomic::Ordering;
 
-use super::change::{Change, Origin};
+use super::change::{Change, ChangeBatch, Origin};
+use super::commit::{Commit, IN_PLACE_MAX};
 use super::object::Likeness;
-use super::root::Mark;
-use super::table::Hashes;
-use super::commit::{Edit, IN_PLACE_MAX};
 use super::{Store, StoredObject};
-use crate::queue::Scope;
+use crate::delta::Delta;
 use crate::version::is_older;
 
-/// One thing to write.
-#[derive(Clone, Copy, Debug)]
-pub enum Write<'a> {
-    /// The object is there, in this state, as a watch has told.
-    Put(&'a StoredObject),
-    /// The object is there, in this state, as a full list shows: right even where it is older than what is known.
-    Listed(&'a StoredObject),
-    /// The object was deleted in this state.
-    Delete(&'a StoredObject),
-    /// The object is no longer there; this is what was known of it.
-    Vanished(&'a StoredObject),
-    /// Everything up to this resourceVersion is in.
-    Bookmark(Scope, &'a str),
-}
-
-/// What is written in one step: no key appears twice.
-struct Step<'a> {
-    edits: Vec<Edit>,
-    keys: Hashes,
-    marks: Vec<Mark<'a>>,
-    changes: Vec<Change>,
-}
-
-// === impl Store ===
-
 impl Store {
-    /// Writes what a watch has told, in one step; gives what that changed, in order.
+    /// Applies deltas in one step; returns what changed, in order.
     ///
-    /// - A state that is older than the one stored under its key is left out, and counted (unless it was listed): a repeated
-    ///   event, be it of this object or of one that had its name before.
-    /// - The same state once more is told as a resync; in another encoding it is swapped silently.
-    /// - A key under which there was another object (another uid) is told as deleted, its final state unknown, and added.
-    /// - The deletion of an object that is not stored is told all the same.
+    /// - A state that is older than the one stored under its key is dropped and counted, unless a list contains it: it is a
+    ///   repeated event, of this object or of an earlier one with its name.
+    /// - The same state once more is reported as a resync; in another encoding it is swapped silently.
+    /// - A key under which another object (another uid) was stored is reported as deleted, final state unknown, and added.
+    /// - The deletion of an object that is not stored is reported too.
     ///
-    /// A key that appears again begins a second step.
-    pub fn write<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>) -> Vec<Change> {
-        self.write_told(writes, true)
-    }
-
-    /// Writes one thing that says nothing of its scope: what was told of other objects before may not be in.
-    pub(super) fn write_alone(&self, write: Write<'_>) -> Vec<Change> {
-        self.write_told([write], false)
-    }
-
-    /// `in_order`: with each write everything of its scope up to its resourceVersion is in.
-    fn write_told<'a>(&self, writes: impl IntoIterator<Item = Write<'a>>, in_order: bool) -> Vec<Change> {
-        let mut writer = self.writer.lock();
-        let writes = writes.into_iter();
-        let (edits, keys) = writer.take_room();
-        let mut step = Step { edits, keys, marks: Vec::new(), changes: Vec::new() };
-        step.changes.reserve(writes.size_hint().1.unwrap_or_default().min(IN_PLACE_MAX));
-        for write in writes {
-            if !step.is_new(&write) {
-                self.commit(&mut writer, &mut step.edits, &step.marks);
-                step.clear();
-                step.is_new(&write);
+    /// A key that appears again begins a second step, and so does a complete list among other deltas.
+    pub fn apply(&self, deltas: &[Delta]) -> ChangeBatch {
+        match deltas {
+            [Delta::ReplacedAll(list)] => {
+                self.replace(&mut self.writer.lock(), list);
+                ChangeBatch::List(list.clone())
             }
-            if in_order {
-                step.marks.extend(write.mark());
-            }
-            self.resolve(write, &mut step);
+            deltas => ChangeBatch::Watch(self.apply_each(deltas, true)),
         }
-        let written = step.edits.len();
-        self.commit(&mut writer, &mut step.edits, &step.marks);
-        self.upkeep(&mut writer, written);
-        step.clear();
-        writer.give_room(step.edits, step.keys);
-        step.changes
     }
 
-    /// Works out what a write does to what is stored now.
-    fn resolve(&self, write: Write<'_>, step: &mut Step<'_>) {
-        match write {
-            Write::Bookmark(..) => {}
-            Write::Put(new) => self.put(new, Origin::Live, step),
-            Write::Listed(new) => self.put(new, Origin::Relist, step),
-            Write::Delete(last) => self.delete(last, step),
-            Write::Vanished(last) => {
-                if let Some(old) = self.known(last) {
-                    step.changes.push(Change::deleted(old.clone(), false, Origin::Relist));
-                    step.edits.push(Edit::Remove { old });
+    /// `in_order`: each delta says that everything of its scope up to its resourceVersion is in.
+    pub(super) fn apply_each(&self, deltas: &[Delta], in_order: bool) -> Vec<Change> {
+        let mut writer = self.writer.lock();
+        let mut changes = Vec::with_capacity(deltas.len().min(IN_PLACE_MAX));
+        let mut commit = Commit::new(self, &mut writer, deltas.len());
+        for delta in deltas {
+            if let Delta::ReplacedAll(list) = delta {
+                commit.finish();
+                self.replace(&mut writer, list);
+                changes.extend_from_slice(&list.changes);
+                commit = Commit::new(self, &mut writer, deltas.len());
+                continue;
+            }
+            if let Some(object) = delta.object() {
+                commit.begin_key(object);
+            }
+            if in_order && let Some(version) = reached(delta) {
+                commit.reach(delta.scope(), version);
+            }
+            self.compare(delta, &mut commit, &mut changes);
+        }
+        let written = commit.finish();
+        self.maintain(&mut writer, written);
+        changes
+    }
+
+    /// Works out what a delta does to what is stored now.
+    fn compare(&self, delta: &Delta, commit: &mut Commit<'_, '_>, changes: &mut Vec<Change>) {
+        match delta {
+            Delta::Added(new) | Delta::Updated(new) => self.put(new, Origin::Live, commit, changes),
+            Delta::Replaced(new) => self.put(new, Origin::Relist, commit, changes),
+            Delta::Deleted(last) => self.delete(last, commit, changes),
+            Delta::Vanished(last) => {
+                if let Some(old) = self.stored(last) {
+                    let origin = Origin::Relist;
+                    changes.push(Change::Deleted { last: old.clone(), final_state_known: false, origin });
+                    commit.remove(old);
                 }
             }
+            Delta::Sync(object) => {
+                // Another state that is stored meanwhile was reported itself.
+                let stored = self
+                    .stored(object)
+                    .filter(|old| matches!(old.likeness_of(object), Likeness::Same | Likeness::Reencoded));
+                changes.extend(stored.map(resync));
+            }
+            Delta::Bookmark { .. } | Delta::ReplacedAll(_) => {}
         }
     }
 
-    fn put(&self, new: &StoredObject, origin: Origin, step: &mut Step<'_>) {
-        let Some(old) = self.known(new) else {
-            step.changes.push(Change::added(new.clone(), origin));
-            step.edits.push(Edit::put(None, new.clone(), None));
-            return;
+    fn put(
+        &self,
+        new: &StoredObject,
+        origin: Origin,
+        commit: &mut Commit<'_, '_>,
+        changes: &mut Vec<Change>,
+    ) {
+        let Some(old) = self.stored(new) else {
+            changes.push(Change::Added { object: new.clone(), origin });
+            return commit.put(None, new.clone(), None);
         };
         // Versions of one resource grow, whatever the object: an older one under another uid was deleted since.
         if origin == Origin::Live && is_older(new.resource_version(), old.resource_version()) {
             return self.count_stale();
         }
         match old.likeness_of(new) {
-            Likeness::Same => return step.changes.push(Change::updated(old.clone(), old, Origin::Resync)),
+            Likeness::Same => return changes.push(resync(old)),
             Likeness::Reencoded => {}
-            Likeness::Changed => step.changes.push(Change::updated(old.clone(), new.clone(), origin)),
+            Likeness::Changed => {
+                changes.push(Change::Updated { old: old.clone(), new: new.clone(), origin });
+            }
             Likeness::Recreated => {
-                step.changes.push(Change::deleted(old.clone(), false, origin));
-                step.changes.push(Change::added(new.clone(), origin));
+                changes.push(Change::Deleted { last: old.clone(), final_state_known: false, origin });
+                changes.push(Change::Added { object: new.clone(), origin });
             }
         }
-        step.edits.push(Edit::put(Some(old), new.clone(), None));
+        commit.put(Some(old), new.clone(), None);
     }
 
-    fn delete(&self, last: &StoredObject, step: &mut Step<'_>) {
-        let Some(old) = self.known(last) else {
-            return step.changes.push(Change::deleted(last.clone(), true, Origin::Live));
+    fn delete(&self, last: &StoredObject, commit: &mut Commit<'_, '_>, changes: &mut Vec<Change>) {
+        let origin = Origin::Live;
+        let Some(old) = self.stored(last) else {
+            return changes.push(Change::Deleted { last: last.clone(), final_state_known: true, origin });
         };
         if is_older(last.resource_version(), old.resource_version()) {
             return self.count_stale();
         }
-        // The deletion of an earlier object tells that this one is gone too, but not in which state.
-        let same = old.uid() == last.uid();
-        step.changes.push(Change::deleted(if same { last.clone() } else { old.clone() }, same, Origin::Live));
-        step.edits.push(Edit::Remove { old });
+        // The deletion of an earlier object implies that this one is gone too, in an unknown state.
+        let final_state_known = old.uid() == last.uid();
+        let last = if final_state_known { last.clone() } else { old.clone() };
+        changes.push(Change::Deleted { last, final_state_known, origin });
+        commit.remove(old);
     }
 
     fn count_stale(&self) {
@@ -137,43 +128,18 @@ impl Store {
     }
 }
 
-// === impl Step ===
-
-impl<'a> Step<'a> {
-    /// Whether the write's key does not appear yet. (Two keys with one hash begin a step too many, which is no harm.)
-    fn is_new(&mut self, write: &Write<'_>) -> bool {
-        write.object().is_none_or(|object| self.keys.insert(object.key_hash()))
-    }
-
-    /// Begins the next step; the changes go on.
-    fn clear(&mut self) {
-        self.edits.clear();
-        self.marks.clear();
-        self.keys.clear();
+/// The resourceVersion up to which a scope is complete with a delta.
+fn reached(delta: &Delta) -> Option<&str> {
+    match delta {
+        Delta::Added(object) | Delta::Updated(object) | Delta::Deleted(object) | Delta::Replaced(object) => {
+            Some(object.resource_version())
+        }
+        Delta::Bookmark { resource_version, .. } => Some(resource_version),
+        // They carry an earlier state, which says nothing about when.
+        Delta::Vanished(_) | Delta::Sync(_) | Delta::ReplacedAll(_) => None,
     }
 }
 
-// === impl Write ===
-
-impl<'a> Write<'a> {
-    fn object(&self) -> Option<&'a StoredObject> {
-        match self {
-            Self::Put(object) | Self::Listed(object) | Self::Delete(object) | Self::Vanished(object) => {
-                Some(object)
-            }
-            Self::Bookmark(..) => None,
-        }
-    }
-
-    /// Up to where the scope is known with it.
-    fn mark(&self) -> Option<Mark<'a>> {
-        match self {
-            Self::Put(object) | Self::Listed(object) | Self::Delete(object) => {
-                Some(Mark::Reached(object.scope(), object.resource_version()))
-            }
-            Self::Bookmark(scope, version) => Some(Mark::Reached(*scope, version)),
-            // Nobody has said when.
-            Self::Vanished(_) => None,
-        }
-    }
+fn resync(object: StoredObject) -> Change {
+    Change::Updated { old: object.clone(), new: object, origin: Origin::Resync }
 }

@@ -1,45 +1,52 @@
-//! A new full state of a scope, compared with the known one as it comes in.
+//! A complete list of a scope, compared with the store as it arrives.
 //!
-//! Only differences are kept: an object that is the same as the known one leaves a bit behind. So a relist that finds
-//! little new needs little memory, whatever its size, and takes effect as a whole or not at all.
+//! Only differences are kept: an object that equals the stored one leaves a bit behind. So a relist that finds little new
+//! needs little memory, whatever its size, and takes effect as a whole or not at all.
 //!
-//! What is kept is packed as it comes. Where there is no dictionary yet, the first objects are held plain until there are
-//! enough to train one: a million pods are never held plain.
+//! Objects are packed as they arrive. Without a dictionary, the first objects are held plain until there are enough to train
+//! one: a million pods are never held plain.
 
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 use kube_wire::RawObject;
 
-use super::change::{ChangeSet, Put};
-use super::index::Compiled;
+use super::change::{Change, FullList, Origin};
+use super::commit::{Commit, Writer};
+use super::index::CompiledIndex;
+use super::index_values::ReadValues;
 use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
 use super::packing::Packer;
-use super::table::{Place, Table};
-use super::index_values::ReadValues;
-use super::{Snapshot, StoredObject};
+use super::table::{Table, TablePlace};
+use super::{Snapshot, Store, StoredObject};
 use crate::Key;
-use crate::queue::Scope;
+use crate::scope::Scope;
 use crate::version::is_older;
 
-/// A full state as it is being received. Made by [`Store::stage_replace`](super::Store::stage_replace).
+/// A complete list of a scope as it is being received. Made by [`Store::begin_replace`].
 #[derive(Debug)]
-pub struct Staging {
+pub struct Replacement {
     scope: Scope,
-    /// What is known.
+    /// How its changes were learned.
+    origin: Origin,
+    /// What is stored.
     base: Snapshot,
-    /// Which of the known objects are part of the new state.
-    seen: Seen,
-    /// What is not as it is known, in the order of the list. `None`: it was put again, or removed.
-    staged: Vec<Option<Put>>,
+    /// Which of the stored objects are listed.
+    listed: ListedBits,
+    /// What differs from the store, in the order of the list. `None`: it was put again, or removed.
+    staged: Vec<Option<Change>>,
     /// Where in `staged` a key is.
-    places: HashTable<Staged>,
-    /// Beside each of `staged`, what it has in indexes, read before it was packed; empty if no index reads that much.
+    places: HashTable<StagedPlace>,
+    /// Where in `staged` an object has the key of another, which must have been deleted.
+    recreated: Vec<(usize, StoredObject)>,
+    /// Where in `staged` an object is that is stored without a change.
+    swapped: Vec<usize>,
+    /// For each of `staged` its index values, read before it was packed; empty if no index reads that much.
     values: Vec<Option<ReadValues>>,
-    indexes: Vec<Arc<Compiled>>,
+    indexes: Vec<Arc<CompiledIndex>>,
     /// Whether one of them reads more than heads.
     reads_body: bool,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     packer: Arc<Packer>,
     /// Where in `staged` objects wait for a dictionary, and how many bytes they hold.
     waiting: Vec<usize>,
@@ -48,8 +55,8 @@ pub struct Staging {
     unstored: Unstored,
 }
 
-/// How many objects were packed and will not be stored: what only they had in common is freed with them, also when a list
-/// breaks half-way again and again.
+/// How many objects were packed and will not be stored: what only they share is freed with them, also when a list breaks
+/// half-way again and again.
 #[derive(Debug)]
 struct Unstored {
     packer: Arc<Packer>,
@@ -58,15 +65,15 @@ struct Unstored {
 
 /// Eight bytes, because there is one for each object of a list.
 #[derive(Clone, Copy, Debug)]
-struct Staged {
+struct StagedPlace {
     /// Half of the key's.
     hash: u32,
     at: u32,
 }
 
-/// A bit for each place where a known object may stand.
+/// A bit for each place of the table: whether the object there is listed.
 #[derive(Debug)]
-struct Seen {
+struct ListedBits {
     /// Where the bits of each leaf begin.
     begins: Vec<usize>,
     bits: Vec<u64>,
@@ -74,23 +81,55 @@ struct Seen {
     count: usize,
 }
 
-impl Staging {
-    pub(super) fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>) -> Self {
-        let seen = Seen::new(&base.0.objects);
+// === impl Store ===
+
+impl Store {
+    /// Begins to compare a complete list of a scope with the store. The scope must not be written to meanwhile.
+    pub fn begin_replace(&self, scope: Scope) -> Replacement {
+        Replacement::new(self.snapshot(), scope, self.packer.clone())
+    }
+
+    /// Applies a complete list in one step.
+    pub(super) fn replace(&self, writer: &mut Writer, list: &FullList) {
+        let mut commit = Commit::new(self, writer, list.len());
+        for removed in &list.changes[..list.removed] {
+            if let Some(old) = self.stored(removed.object()) {
+                commit.remove(old);
+            }
+        }
+        for (new, values) in list.puts() {
+            commit.put(self.stored(new), new.clone(), values.cloned());
+        }
+        commit.replaced(list.scope, &list.resource_version, list.new_epoch);
+        let written = commit.finish();
+        self.maintain(writer, written);
+    }
+}
+
+// === impl Replacement ===
+
+impl Replacement {
+    fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>) -> Self {
+        let listed = ListedBits::new(&base.0.objects);
         let indexes = base.0.indexes.iter().map(|known| known.index.clone()).collect::<Vec<_>>();
         let reads_body = indexes.iter().any(|index| index.reads_body());
-        let (staged, places, values, room, waiting, waiting_bytes) = Default::default();
+        let (staged, places, recreated, swapped) = Default::default();
+        let (values, buffer, waiting, waiting_bytes) = Default::default();
         let unstored = Unstored { packer: packer.clone(), objects: 0 };
+        let origin = if base.is_complete(scope) { Origin::Relist } else { Origin::Initial };
         Self {
             scope,
+            origin,
             base,
-            seen,
+            listed,
             staged,
             places,
+            recreated,
+            swapped,
             values,
             indexes,
             reads_body,
-            room,
+            buffer,
             packer,
             waiting,
             waiting_bytes,
@@ -98,7 +137,7 @@ impl Staging {
         }
     }
 
-    /// An object of the new state. Of several with one key the last counts.
+    /// An object of the list. Of several with one key the last counts.
     ///
     /// # Errors
     /// If the object has no name.
@@ -108,12 +147,13 @@ impl Staging {
         let (namespace, name) = (head.namespace(), head.name());
         let key_hash = key_hash(namespace, name);
         self.unstage(key_hash, namespace, name);
-        let put = match self.base.0.objects.find(key_hash, |known| known.has_key(namespace, name)) {
-            None => Put::New(StoredObject::with_hash(self.scope, object, hash)?),
+        let (at, origin) = (self.staged.len(), self.origin);
+        let change = match self.base.0.objects.find(key_hash, |known| known.has_key(namespace, name)) {
+            None => Change::Added { object: StoredObject::with_hash(self.scope, object, hash)?, origin },
             Some((place, known)) => {
                 let likeness = known.likeness(head, object.encoding(), hash);
                 if known.scope() == self.scope {
-                    self.seen.set(place);
+                    self.listed.set(place);
                     if likeness == Likeness::Same {
                         return Ok(());
                     }
@@ -121,15 +161,21 @@ impl Staging {
                 let old = known.clone();
                 let new = StoredObject::with_hash(self.scope, object, hash)?;
                 match likeness {
-                    Likeness::Same | Likeness::Reencoded => Put::Swapped(new),
-                    Likeness::Changed => Put::Changed { old, new },
-                    Likeness::Recreated => Put::Recreated { old, new },
+                    Likeness::Changed => Change::Updated { old, new, origin },
+                    Likeness::Recreated => {
+                        self.recreated.push((at, old));
+                        Change::Added { object: new, origin }
+                    }
+                    Likeness::Same | Likeness::Reencoded => {
+                        self.swapped.push(at);
+                        Change::Added { object: new, origin }
+                    }
                 }
             }
         };
-        let place = Staged::new(key_hash, self.staged.len());
-        self.places.insert_unique(place.hash(), place, Staged::hash);
-        self.staged.push(Some(put));
+        let place = StagedPlace::new(key_hash, at);
+        self.places.insert_unique(place.hash(), place, StagedPlace::hash);
+        self.staged.push(Some(change));
         self.unstored.objects += 1;
         if self.reads_body {
             self.values.push(None);
@@ -138,65 +184,92 @@ impl Staging {
         Ok(())
     }
 
-    /// An object of this key is part of the new state, but cannot be put: what is known of it stays.
-    pub fn keep_known(&mut self, key: &Key) {
+    /// The list contains an object with this key that cannot be put: its cached state stays.
+    pub fn keep(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());
         let hash = key_hash(namespace, name);
         if let Some((place, known)) = self.base.0.objects.find(hash, |known| known.has_key(namespace, name))
             && known.scope() == self.scope
         {
-            self.seen.set(place);
+            self.listed.set(place);
         }
     }
 
-    /// An object put before is not part of the new state after all.
+    /// An object put before is not part of the list after all.
     pub fn remove(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());
         let hash = key_hash(namespace, name);
         self.unstage(hash, namespace, name);
         if let Some((place, _)) = self.base.0.objects.find(hash, |known| known.has_key(namespace, name)) {
-            self.seen.unset(place);
+            self.listed.unset(place);
         }
     }
 
-    /// The state is complete: what it changes.
-    pub fn finish(mut self, resource_version: &str) -> ChangeSet {
+    /// The list is complete: its differences to the store, for [`Delta::ReplacedAll`](crate::delta::Delta::ReplacedAll).
+    pub fn finish(mut self, resource_version: &str) -> FullList {
         if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
             self.train();
         }
-        // What still waits stays as it is.
+        // Those that still wait for a dictionary stay plain.
         for at in std::mem::take(&mut self.waiting) {
-            self.keep(at);
+            self.put_at_rest(at);
         }
-        let Self { scope, base, seen, staged, mut values, places, mut unstored, .. } = self;
+        let (swapped, recreated) = (self.take_swapped(), self.take_recreated());
+        let Self { scope, origin, base, listed, staged, mut values, places, mut unstored, .. } = self;
         drop(places);
-        let before = base.state(scope);
-        // Both in their own place: a large state is held once.
+        // Both in their own place: a large list is held once.
         let mut is_put = staged.iter().map(Option::is_some);
         values.retain(|_| is_put.next().unwrap_or_default());
-        let puts = staged.into_iter().flatten().collect::<Vec<_>>();
-        unstored.objects -= puts.len();
-        // Only after a full state is everything up to there known.
-        let complete = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
+        let mut changes = staged.into_iter().flatten().collect::<Vec<_>>();
+        unstored.objects -= changes.len() + swapped.len();
+        let before = base.scope_version(scope);
+        // Only after a complete list is everything up to there cached.
+        let reached = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
         let new_epoch = before.is_some_and(|before| {
             is_older(resource_version, &before.resource_version)
-                || puts.iter().any(|put| put.goes_back(complete))
+                || changes.iter().any(|change| regresses(change, reached))
+                || recreated.iter().any(|(old, new)| is_older(new.resource_version(), old.resource_version()))
         });
-        ChangeSet {
+        let removed = listed.missing(&base, scope);
+        let (removed_len, gone_len) = (removed.len(), removed.len() + recreated.len());
+        if gone_len > 0 {
+            let gone = removed.into_iter().chain(recreated.into_iter().map(|(old, _)| old));
+            let deleted = gone.map(|last| Change::Deleted { last, final_state_known: false, origin });
+            changes.splice(0..0, deleted);
+        }
+        FullList {
             scope,
             resource_version: resource_version.to_owned(),
-            initial: !before.is_some_and(|before| before.complete),
+            initial: origin == Origin::Initial,
             new_epoch,
-            deleted: seen.missing(&base, scope),
-            puts,
+            changes,
+            removed: removed_len,
+            puts_begin: gone_len,
             values,
+            swapped,
         }
+    }
+
+    /// Takes out the objects that are stored without a change.
+    fn take_swapped(&mut self) -> Vec<(StoredObject, Option<ReadValues>)> {
+        let places = std::mem::take(&mut self.swapped);
+        let taken = places.into_iter().filter_map(|at| {
+            let values = self.values.get_mut(at).and_then(Option::take);
+            Some((self.staged[at].take()?.object().clone(), values))
+        });
+        taken.collect()
+    }
+
+    /// The objects that were recreated: the old one and the new one.
+    fn take_recreated(&mut self) -> Vec<(StoredObject, StoredObject)> {
+        let recreated = std::mem::take(&mut self.recreated).into_iter();
+        recreated.filter_map(|(at, old)| Some((old, self.staged[at].as_ref()?.object().clone()))).collect()
     }
 
     /// Takes back what was put under a key.
     fn unstage(&mut self, hash: u64, namespace: &str, name: &str) {
-        let (staged, looked_for) = (&self.staged, Staged::new(hash, 0));
-        let is_it = |place: &Staged| {
+        let (staged, looked_for) = (&self.staged, StagedPlace::new(hash, 0));
+        let is_it = |place: &StagedPlace| {
             let put = || staged[place.at as usize].as_ref();
             place.hash == looked_for.hash && put().is_some_and(|put| put.object().has_key(namespace, name))
         };
@@ -205,15 +278,15 @@ impl Staging {
         }
     }
 
-    /// Packs what was put last.
+    /// Packs the object that was put last.
     fn pack(&mut self) {
         let at = self.staged.len() - 1;
         let (Some(put), Some(packing)) = (&self.staged[at], self.packer.packing()) else {
-            return self.keep(at);
+            return self.put_at_rest(at);
         };
         self.packer.pack(put.object());
         if put.object().unpacked().is_none() {
-            return self.keep(at);
+            return self.put_at_rest(at);
         }
         // There is no dictionary yet.
         self.waiting_bytes += put.object().stored_bytes();
@@ -223,18 +296,19 @@ impl Staging {
         }
     }
 
-    /// Lets go of an object as it came: what is packed of it is held, and what indexes read from it.
-    fn keep(&mut self, at: usize) {
+    /// Releases an object's bytes as received: what remains is what the store will keep, and its index values.
+    fn put_at_rest(&mut self, at: usize) {
         let Some(put) = &mut self.staged[at] else { return };
-        if put.object().kept().is_packed()
+        let object = put.object_mut();
+        if object.kept().is_packed()
             && let Some(values) = self.values.get_mut(at)
         {
-            *values = ReadValues::read(&self.indexes, put.object(), &mut self.room);
+            *values = ReadValues::read(&self.indexes, object, &mut self.buffer);
         }
-        put.keep();
+        *object = object.at_rest();
     }
 
-    /// Trains a dictionary on what waits for one, and packs that.
+    /// Trains a dictionary on the objects that wait for one, and packs them.
     fn train(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let puts = waiting.iter().filter_map(|at| self.staged[*at].as_ref());
@@ -242,10 +316,23 @@ impl Staging {
         for at in waiting {
             if let Some(put) = &self.staged[at] {
                 self.packer.pack(put.object());
-                self.keep(at);
+                self.put_at_rest(at);
             }
         }
         self.waiting_bytes = 0;
+    }
+}
+
+/// Whether the server was reset to an earlier state: of this object, or to one with an object that is not stored although
+/// everything up to the version `reached` is.
+fn regresses(change: &Change, reached: &str) -> bool {
+    match change {
+        Change::Added { object, .. } => {
+            let version = object.resource_version();
+            is_older(version, reached) || (version == reached && !version.is_empty())
+        }
+        Change::Updated { old, new, .. } => is_older(new.resource_version(), old.resource_version()),
+        Change::Deleted { .. } => false,
     }
 }
 
@@ -255,9 +342,9 @@ impl Drop for Unstored {
     }
 }
 
-// === impl Staged ===
+// === impl StagedPlace ===
 
-impl Staged {
+impl StagedPlace {
     fn new(key_hash: u64, at: usize) -> Self {
         let at = u32::try_from(at).expect("memory does not hold four billion objects");
         Self { hash: key_hash as u32, at }
@@ -269,9 +356,9 @@ impl Staged {
     }
 }
 
-// === impl Seen ===
+// === impl ListedBits ===
 
-impl Seen {
+impl ListedBits {
     fn new(objects: &Table<StoredObject>) -> Self {
         let mut total = 0;
         let mut begins = Vec::with_capacity(objects.leaf_count());
@@ -282,21 +369,21 @@ impl Seen {
         Self { begins, bits: vec![0; total.div_ceil(64)], count: 0 }
     }
 
-    fn set(&mut self, place: Place) {
+    fn set(&mut self, place: TablePlace) {
         let (word, bit) = self.bit(place);
         self.count += usize::from(self.bits[word] & bit == 0);
         self.bits[word] |= bit;
     }
 
-    fn unset(&mut self, place: Place) {
+    fn unset(&mut self, place: TablePlace) {
         let (word, bit) = self.bit(place);
         self.count -= usize::from(self.bits[word] & bit != 0);
         self.bits[word] &= !bit;
     }
 
-    /// The known objects of a scope that were not seen.
+    /// The stored objects of a scope that are not listed.
     fn missing(&self, base: &Snapshot, scope: Scope) -> Vec<StoredObject> {
-        let known = base.state(scope).map_or(0, |state| state.objects);
+        let known = base.scope_version(scope).map_or(0, |state| state.objects);
         if self.count == known {
             return Vec::new();
         }
@@ -307,7 +394,7 @@ impl Seen {
         unseen.filter(|(_, object)| object.scope() == scope).map(|(_, object)| object.clone()).collect()
     }
 
-    fn bit(&self, place: Place) -> (usize, u64) {
+    fn bit(&self, place: TablePlace) -> (usize, u64) {
         let at = self.begins[place.leaf] + place.bucket;
         (at / 64, 1 << (at % 64))
     }

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_informer::store::{Index, Memory, Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
+use kube_informer::queue::Delta;
+use kube_informer::store::{Index, Memory, Packing, Snapshot, Store, StoreConfig, StoredObject};
 use kube_wire::path::PathReader;
 use kube_wire::{Encoding, RawObject, TypeMeta};
 use proptest::prelude::*;
@@ -110,14 +111,14 @@ proptest! {
                 Step::Put { from, count, flavour, protobuf } => {
                     let made = (from..from + count).map(|number| object(number, version, flavour, protobuf));
                     let made = made.map(stored).collect::<Vec<_>>();
-                    store.write(made.iter().map(Write::Put));
+                    apply(&store, made.iter().cloned().map(Delta::Updated));
                     model.extend(made.iter().map(|object| (object.name().to_owned(), object.raw())));
                 }
                 Step::Remove { from, count } => {
                     for number in from..from + count {
                         let name = format!("pod-{number}");
                         if let Some(known) = store.get_by_name("web", &name) {
-                            store.write([Write::Vanished(&known)]);
+                            apply(&store, [Delta::Vanished(known.clone())]);
                             model.remove(&name);
                         }
                     }
@@ -236,7 +237,7 @@ fn when_objects_drift_another_dictionary_is_trained_and_never_a_fifth() {
     for what in ["kittens", "bridges", "volcanoes", "alphabets", "gardens", "harbours", "lanterns"] {
         let objects = alike(6000, what).into_iter().map(stored).collect::<Vec<_>>();
         for part in objects.chunks(50) {
-            store.write(part.iter().map(Write::Put));
+            apply(&store, part.iter().cloned().map(Delta::Updated));
             most = most.max(store.snapshot().dictionaries());
         }
     }
@@ -254,13 +255,13 @@ fn when_most_objects_are_gone_the_rest_is_moved_together_and_stays_what_it_was()
     let handles = store.snapshot().iter().cloned().collect::<Vec<_>>();
     let (left, gone) = handles.split_at(1000);
     // Nobody else holds what is gone, but somebody what is left.
-    store.write(gone.iter().map(Write::Vanished));
+    apply(&store, gone.iter().cloned().map(Delta::Vanished));
     let mut bookmarks = 0;
     let is_moved = || store.snapshot().iter().all(|object| !left.iter().any(|held| held.ptr_eq(object)));
     while !is_moved() {
         bookmarks += 1;
         assert!(bookmarks < 200, "not moved");
-        assert!(store.write([Write::Bookmark(A, "11")]).is_empty(), "nothing is told");
+        assert!(apply(&store, [bookmark(A, "11")]).is_empty(), "nothing is told");
     }
     assert_eq!(is_packed(&store), (1000, 1000));
     let snapshot = store.snapshot();
@@ -296,7 +297,7 @@ fn an_object_of_one_store_can_be_put_into_another_of_any_sort() {
     replace(&stores[0], A, alike(20, "lists"), "10");
     for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
         let objects = stores[from].snapshot().into_objects().collect::<Vec<_>>();
-        stores[to].write(objects.iter().map(Write::Listed));
+        apply(&stores[to], objects.iter().cloned().map(Delta::Replaced));
         assert_eq!(stores[to].len(), 20);
     }
     assert_eq!(is_packed(&stores[1]), (0, 20));
@@ -315,7 +316,7 @@ fn who_hears_of_a_change_has_the_object_as_it_came_and_it_is_the_one_that_is_sto
     let store = Store::new(StoreConfig::default().memory(Packing::eager())).unwrap();
     // The first is what the dictionary is trained on.
     put(&store, pod("first", 1));
-    let changes = store.write([Write::Put(&stored(pod("web/api", 2)))]);
+    let changes = apply(&store, [Delta::Updated(stored(pod("web/api", 2)))]);
     let told = changes[0].object();
     let kept = store.get_by_name("web", "api").unwrap();
     assert!(!told.is_packed() && kept.is_packed());
@@ -353,13 +354,13 @@ fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_han
         // The other store gets the handle in the midst of a write: nothing that one of them notes in it may confuse the other.
         let copy = other.clone();
         let copied = Index::by("copied", move |object| {
-            copy.write([Write::Put(object)]);
+            apply(&copy, [Delta::Updated(object.clone())]);
             [object.namespace().to_owned()]
         });
         let plain = memory == Memory::Plain;
         let store = Store::new(StoreConfig::default().memory(memory).index(copied)).unwrap();
         for (object, version) in alike(20, "copied").into_iter().zip(1..) {
-            let told = store.write([Write::Put(&stored(object))]);
+            let told = apply(&store, [Delta::Updated(stored(object))]);
             let here = store.get_by_name("web", told[0].object().name()).unwrap();
             let there = other.get_by_name("web", here.name()).unwrap();
             assert!(there.is_packed());

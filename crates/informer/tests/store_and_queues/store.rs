@@ -1,7 +1,8 @@
 //! Objects, resourceVersions, stale states, snapshots.
 
 use kube_informer::Key;
-use kube_informer::store::{Index, Store, StoredObject, Write};
+use kube_informer::queue::Delta;
+use kube_informer::store::{Index, Store, StoredObject};
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -67,13 +68,13 @@ fn the_stores_version_moves_with_bookmarks_writes_and_deletes_but_not_with_tombs
     assert_eq!(version(), "10");
     put(&store, pod("b", 20));
     assert_eq!(version(), "20");
-    store.write([Write::Bookmark(A, "25")]);
+    apply(&store, [bookmark(A, "25")]);
     assert_eq!(version(), "25");
     delete(&store, pod("b", 30));
     assert_eq!(version(), "30");
-    store.write([Write::Vanished(&stored(pod("a", 99)))]);
+    apply(&store, [Delta::Vanished(stored(pod("a", 99)))]);
     assert_eq!(version(), "30", "a tombstone does not know");
-    store.write([Write::Put(&stored(pod("c", 40))), Write::Put(&stored(pod("d", 35)))]);
+    apply(&store, [Delta::Updated(stored(pod("c", 40))), Delta::Updated(stored(pod("d", 35)))]);
     assert_eq!(version(), "40", "the highest of a batch");
     put(&store, raw(&json!({"metadata": {"name": "e"}})));
     assert_eq!(version(), "40", "an object without a version says nothing");
@@ -162,7 +163,7 @@ fn a_key_that_comes_twice_in_one_write_is_written_twice() {
         stored(pod_with("web/api", version, &json!({"metadata": {"labels": {"app": app}}})))
     };
     let (first, second) = (labelled(1, "one"), labelled(2, "two"));
-    let changes = lines(store.write([Write::Put(&first), Write::Put(&second)]));
+    let changes = lines(apply(&store, [Delta::Updated(first.clone()), Delta::Updated(second.clone())]));
     assert_eq!(changes, ["live: added web/api 1", "live: updated web/api 1 -> 2"]);
     assert!(store.by_index("app", "one").unwrap().is_empty());
     assert_eq!(content(&store.by_index("app", "two").unwrap()), ["web/api 2"]);
@@ -218,11 +219,11 @@ fn the_order_of_a_list_depends_on_history_alone() {
 fn the_bytes_of_all_objects_are_counted() {
     let store = new_store();
     let (first, second) = (stored(pod("a", 1)), stored(pod_with("a", 2, &json!({"spec": {"more": "text"}}))));
-    store.write([Write::Put(&first)]);
+    apply(&store, [Delta::Updated(first.clone())]);
     let held = || store.get_by_name("", "a").map(|object| object.stored_bytes());
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
-    store.write([Write::Put(&second)]);
+    apply(&store, [Delta::Updated(second.clone())]);
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
-    store.write([Write::Delete(&second)]);
+    apply(&store, [Delta::Deleted(second.clone())]);
     assert_eq!(store.snapshot().stored_bytes(), 0);
 }

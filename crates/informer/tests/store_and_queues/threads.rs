@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kube_informer::store::{Index, Store, StoredObject, Write};
+use kube_informer::queue::Delta;
+use kube_informer::store::{Index, Store, StoredObject};
 use serde_json::json;
 
 use super::support::*;
@@ -18,7 +19,7 @@ fn promise_8_no_reader_ever_sees_half_a_batch() {
         };
         (0..OBJECTS).map(object).collect::<Vec<StoredObject>>()
     };
-    store.write(round(1).iter().map(Write::Put));
+    apply(&store, round(1).iter().cloned().map(Delta::Updated));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -39,7 +40,7 @@ fn promise_8_no_reader_ever_sees_half_a_batch() {
             });
         }
         for number in 2..400 {
-            store.write(round(number).iter().map(Write::Put));
+            apply(&store, round(number).iter().cloned().map(Delta::Updated));
         }
         done.store(true, Ordering::Relaxed);
     });

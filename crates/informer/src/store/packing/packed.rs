@@ -13,7 +13,7 @@ use kube_wire::RawObject;
 use super::dictionary::{Dictionary, Parts};
 use super::sets::{Sets, Shared};
 use super::skeleton::Cuts;
-use crate::queue::Scope;
+use crate::scope::Scope;
 
 /// What stands before the bytes of a packed object: 40 bytes.
 #[derive(Clone)]
