@@ -166,7 +166,8 @@ async fn promise_1_every_listener_ends_with_the_servers_state_though_watches_kee
                 assert!(number % 4 != 3, "and some panic");
             }
         })
-        .unwrap();
+        .unwrap()
+        .detach();
     }
     for round in 0..300_u32 {
         let name = format!("map-{}", round % 23);

@@ -115,7 +115,7 @@ async fn a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_on() {
     pods.synced().await.unwrap();
     let (slow_log, quick_log) = (Log::default(), Log::default());
     let (slow, turns) = patient(&pods, &slow_log);
-    pods.add_handler(logging(&quick_log)).unwrap();
+    pods.add_handler(logging(&quick_log)).unwrap().detach();
     for _ in 0..15 {
         source.put(pod("a"));
         settle().await;
@@ -202,8 +202,13 @@ async fn resync_is_each_listeners_own_at_least_a_second_apart() {
     source.put(pod("a"));
     let pods = informer(&source).resync(Duration::from_secs(600)).start().unwrap();
     let (often, seldom) = (Log::default(), Log::default());
-    pods.add_handler_with(resyncing(0), logging(&often)).unwrap().synced().await.unwrap();
-    pods.add_handler(logging(&seldom)).unwrap().synced().await.unwrap();
+    let handlers = [
+        pods.add_handler_with(resyncing(0), logging(&often)).unwrap(),
+        pods.add_handler(logging(&seldom)).unwrap(),
+    ];
+    for handler in &handlers {
+        handler.synced().await.unwrap();
+    }
     take(&often);
     take(&seldom);
     tokio::time::sleep(Duration::from_millis(3500)).await;
@@ -304,6 +309,25 @@ async fn a_handler_may_remove_itself_from_inside() {
     own.set(handler.unwrap()).unwrap();
     own.get().unwrap().removed().await;
     assert_eq!(take(&log), ["added web/a@101 (Initial)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_removed_with_its_last_handle_unless_it_is_detached() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    let (dropped, detached) = (Log::default(), Log::default());
+    let handle = pods.add_handler(logging(&dropped)).unwrap();
+    pods.add_handler(logging(&detached)).unwrap().detach();
+    handle.synced().await.unwrap();
+    let clone = handle.clone();
+    drop(handle);
+    source.put(pod("a"));
+    settle().await;
+    drop(clone);
+    source.put(pod("b"));
+    settle().await;
+    assert_eq!(take(&dropped), ["synced", "added web/a@101 (Live)"]);
+    assert_eq!(take(&detached), ["synced", "added web/a@101 (Live)", "added web/b@102 (Live)"]);
 }
 
 #[tokio::test(start_paused = true)]

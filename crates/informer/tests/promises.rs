@@ -237,7 +237,8 @@ async fn promise_7_a_hanging_or_panicking_handler_harms_only_itself() {
         log.lock().push(format!("{event:?}"));
         async {}
     });
-    sound.unwrap().synced().await.unwrap();
+    let sound = sound.unwrap();
+    sound.synced().await.unwrap();
     panicking.synced().await.unwrap();
     settle().await;
     source.put(pod("a"));

@@ -20,8 +20,8 @@ use crate::{Key, Lister};
 
 /// A live, local mirror of the objects of one kind, and a source of what happens to them.
 ///
-/// Clones are handles to the same informer, and cheap. It runs as long as somebody holds one, or a [`Lister`], a
-/// [`Subscription`] or a [`HandlerHandle`] of it; when the last of them goes, it stops.
+/// Clones are handles to the same informer, and cheap. It runs as long as one is held, or a [`Lister`], a [`Subscription`] or a
+/// [`HandlerHandle`] of it; when the last of them is dropped, it stops.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -129,7 +129,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Lister::new(self.owner.clone(), self.decoder.clone())
     }
 
-    /// What happens, as a stream: the present state first (as added, initial), then what follows.
+    /// The events as a stream: the current state first (as added, initial), then what follows.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -163,8 +163,8 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Subscription::new(self.owner.clone(), self.decoder.clone(), backlog)
     }
 
-    /// Calls a handler for everything that happens: the present state first, then what follows, one call at a time. It
-    /// goes on until it is removed or the informer stops; dropping the handle does not remove it.
+    /// Calls a handler for every event: the current state first, then what follows, one call at a time. It ends when the
+    /// last clone of the handle is dropped, unless it is [detached](HandlerHandle::detach), or when the informer stops.
     ///
     /// # Errors
     /// If the informer was stopped.
