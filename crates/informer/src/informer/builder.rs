@@ -187,7 +187,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// How often everything is told once more to every listener that does not say otherwise. Default: never.
+    /// How often every object is delivered once more to each listener that has no period of its own. Default: never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
         self
@@ -218,7 +218,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// Who hears of every trouble with the server, and what is done about it.
+    /// Reports every error of the server, and what is done about it.
     pub fn on_error(mut self, report: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(report));
         self

@@ -83,7 +83,7 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct Owner(pub(crate) Arc<Core>);
 
-/// What an informer selects, as far as it can be told from an object's metadata.
+/// What an informer selects, as far as an object's metadata shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     pub(super) labels: LabelSelector,

@@ -63,6 +63,7 @@ struct SharedInformer {
 
 /// Some informers are not synced, because the server refuses.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 #[error("{} not synced: {}", count(.missing.len()), .missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct NotSynced {
     /// Why, one for each.
@@ -89,8 +90,8 @@ fn count(informers: usize) -> String {
 // === impl InformerFactory ===
 
 impl InformerFactory {
-    /// How many watches fetch their first full state at the same time, unless [said otherwise](Self::starts_max).
-    pub const STARTS_MAX: usize = 20;
+    /// How many watches fetch their first list at the same time, unless [set otherwise](Self::starts_max).
+    const STARTS_MAX: usize = 20;
 
     /// A factory over [`Clients`](crate::source::Clients), or any `kube` client.
     pub fn new(client: impl Into<Client>) -> Self {
@@ -99,7 +100,7 @@ impl InformerFactory {
         Self { client: client.into(), shared, starts, server_is_newer }
     }
 
-    /// How many watches may fetch their first full state at the same time, so that many do not storm the server. For
+    /// How many watches may fetch their first list at the same time, so that many do not storm the server. Default: 20. For
     /// informers that are started from now on.
     #[must_use]
     pub fn starts_max(mut self, watches: usize) -> Self {

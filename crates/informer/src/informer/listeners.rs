@@ -223,7 +223,7 @@ impl Publisher<'_> {
 
 impl ListenerConfig {
     /// The shortest time between two resyncs.
-    pub const RESYNC_MIN: Duration = Duration::from_secs(1);
+    pub(super) const RESYNC_MIN: Duration = Duration::from_secs(1);
 
     /// How long an informer waits for a listener that is not to be [coalesced](Self::coalesce) and takes no change.
     pub const STUCK_AFTER: Duration = Duration::from_secs(10);

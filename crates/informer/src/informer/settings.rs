@@ -125,7 +125,7 @@ impl Settings {
             resource: resource.clone(),
             metadata_only: *metadata_only,
             namespaces,
-            // A projection that is none is told when it is checked.
+            // An invalid projection is reported when it is checked.
             projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
             encoding: self.encoding,
         })

@@ -88,12 +88,9 @@ impl Fifo {
 
     /// Adds a delta; waits while the queue is full.
     ///
-    /// # Errors
-    /// If the queue is closed.
-    ///
     /// # Cancel safety
     /// Dropping the future while it waits leaves the queue as it is.
-    pub async fn push(&self, delta: Delta) -> Result<(), SinkError> {
+    pub(crate) async fn push(&self, delta: Delta) -> Result<(), SinkError> {
         let (shared, mut delta) = (&self.shared, Some(delta));
         let push = |state: &mut FifoState| {
             if state.closed {
@@ -132,7 +129,7 @@ impl Fifo {
     ///
     /// # Cancel safety
     /// May be dropped at any point.
-    pub async fn processed(&self, scope: Scope) -> Result<(), SinkError> {
+    pub(crate) async fn processed(&self, scope: Scope) -> Result<(), SinkError> {
         let idle = |state: &mut FifoState| match state.closed {
             true => Some(Err(SinkError::Closed)),
             false => (state.scope(scope).pending == 0).then_some(Ok(())),

@@ -1,7 +1,7 @@
 //! An object as the store holds it: a handle to its kept bytes, plain or packed.
 //!
-//! On its way in an object is plain. The store packs it, keeps what was packed, and notes that in the plain one; so those
-//! who hear of the change read the bytes as they came, and whoever has both handles knows that they are one object.
+//! On its way in an object is plain. The store packs it, keeps the packed one, and notes that in the plain one. So listeners
+//! read the bytes as received, and both handles are known to be one object.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -248,7 +248,8 @@ impl StoredObject {
         }
     }
 
-    /// How many bytes the content has, unpacked.
+    /// How many bytes the content has, unpacked. For tests.
+    #[doc(hidden)]
     pub fn plain_bytes(&self) -> usize {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.bytes().len(),
@@ -261,7 +262,8 @@ impl StoredObject {
         self.parts().content_hash
     }
 
-    /// Whether the object is packed here. (Of an object that a change tells of, the store may keep a packed one.)
+    /// Whether this handle is of a packed object. (The store may keep a packed one of a plain one.) For tests.
+    #[doc(hidden)]
     pub fn is_packed(&self) -> bool {
         self.packed().is_some()
     }

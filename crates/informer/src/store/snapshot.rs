@@ -50,7 +50,8 @@ impl Snapshot {
         self.0.bytes
     }
 
-    /// How many dictionaries its objects are packed with: of one kind at most four.
+    /// How many dictionaries its objects are packed with: of one kind at most four. For tests.
+    #[doc(hidden)]
     pub fn dictionaries(&self) -> usize {
         self.0.dictionaries.len()
     }
