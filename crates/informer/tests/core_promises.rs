@@ -112,7 +112,7 @@ async fn run(steps: Vec<Step>, watch_list: bool, page_size: Option<u32>, seed: u
         let mut model = Model::default();
         while let Some(batch) = queue.take().await {
             let changes = applied_to.apply(batch.deltas());
-            model.hears(&changes, &applied_to);
+            model.receives(&changes, &applied_to);
             batch.done();
         }
         model
@@ -231,12 +231,12 @@ struct Model {
 }
 
 impl Model {
-    fn hears(&mut self, changes: &ChangeBatch, store: &Store) {
+    fn receives(&mut self, changes: &ChangeBatch, store: &Store) {
         let epoch = store.snapshot().epoch(Scope::default());
         let same_epoch = epoch == self.epoch;
         self.epoch = epoch;
         for change in changes.changes() {
-            self.hears_change(change, same_epoch);
+            self.receives_change(change, same_epoch);
         }
         assert_eq!(
             self.view,
@@ -246,7 +246,7 @@ impl Model {
         self.check_indexes(store);
     }
 
-    fn hears_change(&mut self, change: &Change, same_epoch: bool) {
+    fn receives_change(&mut self, change: &Change, same_epoch: bool) {
         let key = change.object().key();
         match change {
             Change::Added { object, .. } => {

@@ -69,14 +69,6 @@ impl Counts {
         };
         count.fetch_add(deltas as u64, Ordering::Relaxed);
     }
-
-    #[cfg_attr(not(feature = "metrics"), expect(clippy::unused_self, reason = "there are no metrics"))]
-    fn observe(&self, began: Instant) {
-        #[cfg(feature = "metrics")]
-        self.latency.observe(began.elapsed());
-        #[cfg(not(feature = "metrics"))]
-        let _ = began;
-    }
 }
 
 /// Keeps the informer running.
@@ -246,6 +238,7 @@ impl Core {
                 deltas = self.queue.take() => deltas,
             };
             let Some(deltas) = deltas else { return };
+            #[cfg(feature = "metrics")]
             let began = Instant::now();
             {
                 // Until the changes are published no listener joins: it would miss them, or receive them twice.
@@ -255,7 +248,8 @@ impl Core {
                 publisher.publish(changes);
             }
             deltas.done();
-            self.counts.observe(began);
+            #[cfg(feature = "metrics")]
+            self.counts.latency.observe(began.elapsed());
             if !synced && *self.listeners.synced().borrow() {
                 synced = true;
                 tracing::info!(resource = %self.describe(), objects = self.store.len(), "synced");

@@ -72,11 +72,9 @@ impl Sink for StoreSink {
         self.queue.push(Delta::Bookmark { scope, resource_version: resource_version.to_owned() }).await
     }
 
-    /// Queues every object of the scope that is stored now.
+    /// Queues every object of the scope, once everything before has been processed.
     async fn resync(&self, scope: Scope) -> Result<(), SinkError> {
-        if self.queue.is_closed() {
-            return Err(SinkError::Closed);
-        }
+        self.queue.processed(scope).await?;
         let objects = self.store.snapshot().into_objects();
         for object in objects.filter(|object| object.scope() == scope) {
             self.queue.push(Delta::Sync(object)).await?;

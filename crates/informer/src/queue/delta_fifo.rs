@@ -36,7 +36,7 @@ pub struct DeltaFifo {
 }
 
 /// Settings of a [`DeltaFifo`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeltaFifoConfig {
     /// The objects that its reader has: without them the queue cannot tell which have vanished, nor deliver them again.
@@ -46,7 +46,7 @@ pub struct DeltaFifoConfig {
 }
 
 /// The objects that the reader of a [`DeltaFifo`] has, as client-go's `KnownObjects`. A [`Store`](crate::store::Store) is one.
-pub trait KnownObjects: Send + Sync + 'static {
+pub trait KnownObjects: fmt::Debug + Send + Sync + 'static {
     /// Whether there is an object with this key.
     fn contains(&self, key: &Key) -> bool;
 
@@ -364,16 +364,6 @@ impl SharedDeltaFifo {
         state.deltas.contains_key(key)
             || state.is_processing(key)
             || known.is_some_and(|known| known.contains(key))
-    }
-}
-
-impl fmt::Debug for DeltaFifoConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { known_objects, deltas_max } = self;
-        f.debug_struct("DeltaFifoConfig")
-            .field("known_objects", &known_objects.is_some())
-            .field("deltas_max", deltas_max)
-            .finish()
     }
 }
 

@@ -167,10 +167,6 @@ impl Fifo {
         self.len() == 0
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.shared.state.lock().closed
-    }
-
     /// Accepts nothing more. Waiting deltas can still be taken.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;

@@ -4,8 +4,8 @@
 //! key, as client-go's does, for consumers that want to see a key's history together. Both push back: when a queue is full,
 //! its writer waits, and so does the socket behind it.
 //!
-//! A queue knows neither the store nor the listeners. Whoever takes its deltas applies them, and says when that is done. The
-//! building blocks for client-go users are `Sink`, `Replace`, `Committed`, `Newest`, `SinkError`, `Delta`, `KnownObjects`,
+//! A queue knows neither the store nor the listeners. Its reader applies the deltas, and says when that is done. The building
+//! blocks for client-go users are `Sink`, `Replace`, `Committed`, `Newest`, `SinkError`, `Delta`, `KnownObjects`,
 //! `DeltaFifo` with `Popped`, and `Fifo` with `DeltaBatch`.
 
 mod delta_fifo;

@@ -1,6 +1,5 @@
 //! Transforming objects before they are queued: the slow way to keep less, or something else, of an object.
 
-use std::fmt;
 use std::sync::Arc;
 
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject};
@@ -105,18 +104,6 @@ impl<R: Replace> Replace for TransformReplace<R> {
 
     async fn commit(self, resource_version: &str) -> Result<Committed, SinkError> {
         self.replace.commit(resource_version).await
-    }
-}
-
-impl<S: fmt::Debug> fmt::Debug for TransformSink<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransformSink").field("sink", &self.sink).finish_non_exhaustive()
-    }
-}
-
-impl<R: fmt::Debug> fmt::Debug for TransformReplace<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransformReplace").field("replace", &self.replace).finish_non_exhaustive()
     }
 }
 

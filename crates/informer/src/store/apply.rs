@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::change::{Change, ChangeBatch, Origin};
 use super::commit::{Commit, IN_PLACE_MAX};
 use super::object::Likeness;
+use super::root::Mark;
 use super::{Store, StoredObject};
 use crate::delta::Delta;
 use crate::version::is_older;
@@ -46,7 +47,7 @@ impl Store {
                 commit.begin_key(object);
             }
             if in_order && let Some(version) = reached(delta) {
-                commit.reach(delta.scope(), version);
+                commit.mark(Mark::Reached(delta.scope(), version));
             }
             self.compare(delta, &mut commit, &mut changes);
         }

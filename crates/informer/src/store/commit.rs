@@ -14,7 +14,6 @@ use super::maintenance::Pass;
 use super::root::{Grouping, Mark, Root};
 use super::{Store, StoredObject};
 use crate::hashes::Hashes;
-use crate::scope::Scope;
 
 /// Up to this many objects, as in a batch of a queue, are changed in place while readers wait: about a microsecond each,
 /// where a copy would cost several.
@@ -102,14 +101,9 @@ impl<'a, 'w> Commit<'a, 'w> {
         self.push(Edit::Repack { old, new });
     }
 
-    /// Everything of a scope up to this resourceVersion is in.
-    pub(super) fn reach(&mut self, scope: Scope, version: &'a str) {
-        self.marks.push(Mark::Reached(scope, version));
-    }
-
-    /// A complete list of a scope is in.
-    pub(super) fn replaced(&mut self, scope: Scope, resource_version: &'a str, new_epoch: bool) {
-        self.marks.push(Mark::Replaced { scope, resource_version, new_epoch });
+    /// Moves a scope.
+    pub(super) fn mark(&mut self, mark: Mark<'a>) {
+        self.marks.push(mark);
     }
 
     /// How many edits wait to take effect.

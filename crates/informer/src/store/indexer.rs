@@ -52,7 +52,7 @@ impl Indexer {
 
     /// What is stored under an object's key.
     pub fn get(&self, object: &StoredObject) -> Option<StoredObject> {
-        self.store.get_by_name(object.namespace(), object.name())
+        self.store.stored(object)
     }
 
     /// What is stored under a key.

@@ -2,8 +2,8 @@
 //! the current one; repacking objects that are packed with an old one, or plain; and, when most objects are gone, compacting
 //! the rest, because memory is freed in large pieces only.
 //!
-//! It is committed like every other write, so indexes and snapshots need not know of it. It reports no changes, because
-//! there are none.
+//! It is committed like every other write, so indexes and snapshots need not know of it. It changes no object, so it reports
+//! no changes.
 
 use std::sync::Arc;
 

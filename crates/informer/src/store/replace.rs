@@ -17,6 +17,7 @@ use super::index::CompiledIndex;
 use super::index_values::ReadValues;
 use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
 use super::packing::Packer;
+use super::root::Mark;
 use super::table::{Table, TablePlace};
 use super::{Snapshot, Store, StoredObject};
 use crate::Key;
@@ -100,7 +101,8 @@ impl Store {
         for (new, values) in list.puts() {
             commit.put(self.stored(new), new.clone(), values.cloned());
         }
-        commit.replaced(list.scope, &list.resource_version, list.new_epoch);
+        let FullList { scope, resource_version, new_epoch, .. } = list;
+        commit.mark(Mark::Replaced { scope: *scope, resource_version, new_epoch: *new_epoch });
         let written = commit.finish();
         self.maintain(writer, written);
     }

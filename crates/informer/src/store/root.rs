@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::index::CompiledIndex;
-use super::object::{key_hash, text_hash};
+use super::object::text_hash;
 use super::packing::Dictionary;
 use super::table::{Hashed, Table};
 use super::{IndexError, StoredObject};
@@ -65,10 +65,6 @@ pub(super) enum Mark<'a> {
 impl Root {
     pub(super) fn get(&self, key: &Key) -> Option<&StoredObject> {
         self.objects.get(text_hash(key.as_str()), |object| object.has_key(key.namespace(), key.name()))
-    }
-
-    pub(super) fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
-        self.objects.get(key_hash(namespace, name), |object| object.has_key(namespace, name))
     }
 
     /// What is stored under the key of `object`.

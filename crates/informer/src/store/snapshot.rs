@@ -30,11 +30,6 @@ impl Snapshot {
         self.0.get(key)
     }
 
-    /// The object with this namespace (empty for cluster-scoped ones) and name.
-    pub fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
-        self.0.get_by_name(namespace, name)
-    }
-
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.0.objects.len()

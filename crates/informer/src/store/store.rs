@@ -120,11 +120,6 @@ impl Store {
         self.root.read().get(key).cloned()
     }
 
-    /// The object with this namespace (empty for cluster-scoped ones) and name.
-    pub fn get_by_name(&self, namespace: &str, name: &str) -> Option<StoredObject> {
-        self.root.read().get_by_name(namespace, name).cloned()
-    }
-
     /// The objects that have a value in an index.
     ///
     /// # Errors

@@ -173,14 +173,14 @@ fn indexing_what_is_dropped_or_does_not_exist_is_an_error_at_the_start() {
 #[test]
 fn an_index_function_that_fails_is_reported_with_the_key_and_the_object_is_stored_all_the_same() {
     let reports = Arc::new(Mutex::new(Vec::new()));
-    let heard = reports.clone();
+    let reported = reports.clone();
     let fails = Index::try_by("picky", |object| match object.name() {
         "error" => Err("no thanks".into()),
         "panic" => panic!("at the disco"),
         name => Ok(vec![name.to_owned()]),
     });
     let config =
-        config().on_index_failure(move |trouble| heard.lock().push(trouble.to_string())).index(fails);
+        config().on_index_failure(move |failure| reported.lock().push(failure.to_string())).index(fails);
     let store = Store::new(config).unwrap();
     for name in ["error", "panic", "fine"] {
         put(&store, pod(name, 1));

@@ -67,7 +67,7 @@ fn object(number: usize, version: u64, flavour: u8, protobuf: bool) -> RawObject
 fn check(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(snapshot.len(), model.len());
     for (name, source) in model {
-        let found = snapshot.get_by_name("web", name).expect("it was put");
+        let found = snapshot.get(&Key::new("web", name)).expect("it was put");
         let (head, restored) = (source.head(), found.raw());
         prop_assert_eq!(restored.bytes(), source.bytes());
         for (kept, put) in [
@@ -117,7 +117,7 @@ proptest! {
                 Step::Remove { from, count } => {
                     for number in from..from + count {
                         let name = format!("pod-{number}");
-                        if let Some(known) = store.get_by_name("web", &name) {
+                        if let Some(known) = store.get(&Key::new("web", &name)) {
                             apply(&store, [Delta::Vanished(known.clone())]);
                             model.remove(&name);
                         }
@@ -172,12 +172,12 @@ fn a_name_that_is_escaped_in_json_is_found_and_its_bytes_come_back() {
     replace(&store, A, objects.clone(), "100");
     for (number, object) in (1..50).zip(&objects) {
         let name = format!("R&D-{number}");
-        let stored = store.get_by_name("", &name).unwrap();
+        let stored = store.get(&Key::new("", &name)).unwrap();
         assert_eq!((stored.name(), stored.uid()), (&*name, &*format!("u-{number}")));
         assert_eq!(stored.raw().bytes(), object.bytes());
         assert_eq!(stored.raw().head().name(), name);
     }
-    assert!(store.get_by_name("", "R&D-7").unwrap().is_packed());
+    assert!(store.get(&Key::new("", "R&D-7")).unwrap().is_packed());
 }
 
 #[test]
@@ -261,12 +261,12 @@ fn when_most_objects_are_gone_the_rest_is_moved_together_and_stays_what_it_was()
     while !is_moved() {
         bookmarks += 1;
         assert!(bookmarks < 200, "not moved");
-        assert!(apply(&store, [bookmark(A, "11")]).is_empty(), "nothing is told");
+        assert!(apply(&store, [bookmark(A, "11")]).is_empty(), "no changes");
     }
     assert_eq!(is_packed(&store), (1000, 1000));
     let snapshot = store.snapshot();
     for held in left {
-        let moved = snapshot.get_by_name(held.namespace(), held.name()).unwrap();
+        let moved = snapshot.get(&Key::new(held.namespace(), held.name())).unwrap();
         assert_eq!(moved.raw().bytes(), held.raw().bytes());
         let group = snapshot.by_index("namespace", held.namespace()).unwrap();
         assert!(group.into_iter().any(|object| object.ptr_eq(moved)), "the index has what the store has");
@@ -285,7 +285,7 @@ fn a_snapshot_outlives_its_store_and_its_dictionaries() {
     }
     drop(store);
     for object in first {
-        let kept = snapshot.get_by_name("web", object.head().name()).unwrap();
+        let kept = snapshot.get(&Key::new("web", object.head().name())).unwrap();
         assert_eq!(kept.raw().bytes(), object.bytes());
     }
 }
@@ -318,7 +318,7 @@ fn who_hears_of_a_change_has_the_object_as_it_came_and_it_is_the_one_that_is_sto
     put(&store, pod("first", 1));
     let changes = apply(&store, [Delta::Updated(stored(pod("web/api", 2)))]);
     let told = changes[0].object();
-    let kept = store.get_by_name("web", "api").unwrap();
+    let kept = store.get(&Key::new("web", "api")).unwrap();
     assert!(!told.is_packed() && kept.is_packed());
     assert!(told.ptr_eq(&kept) && kept.ptr_eq(told));
 }
@@ -331,7 +331,7 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
     put(&store, pod_in_protobuf("first-too", 3));
     put(&store, pod_in_protobuf_with("web/too", 4, "u", Some(("app", "x"))));
     let read = |name: &str, path: &str| {
-        let object = store.get_by_name("web", name).unwrap();
+        let object = store.get(&Key::new("web", name)).unwrap();
         assert!(object.is_packed());
         let path = PathReader::new(&path.parse().unwrap(), &TypeMeta::new("v1", "Pod")).unwrap();
         let mut found = Vec::new();
@@ -343,7 +343,7 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
     assert_eq!(read("api", "spec.nodeName"), ["node-7"]);
     assert_eq!(read("api", "kind"), ["Pod"]);
     assert_eq!(read("too", "metadata.labels['app']"), ["x"]);
-    assert_eq!(store.get_by_name("web", "too").unwrap().encoding(), Encoding::Protobuf);
+    assert_eq!(store.get(&Key::new("web", "too")).unwrap().encoding(), Encoding::Protobuf);
 }
 
 #[test]
@@ -361,8 +361,8 @@ fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_han
         let store = Store::new(StoreConfig::default().memory(memory).index(copied)).unwrap();
         for (object, version) in alike(20, "copied").into_iter().zip(1..) {
             let told = apply(&store, [Delta::Updated(stored(object))]);
-            let here = store.get_by_name("web", told[0].object().name()).unwrap();
-            let there = other.get_by_name("web", here.name()).unwrap();
+            let here = store.get(&Key::new("web", told[0].object().name())).unwrap();
+            let there = other.get(&Key::new("web", here.name())).unwrap();
             assert!(there.is_packed());
             // (A packed one may have been packed anew right away.)
             assert!(

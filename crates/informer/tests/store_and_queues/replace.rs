@@ -46,7 +46,7 @@ fn what_is_there_but_cannot_be_put_stays_as_it_is_known() {
     let mut replacement = store.begin_replace(A);
     replacement.put(pod("b", 12)).unwrap();
     // What is not known, or of another scope, is not made up.
-    ["a", "of-b", "nobody"].iter().for_each(|key| replacement.keep(&key.parse().unwrap()));
+    ["a", "of-b", "unknown"].iter().for_each(|key| replacement.keep(&key.parse().unwrap()));
     let list = Delta::ReplacedAll(Arc::new(replacement.finish("12")));
     let changes = apply(&store, [list]);
     assert_eq!(lines(changes), ["relist: vanished c 3", "relist: updated b 2 -> 12"]);
@@ -68,10 +68,10 @@ fn unchanged_is_the_same_uid_a_version_and_the_same_bytes() {
     let unversioned = || raw(&json!({"metadata": {"name": "metrics"}, "usage": 1}));
     let versioned = || pod_with("a", 5, &json!({"spec": {"x": 1}}));
     replace(&store, A, vec![unversioned(), versioned()], "10");
-    let handle = store.get_by_name("", "a").unwrap();
+    let handle = store.get(&Key::new("", "a")).unwrap();
     // Without a version nobody can tell.
     assert_eq!(replace(&store, A, vec![unversioned(), versioned()], "11"), ["relist: updated metrics  -> "]);
-    assert!(store.get_by_name("", "a").unwrap().ptr_eq(&handle), "what is unchanged is kept");
+    assert!(store.get(&Key::new("", "a")).unwrap().ptr_eq(&handle), "what is unchanged is kept");
     // Defaulting and conversion change bodies without a new version.
     let converted = pod_with("a", 5, &json!({"spec": {"x": 2}}));
     let changes = replace(&store, A, vec![unversioned(), converted], "12");
@@ -83,9 +83,9 @@ fn across_encodings_uid_and_version_decide_and_the_bytes_are_swapped_silently() 
     let store = store_of(&[("web/a", 5), ("web/b", 6)]);
     let changes = replace(&store, A, vec![pod_in_protobuf("web/a", 5), pod_in_protobuf("web/b", 11)], "12");
     assert_eq!(changes, ["relist: updated web/b 6 -> 11"]);
-    assert_eq!(store.get_by_name("web", "a").unwrap().encoding(), Encoding::Protobuf);
+    assert_eq!(store.get(&Key::new("web", "a")).unwrap().encoding(), Encoding::Protobuf);
     assert!(put(&store, pod("web/a", 5)).is_empty(), "by a watch too");
-    assert_eq!(store.get_by_name("web", "a").unwrap().encoding(), Encoding::Json);
+    assert_eq!(store.get(&Key::new("web", "a")).unwrap().encoding(), Encoding::Json);
 }
 
 #[test]

@@ -16,8 +16,8 @@ fn the_key_is_namespace_and_name_or_name_for_cluster_scoped_objects() {
     assert_eq!(snapshot_content(&store.snapshot()), ["node-7 2", "web/api 1"]);
     assert_eq!(store.get(&Key::new("web", "api")).unwrap().resource_version(), "1");
     assert_eq!(store.get(&"node-7".parse().unwrap()).unwrap().namespace(), "");
-    assert!(store.get_by_name("web", "node-7").is_none());
-    assert!(store.get_by_name("", "api").is_none());
+    assert!(store.get(&Key::new("web", "node-7")).is_none());
+    assert!(store.get(&Key::new("", "api")).is_none());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
     assert!(put(&store, object("first", 5)).is_empty());
     assert!(delete(&store, object("first", 8)).is_empty());
     assert_eq!(store.stats().stale, 2);
-    assert_eq!(store.get_by_name("web", "api").unwrap().uid(), "second");
+    assert_eq!(store.get(&Key::new("web", "api")).unwrap().uid(), "second");
     assert_eq!(keys(&store.by_index("app", "second").unwrap()), ["web/api"]);
     assert_eq!(keys(&store.by_index("app", "first").unwrap()), [""; 0]);
     // A newer one replaces it, although its deletion was missed; and so does one that cannot be compared.
@@ -123,9 +123,9 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
 fn the_same_state_once_more_is_a_resync_and_keeps_the_stored_object() {
     let store = new_store();
     put(&store, pod("web/api", 9));
-    let before = store.get_by_name("web", "api").unwrap();
+    let before = store.get(&Key::new("web", "api")).unwrap();
     assert_eq!(put(&store, pod("web/api", 9)), ["resync: updated web/api 9 -> 9"]);
-    assert!(store.get_by_name("web", "api").unwrap().ptr_eq(&before));
+    assert!(store.get(&Key::new("web", "api")).unwrap().ptr_eq(&before));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_bytes_of_all_objects_are_counted() {
     let store = new_store();
     let (first, second) = (stored(pod("a", 1)), stored(pod_with("a", 2, &json!({"spec": {"more": "text"}}))));
     apply(&store, [Delta::Updated(first.clone())]);
-    let held = || store.get_by_name("", "a").map(|object| object.stored_bytes());
+    let held = || store.get(&Key::new("", "a")).map(|object| object.stored_bytes());
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
     apply(&store, [Delta::Updated(second.clone())]);
     assert_eq!(Some(store.snapshot().stored_bytes()), held());

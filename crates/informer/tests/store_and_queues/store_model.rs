@@ -166,7 +166,7 @@ impl Model {
 struct Listener(BTreeMap<usize, State>);
 
 impl Listener {
-    fn hear(&mut self, change: &Change) {
+    fn receive(&mut self, change: &Change) {
         match change {
             Change::Added { object, .. } => {
                 let (key, state) = state_of(object);
@@ -290,7 +290,7 @@ proptest! {
                         Told::Delete(_) => Delta::Deleted(object.clone()),
                     });
                     for change in apply(&store, writes) {
-                        listener.hear(&change);
+                        listener.receive(&change);
                     }
                     for (key, told) in &batch {
                         let before = model.clone();
@@ -308,7 +308,7 @@ proptest! {
                     }
                     let list = Delta::ReplacedAll(Arc::new(replacement.finish(&version.to_string())));
     let changes = apply(&store, [list]);
-                    changes.iter().for_each(|change| listener.hear(change));
+                    changes.iter().for_each(|change| listener.receive(change));
                     let before = model.clone();
                     model.relist(Scope(scope), &puts, &removes, version);
                     check_never_back(&before, &model);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
+pub(crate) use kube_informer::Key;
 use kube_informer::StoreSink;
 use kube_informer::queue::{Committed, Delta, Fifo, FifoConfig, Newest, Replace, Scope, Sink, SinkError};
 use kube_informer::store::{Change, Memory, Origin, Packing, Snapshot, Store, StoreConfig, StoredObject};

@@ -32,7 +32,7 @@ fn promise_8_no_reader_ever_sees_half_a_batch() {
                     assert_eq!(snapshot.by_index("round", &version).unwrap().count(), OBJECTS);
                     assert_eq!(snapshot.index_values("round").unwrap().count(), 1);
                     let one =
-                        store.get_by_name("ns", "7").unwrap().resource_version().parse::<u64>().unwrap();
+                        store.get(&Key::new("ns", "7")).unwrap().resource_version().parse::<u64>().unwrap();
                     let version = version.parse::<u64>().unwrap();
                     assert!(last <= version && version <= one, "never back");
                     last = one;

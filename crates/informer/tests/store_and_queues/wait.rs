@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use kube_informer::Key;
-use kube_informer::store::{ServerReset, StoredObject};
+use kube_informer::store::StoredObject;
 use tokio::task::yield_now;
 
 use super::support::*;
