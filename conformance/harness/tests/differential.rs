@@ -160,7 +160,7 @@ impl Ours {
             }
             std::future::ready(())
         };
-        informer.add_handler(handler).unwrap();
+        informer.add_handler(handler).unwrap().detach();
         Self { informer, seen }
     }
 }

@@ -57,9 +57,10 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
     let watched = Arc::new(Watched::default());
     let mut many = ListenerConfig::default();
     many.changes_max = usize::MAX; // Gathered events are not in the server's order.
-    maps.add_handler_with(many, Promises::new(maps.lister(), by_group.clone(), watched.clone())).unwrap();
+    let promises = Promises::new(maps.lister(), by_group.clone(), watched.clone());
+    maps.add_handler_with(many, promises).unwrap().detach();
     // One that never comes to an end, one that panics every time (without the noise): their own affair.
-    maps.add_handler(async |_: Event<ConfigMap>| futures::future::pending().await).unwrap();
+    maps.add_handler(async |_: Event<ConfigMap>| futures::future::pending().await).unwrap().detach();
     let panicking = maps.add_handler(async |_: Event<ConfigMap>| resume_unwind(Box::new("as told"))).unwrap();
     // And one that does not read until the end, with little room.
     let mut few = ListenerConfig::default();
@@ -92,7 +93,7 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
     let truth = listed(&client, MAPS).await;
     assert_eq!(truth.len(), present.len());
     // The one that waited hears the last state of everything, gathered per key, and of nothing that is gone.
-    assert!(slow.folds() > 0);
+    assert!(slow.coalesced_count() > 0);
     let mut heard: BTreeMap<String, String> = BTreeMap::new();
     // Not limited by the budget of this task: what is there is all read.
     while let Some(Some(event)) = tokio::task::unconstrained(slow.next()).now_or_never() {

@@ -9,10 +9,14 @@ use std::sync::Arc;
 
 use common::MAPS;
 use kube_client::Client;
-use kube_informer::building_blocks::{
-    Fifo, ListWatch, Reflector, ReflectorConfig, ReflectorStatus, Resource, Store, StoreConfig,
-};
-use kube_informer::{Cluster, EncodingPreference, Scope, WatchList};
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::building_blocks::{Fifo, FifoConfig};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Reflector, ReflectorConfig, ReflectorStatus};
+use kube_informer::WatchList;
+use kube_informer::building_blocks::{ListWatch, Resource};
+use kube_informer::{Cluster, EncodingPreference};
+use kube_informer::building_blocks::{Store, StoreConfig};
 use kube_informer_conformance::{Programs, RealServer, raw};
 use kube_wire::Encoding;
 use tokio::sync::watch;
@@ -109,17 +113,18 @@ impl Mirror {
             .namespace("default")
             .encoding(encoding);
         let store = Arc::new(Store::new(StoreConfig::default()).unwrap());
-        let fifo = Arc::new(Fifo::new(store.clone()));
+        let fifo = Fifo::new(FifoConfig::default());
+        let sink = Arc::new(StoreSink::new(fifo.clone(), store.clone()));
         let mut config = ReflectorConfig::default();
         config.watch_list = watch_list;
-        let reflector = Reflector::new(Arc::new(source), fifo.clone(), Scope::default(), config);
+        let reflector = Reflector::new(Arc::new(source), sink, Scope::default(), config);
         let status = reflector.status();
         let mut tasks = JoinSet::new();
         tasks.spawn(reflector.run());
         let applied_to = store.clone();
         tasks.spawn(async move {
-            while let Some(batch) = fifo.pop_batch().await {
-                batch.apply(&applied_to);
+            while let Some(batch) = fifo.take().await {
+                applied_to.apply(batch.deltas());
                 batch.done();
             }
         });

@@ -128,7 +128,7 @@ async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let (took, cpu) = (started.elapsed(), cpu() - cpu_before);
-    let folds = handles.iter().map(|handle| handle.folds()).sum::<u64>();
+    let folds = handles.iter().map(|handle| handle.coalesced_count()).sum::<u64>();
     let what = match (handlers, decodes) {
         (0, _) => "no handler".to_owned(),
         (1, false) => "1 handler that does not look".to_owned(),

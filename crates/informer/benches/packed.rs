@@ -14,7 +14,11 @@ use std::time::Instant;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Secret};
 use kube_core::DynamicObject;
-use kube_informer::building_blocks::{Fifo, Sink, Store, StoreConfig, StoredObject, Write};
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Sink};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Store, StoreConfig, StoredObject};
+use kube_informer::{Index, Memory};
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Index, Informer, Key, Memory, Scope};
 use kube_wire::path::PathReader;
@@ -176,7 +180,8 @@ fn reading(store: &Store) {
 }
 
 fn writing(store: &Arc<Store>, minted: &mut PodReader, count: usize) {
-    let fifo = Fifo::new(store.clone());
+    let fifo = Fifo::new(FifoConfig::default());
+    let sink = StoreSink::new(fifo.clone(), store.clone());
     let many = 500;
     let mut version = 0;
     let mut round = |batch: usize| {
@@ -185,10 +190,10 @@ fn writing(store: &Arc<Store>, minted: &mut PodReader, count: usize) {
         let started = Instant::now();
         for objects in changed.chunks(batch) {
             for object in objects {
-                now(fifo.update(SCOPE, object.clone())).expect("the queue is open");
+                now(sink.update(SCOPE, object.clone())).expect("the queue is open");
             }
-            let batch = now(fifo.pop_batch()).expect("the queue is open");
-            assert_eq!(batch.apply(store).changes().count(), objects.len());
+            let batch = now(fifo.take()).expect("the queue is open");
+            assert_eq!(store.apply(batch.deltas()).changes().len(), objects.len());
             batch.done();
         }
         started.elapsed().as_nanos() as f64 / many as f64
@@ -202,11 +207,12 @@ fn deleting(store: &Store, before: usize) {
     let objects = scattered(store.snapshot().iter().cloned().collect());
     let gone = &objects[..objects.len() * 9 / 10];
     for part in gone.chunks(1000) {
-        store.write(part.iter().map(Write::Vanished));
+        store.apply(&part.iter().cloned().map(Delta::Vanished).collect::<Vec<_>>());
     }
     drop(objects);
     // Bookmarks, as they come all the time: with each a little of what is left is moved together.
-    (0..store.len()).for_each(|_| drop(store.write([Write::Bookmark(SCOPE, "30000000")])));
+    let bookmark = [Delta::Bookmark { scope: SCOPE, resource_version: "30000000".to_owned() }];
+    (0..store.len()).for_each(|_| drop(store.apply(&bookmark)));
     // Allocators that give memory back do so after a while.
     std::thread::sleep(std::time::Duration::from_secs(12));
     let left = resident().saturating_sub(before);
@@ -288,11 +294,11 @@ fn new_store(memory: &Memory) -> Store {
 }
 
 fn replace(store: &Store, objects: impl Iterator<Item = RawObject>) {
-    let mut staging = store.stage_replace(SCOPE);
+    let mut replacement = store.begin_replace(SCOPE);
     for object in objects {
-        staging.put(object).expect("it has a name");
+        replacement.put(object).expect("it has a name");
     }
-    store.replace(&staging.finish("20000000"));
+    store.apply(&[Delta::ReplacedAll(Arc::new(replacement.finish("20000000")))]);
 }
 
 fn now<T>(future: impl Future<Output = T>) -> T {

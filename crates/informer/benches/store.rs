@@ -17,8 +17,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use kube_informer::building_blocks::{Fifo, Sink, Store, StoreConfig, StoredObject, Write};
-use kube_informer::{Index, Key, Memory, Scope};
+use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Sink};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Store, StoreConfig, StoredObject};
+use kube_informer::{Index, Memory};
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::Key;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder, WatchEvent};
 use pods::PodReader;
 
@@ -49,7 +53,7 @@ fn measure(size: usize) {
     let store = Arc::new(new_store());
     let started = Instant::now();
     for at in 0..size {
-        store.write([Write::Put(&objects[order.order[at]])]);
+        store.apply(&[Delta::Added(objects[order.order[at]].clone())]);
     }
     show("insert, one by one", started.elapsed().as_nanos() as f64 / size as f64, peer("660 ns", "2100 ns"));
     let bytes_stored = resident();
@@ -75,31 +79,31 @@ fn measure(size: usize) {
     let mut version = 1;
     let mut changed = |count: usize, reader: &mut PodReader, order: &mut Shuffled| {
         version += 1;
-        let read = |at: &usize| stored(reader.read(&pods::small_pod(*at, version)));
+        let read = |at: &usize| Delta::Updated(stored(reader.read(&pods::small_pod(*at, version))));
         order.next(count).iter().map(read).collect::<Vec<_>>()
     };
     let updates = changed(many * ROUNDS, &mut reader, &mut order);
-    let update = fastest(updates.chunks(many), |object| drop(store.write([Write::Put(object)])));
+    let update = fastest(updates.chunks(many), |delta| drop(store.apply(std::slice::from_ref(delta))));
     show("update, one by one", update, "");
     let updates = changed(many * ROUNDS, &mut reader, &mut order);
     let batches = updates.chunks(Fifo::BATCH_MAX.min(many)).collect::<Vec<_>>();
     let update = fastest(batches.chunks(batches.len().div_ceil(ROUNDS)), |batch| {
-        black_box(store.write(batch.iter().map(Write::Put)));
+        black_box(store.apply(batch));
     });
     show("update, in batches of 1000", update / Fifo::BATCH_MAX.min(many) as f64, "");
 
     let snapshots = [(); 9000];
     show("snapshot", fastest(snapshots.chunks(1000), |()| drop(black_box(store.snapshot()))), "");
     let updates = changed(many.min(2000) * ROUNDS, &mut reader, &mut order);
-    let pinned = fastest(updates.chunks(many.min(2000)), |object| {
+    let pinned = fastest(updates.chunks(many.min(2000)), |delta| {
         let snapshot = store.snapshot();
-        store.write([Write::Put(object)]);
+        store.apply(std::slice::from_ref(delta));
         drop(black_box(snapshot));
     });
     show("snapshot, and the first write under it", pinned, "");
     let updates = changed(many * ROUNDS, &mut reader, &mut order);
     let snapshot = store.snapshot();
-    let under = fastest(updates.chunks(many), |object| drop(store.write([Write::Put(object)])));
+    let under = fastest(updates.chunks(many), |delta| drop(store.apply(std::slice::from_ref(delta))));
     show("update under one long snapshot", under, "");
     drop(snapshot);
     reads_under_writes(&store, &keys, &updates);
@@ -109,14 +113,13 @@ fn measure(size: usize) {
         let present = store.snapshot();
         let list = present.iter().take(relisted).map(StoredObject::raw).collect::<Vec<_>>();
         let rest = present.iter().skip(relisted).map(StoredObject::raw).collect::<Vec<_>>();
-        let mut staging = store.stage_replace(SCOPE);
-        let mut put = |object: RawObject| staging.put(object).expect("the object has a name");
+        let mut replacement = store.begin_replace(SCOPE);
+        let mut put = |object: RawObject| replacement.put(object).expect("the object has a name");
         rest.into_iter().for_each(&mut put);
         let started = Instant::now();
         list.into_iter().for_each(&mut put);
-        let set = staging.finish("1000000");
-        store.replace(&set);
-        assert!(set.is_empty());
+        let list = Delta::ReplacedAll(Arc::new(replacement.finish("1000000")));
+        assert!(store.apply(&[list]).changes().is_empty());
         started.elapsed().as_nanos() as f64 / relisted as f64
     });
     show(&format!("relist, unchanged, an object ({relisted} of them)"), unchanged, peer("700 ns", "2500 ns"));
@@ -134,7 +137,8 @@ fn measure(size: usize) {
 
 /// From the bytes of an event to the object, stored and indexed.
 fn watch_event(store: &Arc<Store>, size: usize) {
-    let fifo = Fifo::new(store.clone());
+    let fifo = Fifo::new(FifoConfig::default());
+    let sink = StoreSink::new(fifo.clone(), store.clone());
     let mut watch =
         WatchDecoder::new(Encoding::Protobuf, ObjectReader::new(Projection::default(), Limits::default()));
     let many = 500;
@@ -144,7 +148,7 @@ fn watch_event(store: &Arc<Store>, size: usize) {
     let bytes = frames.iter().map(Bytes::len).sum::<usize>() / frames.len();
     let one_by_one = fastest(frames.chunks(many), |frame| {
         watch.push(frame.clone());
-        receive(&mut watch, &fifo);
+        receive(&mut watch, &sink);
         process(&fifo, store);
     });
     show(&format!("watch event of {bytes} B, bytes to indexed, alone"), one_by_one, "35000 ns");
@@ -154,7 +158,7 @@ fn watch_event(store: &Arc<Store>, size: usize) {
     let batched = fastest(rounds.chunks(1), |frames| {
         for frame in *frames {
             watch.push(frame.clone());
-            receive(&mut watch, &fifo);
+            receive(&mut watch, &sink);
         }
         while !fifo.is_empty() {
             process(&fifo, store);
@@ -163,25 +167,27 @@ fn watch_event(store: &Arc<Store>, size: usize) {
     show("the same, as they queue up", batched / many as f64, "35000 ns");
 }
 
-fn receive(watch: &mut WatchDecoder, fifo: &Fifo) {
+fn receive(watch: &mut WatchDecoder, sink: &StoreSink) {
     let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else { panic!("a pod has changed") };
-    fifo.update(SCOPE, object).now_or_never().expect("there is room").expect("the queue is open");
+    sink.update(SCOPE, object).now_or_never().expect("there is room").expect("the queue is open");
 }
 
 fn process(fifo: &Fifo, store: &Store) {
-    let batch = fifo.pop_batch().now_or_never().flatten().expect("there is a batch");
-    assert!(batch.apply(store).changes().all(|change| change.object().generation() == 0));
+    let batch = fifo.take().now_or_never().flatten().expect("there is a batch");
+    assert!(store.apply(batch.deltas()).changes().iter().all(|change| change.object().generation() == 0));
     batch.done();
 }
 
 /// Reads by one thread while another writes as fast as it can.
-fn reads_under_writes(store: &Store, keys: &[Key], updates: &[StoredObject]) {
+fn reads_under_writes(store: &Store, keys: &[Key], updates: &[Delta]) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let (started, mut writes) = (Instant::now(), 0);
-            for object in updates.iter().cycle() {
-                store.write([Write::Listed(object)]);
+            let listed = updates.iter().filter_map(|delta| delta.object().cloned()).map(Delta::Replaced);
+            let listed = listed.collect::<Vec<_>>();
+            for delta in listed.iter().cycle() {
+                store.apply(std::slice::from_ref(delta));
                 writes += 1;
                 if stop.load(Ordering::Relaxed) {
                     break;

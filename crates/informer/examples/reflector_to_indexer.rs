@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 
-use kube_informer::building_blocks::{
-    DeltaFifo, DeltaFifoConfig, DeltaKind, Indexer, Popped, Reflector, ReflectorConfig, Store, StoreConfig,
-    StoredObject,
-};
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Popped};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Reflector, ReflectorConfig};
+use kube_informer::building_blocks::{Indexer, Store, StoreConfig, StoredObject};
+use kube_informer::Index;
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{Index, Scope};
 use serde_json::json;
@@ -77,17 +78,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// What client-go's informers do with the deltas of a key, oldest first.
 fn process(popped: &Popped, indexer: &Indexer) {
     for delta in popped.deltas() {
-        println!(
-            "{:>8} {:?}: {:?}",
-            if popped.is_initial() { "initial" } else { "" },
-            delta.kind,
-            delta.object
-        );
-        match delta.kind {
-            DeltaKind::Added | DeltaKind::Updated | DeltaKind::Sync => indexer.update(&delta.object),
-            DeltaKind::Replaced => indexer.set(&delta.object),
-            DeltaKind::Deleted { .. } => indexer.delete_key(popped.key()),
-        }
+        println!("{:>8} {delta:?}", if popped.is_initial() { "initial" } else { "" });
+        indexer.apply(delta);
     }
 }
 

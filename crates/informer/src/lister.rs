@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kube_wire::FieldPath;
 use kube_wire::path::PathReader;
 
-use crate::queue::Scope;
-use crate::shared::{Decoder, Object, Owner};
+use crate::informer::{Decoder, Object, Owner};
+use crate::scope::Scope;
 use crate::store::{IndexError, Snapshot, StoredObject};
 use crate::{DecodeError, InvalidSelector, Key, LabelSelector};
 

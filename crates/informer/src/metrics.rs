@@ -16,8 +16,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::informer::Core;
 use crate::reflector::{ReflectorState, ReflectorStatus};
-use crate::shared::Core;
 use crate::source::Resource;
 use crate::version::is_older;
 
@@ -109,14 +109,14 @@ type Counter = (&'static str, &'static str, fn(&Core, &Reporter) -> u64);
 type Outcome = (&'static str, fn(&ReflectorStatus) -> u64);
 
 const GAUGES: [Gauge; 9] = [
-    ("informer_queued_items", "Changes that wait to be applied", |core| signed(core.fifo.len())),
+    ("informer_queued_items", "Changes that wait to be applied", |core| signed(core.queue.len())),
     (
         "informer_store_resource_version",
         "The last 15 digits of the resourceVersion that the store shows",
         version,
     ),
     ("informer_synced", "Whether the first full state is in the store", |core| {
-        i64::from(*core.hub.synced().borrow())
+        i64::from(*core.listeners.synced().borrow())
     }),
     ("informer_degraded_watches", "Watches that wait after an error, or may be stale", degraded),
     ("informer_objects", "Objects in the store", |core| signed(core.store.len())),
@@ -128,9 +128,9 @@ const GAUGES: [Gauge; 9] = [
         "How long nothing was received: no full state, event or bookmark; of several watches the longest",
         event_age,
     ),
-    ("informer_listeners", "Handlers and streams", |core| signed(core.hub.listeners().0)),
+    ("informer_listeners", "Handlers and streams", |core| signed(core.listeners.count_and_lag().0)),
     ("informer_listener_lag", "Events pending for the slowest listener", |core| {
-        signed(core.hub.listeners().1)
+        signed(core.listeners.count_and_lag().1)
     }),
 ];
 

@@ -9,9 +9,13 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::building_blocks::{Fifo, Packing, Replace, Sink, Store, StoreConfig, StoredObject, Write};
+use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Replace, Sink};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Packing, Store, StoreConfig, StoredObject};
+use kube_informer::{Index, Memory};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Index, Informer, Key, Memory, Scope};
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::{Informer, Key};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
 use parking_lot::{Mutex, MutexGuard};
 use pods::PodReader;
@@ -35,8 +39,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn process(fifo: &Fifo, store: &Store) {
-    let batch = now(fifo.pop_batch()).expect("the queue is open");
-    assert!(batch.apply(store).changes().count() < 100_001);
+    let batch = now(fifo.take()).expect("the queue is open");
+    assert!(store.apply(batch.deltas()).changes().len() < 100_001);
     batch.done();
 }
 
@@ -65,10 +69,11 @@ fn allocate_next_to_nothing(memory: Memory, event_max: f64) {
     const OBJECTS: usize = 100_000;
     let mut reader = PodReader::new();
     let store = indexed_store(memory);
-    let fifo = Fifo::new(store.clone());
+    let fifo = Fifo::new(FifoConfig::default());
+    let sink = StoreSink::new(fifo.clone(), store.clone());
     let mut list = || (0..OBJECTS).map(|at| reader.read(&pods::small_pod(at, 1))).collect::<Vec<_>>();
     let relist = |list: Vec<_>| {
-        let mut replace = now(fifo.begin_replace(SCOPE)).expect("the queue is open");
+        let mut replace = now(sink.begin_replace(SCOPE)).expect("the queue is open");
         for object in list {
             replace.put(object).expect("the object has a name");
         }
@@ -92,7 +97,7 @@ fn allocate_next_to_nothing(memory: Memory, event_max: f64) {
     let mut event = |frame: bytes::Bytes| {
         watch.push(frame);
         let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else { panic!("a pod has changed") };
-        now(fifo.update(SCOPE, object)).expect("the queue is open");
+        now(sink.update(SCOPE, object)).expect("the queue is open");
         process(&fifo, &store);
     };
     // The first one finds buffers that have yet to grow.
@@ -119,9 +124,9 @@ fn room_for_large_values_of_indexes_is_not_kept_for_the_next_write() {
         StoredObject::new(SCOPE, pod).expect("it has a name")
     };
     let objects = (0..100).map(&mut large).collect::<Vec<_>>();
-    store.write(objects.iter().map(Write::Put));
+    store.apply(&objects.iter().cloned().map(Delta::Updated).collect::<Vec<_>>());
     assert_eq!(store.by_index("node", &"7".repeat(100_000)).map(|found| found.len()), Ok(1));
-    store.write(objects.iter().map(Write::Delete));
+    store.apply(&objects.iter().cloned().map(Delta::Deleted).collect::<Vec<_>>());
     drop(objects);
     assert!(store.is_empty());
     let held = dhat::HeapStats::get().curr_bytes;
@@ -176,13 +181,15 @@ fn full_states_that_break_half_way_leave_nothing_behind() {
     let store = indexed_store(Packing::eager().into());
     let mut reader = ObjectReader::new(Projection::default(), Limits::default());
     let mut stage_and_drop = |round: usize| {
-        let mut staging = store.stage_replace(SCOPE);
+        let mut replacement = store.begin_replace(SCOPE);
         for at in 0..PODS {
             // As the pods of jobs: no two have the same labels, and each attempt finds others.
             let labels = json!({"job": format!("job-{round}-{at}-{}", "x".repeat(200))});
             let meta = json!({"namespace": "web", "name": format!("pod-{at}"), "labels": labels});
             let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta}).to_string();
-            staging.put(reader.read(pod.as_bytes(), Encoding::Json, None).expect("a pod")).expect("a name");
+            replacement
+                .put(reader.read(pod.as_bytes(), Encoding::Json, None).expect("a pod"))
+                .expect("a name");
         }
     };
     stage_and_drop(0);

@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informer::Key;
 use kube_informer::building_blocks::compare_resource_versions as compare;
-use kube_informer::building_blocks::{
-    Change, ChangeKind, Fifo, Reflector, ReflectorConfig, Snapshot, Store, StoreConfig, StoredObject,
-};
-use kube_informer::internals::Applied;
+use kube_informer::building_blocks::{Fifo, FifoConfig};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Reflector, ReflectorConfig};
+use kube_informer::WatchList;
+use kube_informer::building_blocks::{Change, ChangeBatch, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::Index;
 use kube_informer::testing::{Checkpoint, ScriptedSource, WatchListSupport};
-use kube_informer::{Index, Scope, WatchList};
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::Key;
 use kube_wire::Status;
 use proptest::prelude::*;
 use serde_json::json;
@@ -101,19 +103,20 @@ async fn run(steps: Vec<Step>, watch_list: bool, page_size: Option<u32>, seed: u
         Store::new(StoreConfig::default().index(Index::label("team", "team")).memory(support::memory()))
             .unwrap(),
     );
-    let fifo = Arc::new(Fifo::new(store.clone()));
+    let fifo = Fifo::new(FifoConfig::default());
+    let sink = Arc::new(StoreSink::new(fifo.clone(), store.clone()));
     let mut config = ReflectorConfig::default();
     config.seed = Some(seed);
     config.page_size = page_size;
     config.watch_list = if watch_list { WatchList::On } else { WatchList::Off };
-    let reflector = Reflector::new(Arc::new(source.clone()), fifo.clone(), Scope::default(), config);
+    let reflector = Reflector::new(Arc::new(source.clone()), sink, Scope::default(), config);
     let reflecting = tokio::spawn(reflector.run());
     let (applied_to, queue) = (store.clone(), fifo.clone());
     let applying = tokio::spawn(async move {
         let mut model = Model::default();
-        while let Some(batch) = queue.pop_batch().await {
-            let applied = batch.apply(&applied_to);
-            model.hears(&applied, &applied_to);
+        while let Some(batch) = queue.take().await {
+            let changes = applied_to.apply(batch.deltas());
+            model.receives(&changes, &applied_to);
             batch.done();
         }
         model
@@ -232,12 +235,12 @@ struct Model {
 }
 
 impl Model {
-    fn hears(&mut self, applied: &Applied, store: &Store) {
+    fn receives(&mut self, changes: &ChangeBatch, store: &Store) {
         let epoch = store.snapshot().epoch(Scope::default());
         let same_epoch = epoch == self.epoch;
         self.epoch = epoch;
-        for change in applied.changes() {
-            self.hears_change(&change, same_epoch);
+        for change in changes.changes() {
+            self.receives_change(change, same_epoch);
         }
         assert_eq!(
             self.view,
@@ -247,14 +250,14 @@ impl Model {
         self.check_indexes(store);
     }
 
-    fn hears_change(&mut self, change: &Change, same_epoch: bool) {
-        let key = change.key();
-        match &change.kind {
-            ChangeKind::Added { object } => {
+    fn receives_change(&mut self, change: &Change, same_epoch: bool) {
+        let key = change.object().key();
+        match change {
+            Change::Added { object, .. } => {
                 let known = self.view.insert(key, identity(object));
                 assert_eq!(known, None, "promise 3: added, but known");
             }
-            ChangeKind::Updated { old, new } => {
+            Change::Updated { old, new, .. } => {
                 let known = self.view.insert(key, identity(new));
                 assert_eq!(known, Some(identity(old)), "promise 3: updated, but from another state");
                 assert_eq!(old.uid(), new.uid(), "promise 3: another object is no update");
@@ -263,7 +266,7 @@ impl Model {
                     assert!(order.is_none_or(|order| order.is_le()), "promise 2: went back");
                 }
             }
-            ChangeKind::Deleted { last, .. } => {
+            Change::Deleted { last, .. } => {
                 let known = self.view.remove(&key);
                 assert_eq!(
                     known.map(|known| known.0),

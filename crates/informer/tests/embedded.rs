@@ -167,7 +167,8 @@ async fn promises_1_and_7_every_listener_ends_with_the_servers_state_though_watc
                 assert!(number % 4 != 3, "and some panic");
             }
         })
-        .unwrap();
+        .unwrap()
+        .detach();
     }
     for round in 0..300_u32 {
         let name = format!("map-{}", round % 23);

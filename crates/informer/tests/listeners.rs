@@ -55,7 +55,7 @@ async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait()
     let handle = pods.add_handler_with(config, logging(&log)).unwrap();
     handle.synced().await.unwrap();
     assert_eq!(take(&log).len(), 11, "ten objects, and that these are all");
-    assert_eq!(handle.folds(), 0, "nothing had to be gathered: it is shared");
+    assert_eq!(handle.coalesced_count(), 0, "nothing had to be gathered: it is shared");
 }
 
 /// A listener of this many changes at most that is not coalesced, and waits for a permit before each event.
@@ -95,7 +95,7 @@ async fn promise_6_a_listener_that_is_not_coalesced_receives_every_change_and_ho
     turns.add_permits(1000);
     settle().await;
     assert_eq!((slow_log.lock().len(), quick_log.lock().len()), (101, 101), "synced, and all changes");
-    assert_eq!((slow.folds(), quick.folds()), (0, 0));
+    assert_eq!((slow.coalesced_count(), quick.coalesced_count()), (0, 0));
 
     turns.forget_permits(1000);
     for _ in 0..100 {
@@ -114,7 +114,7 @@ async fn promise_6_a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_o
     pods.synced().await.unwrap();
     let (slow_log, quick_log) = (Log::default(), Log::default());
     let (slow, turns) = patient(&pods, &slow_log);
-    pods.add_handler(logging(&quick_log)).unwrap();
+    pods.add_handler(logging(&quick_log)).unwrap().detach();
     for _ in 0..15 {
         source.put(pod("a"));
         settle().await;
@@ -125,7 +125,7 @@ async fn promise_6_a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_o
     assert!(!has_last());
     tokio::time::sleep(ListenerConfig::STUCK_AFTER).await;
     assert!(has_last(), "the others are held up no longer than that");
-    assert_eq!(slow.folds(), 1);
+    assert_eq!(slow.coalesced_count(), 1);
     turns.add_permits(1000);
     settle().await;
     assert!(slow_log.lock().last().unwrap().contains("last"), "{slow_log:?}");
@@ -147,7 +147,7 @@ async fn what_has_to_wait_is_held_as_the_store_keeps_it() {
     }
     let mut packed = Vec::new();
     while let Some(Some(Event::Added { object, .. })) = events.next().now_or_never() {
-        packed.push(object.stored().is_packed());
+        packed.push(object.is_packed());
     }
     assert_eq!(packed.len(), 6);
     assert!(!packed[0] && !packed[5], "what is next, and what came just now, is as it came: {packed:?}");
@@ -201,8 +201,13 @@ async fn resync_is_each_listeners_own_at_least_a_second_apart() {
     source.put(pod("a"));
     let pods = informer(&source).resync(Duration::from_secs(600)).start().unwrap();
     let (often, seldom) = (Log::default(), Log::default());
-    pods.add_handler_with(resyncing(0), logging(&often)).unwrap().synced().await.unwrap();
-    pods.add_handler(logging(&seldom)).unwrap().synced().await.unwrap();
+    let handlers = [
+        pods.add_handler_with(resyncing(0), logging(&often)).unwrap(),
+        pods.add_handler(logging(&seldom)).unwrap(),
+    ];
+    for handler in &handlers {
+        handler.synced().await.unwrap();
+    }
     take(&often);
     take(&seldom);
     tokio::time::sleep(Duration::from_millis(3500)).await;
@@ -303,6 +308,25 @@ async fn a_handler_may_remove_itself_from_inside() {
     own.set(handler.unwrap()).unwrap();
     own.get().unwrap().removed().await;
     assert_eq!(take(&log), ["added web/a@101 (Initial)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_removed_with_its_last_handle_unless_it_is_detached() {
+    let source = pods();
+    let pods = informer(&source).start().unwrap();
+    let (dropped, detached) = (Log::default(), Log::default());
+    let handle = pods.add_handler(logging(&dropped)).unwrap();
+    pods.add_handler(logging(&detached)).unwrap().detach();
+    handle.synced().await.unwrap();
+    let clone = handle.clone();
+    drop(handle);
+    source.put(pod("a"));
+    settle().await;
+    drop(clone);
+    source.put(pod("b"));
+    settle().await;
+    assert_eq!(take(&dropped), ["synced", "added web/a@101 (Live)"]);
+    assert_eq!(take(&detached), ["synced", "added web/a@101 (Live)", "added web/b@102 (Live)"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "the models use a part of what is there")]
 #![allow(clippy::unwrap_used, reason = "it is a test, though most of it is not in test functions")]
 
-#[path = "../src/shared/mailbox.rs"]
+#[path = "../src/informer/mailbox.rs"]
 mod mailbox;
 #[path = "../src/panic.rs"]
 mod panic;

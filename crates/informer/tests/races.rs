@@ -75,7 +75,8 @@ async fn handlers_come_and_go_from_all_sides_while_changes_arrive() {
             done.notify_one();
             std::future::ready(())
         })
-        .unwrap();
+        .unwrap()
+        .detach();
     }
     for comer in comers {
         comer.await.unwrap();

@@ -184,7 +184,7 @@ async fn promise_10_a_watch_that_is_not_answered_does_not_show_as_live() {
         .unwrap();
     pods.synced().await.unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await; // paused time: nothing sleeps
-    let InformerState::Troubled(error) = pods.state() else { panic!("{}", pods.state()) };
+    let InformerState::Degraded(error) = pods.state() else { panic!("{}", pods.state()) };
     assert!(error.to_string().contains("10s"), "{error}");
     // It is waited for all the same: some proxies hold the headers back until the first event.
     held.1.store(false, Ordering::Relaxed);

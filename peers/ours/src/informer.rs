@@ -118,6 +118,7 @@ async fn first_state<K: DeserializeOwned + Send + Sync + 'static>(
     sleep(SETTLE).await;
     report("steady", resident()?, "B");
     checksum(&informer);
+    handler.detach();
     Ok((informer, updated))
 }
 

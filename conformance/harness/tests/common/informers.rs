@@ -42,7 +42,7 @@ pub(crate) async fn listed(client: &Client, path: &str) -> Objects {
 /// Everything that an informer shows.
 pub(crate) fn shown<K: Send + Sync + 'static>(informer: &Informer<K>) -> Objects {
     let view = informer.lister().view();
-    view.iter().map(|object| comparable(object.stored().raw().decode().unwrap())).collect()
+    view.iter().map(|object| comparable(object.raw().decode().unwrap())).collect()
 }
 
 /// Waits until an informer shows what the server has; nothing may be written meanwhile. There is no limit: what is

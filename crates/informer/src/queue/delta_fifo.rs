@@ -1,75 +1,86 @@
-//! The queue that client-go's DeltaFIFO is: deltas gathered per key.
+//! The queue that client-go's DeltaFIFO is: deltas collected per key.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use kube_wire::RawObject;
 use parking_lot::Mutex;
 
-use super::deltas::{DeltaKind, KeyDelta, State};
-use super::topic::Topic;
-use super::{Committed, Newest, Replace, Scope, Sink, SinkError};
-use crate::Key;
-use crate::store::{Store, StoredObject};
+use super::key_deltas::{KeyedState, deletes};
+use super::topic::QueueTopic;
+use super::{Committed, Newest, Replace, Sink, SinkError};
+use crate::delta::Delta;
+use crate::scope::Scope;
 use crate::version::is_older;
 use crate::waiters::Waiters;
+use crate::{Key, StoredObject};
 
-/// Deltas gathered per key: a key is popped with all that was learned of it since it was popped last. Keys come in the
-/// order in which they were first queued; the order *between* keys is not kept, which is why informers use
-/// [`Fifo`](super::Fifo).
+/// Deltas collected per key: a key is popped with all its deltas since it was popped last. Keys come in the order in which
+/// they were first queued; the order *between* keys is not kept, which is why informers use [`Fifo`](super::Fifo).
 ///
-/// - It is bounded: a writer waits while the queue is full. Only a full state and a resync may exceed the bound, because
-///   they are queued as a whole.
-/// - Two deletions in a row become one. The deletion of what is neither queued nor known is dropped.
-/// - Bookmarks are not kept: without an order between keys nobody could say when one is reached.
-/// - A scope is synced when everything in its first full state has been popped *and processed*; at once, if that was
-///   empty or if something was queued before it.
+/// - It is bounded: a writer waits while the queue is full. Only a list and a resync may exceed the bound, because they are
+///   queued as a whole.
+/// - Two deletions in a row become one. The deletion of an object that is neither queued nor known is dropped.
+/// - Bookmarks are not queued: without an order between keys there is no point at which one is reached.
+/// - A scope is synced when everything in its first list has been popped *and processed*; immediately, if that was empty or
+///   if something was queued before it.
 ///
-/// One key is out at a time: the next one is given when it is [done](Popped::done). One that is dropped before (its
-/// processor panicked, or was cancelled) goes back to the front of the queue, before what was learned of it meanwhile.
+/// One key is out at a time: the next one follows when it is [done](Popped::done). One that is dropped before (its processor
+/// panicked, or was cancelled) returns to the front of the queue, before its later deltas.
 ///
 /// Cloning gives another handle to the same queue.
 #[derive(Clone, Debug)]
 pub struct DeltaFifo {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDeltaFifo>,
 }
 
-/// What a [`DeltaFifo`] knows, and how much it holds.
+/// Settings of a [`DeltaFifo`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeltaFifoConfig {
-    /// The objects that its reader has: without them nobody can tell what has vanished, or deliver it again.
-    pub known_objects: Option<Arc<Store>>,
+    /// The objects that its reader has: without them the queue cannot tell which have vanished, nor deliver them again.
+    pub known_objects: Option<Arc<dyn KnownObjects>>,
     /// How many deltas wait at most.
     pub deltas_max: usize,
 }
 
-/// A key and what was learned of it. Say [`done`](Self::done) when it is processed.
-#[derive(Debug)]
-pub struct Popped {
-    key: Key,
-    deltas: Vec<KeyDelta>,
-    initial: bool,
-    shared: Arc<Shared>,
+/// The objects that the reader of a [`DeltaFifo`] has, as client-go's `KnownObjects`. A [`Store`](crate::store::Store) is one.
+pub trait KnownObjects: fmt::Debug + Send + Sync + 'static {
+    /// Whether there is an object with this key.
+    fn contains(&self, key: &Key) -> bool;
+
+    /// All objects of a scope.
+    fn list(&self, scope: Scope) -> Vec<StoredObject>;
 }
 
-/// A full state on its way into a [`DeltaFifo`].
+/// A key and its deltas. Call [`done`](Self::done) when they are processed.
+#[derive(Debug)]
+#[must_use = "a key that is not done is popped again"]
+pub struct Popped {
+    key: Key,
+    deltas: Vec<Delta>,
+    initial: bool,
+    shared: Arc<SharedDeltaFifo>,
+}
+
+/// A list on its way into a [`DeltaFifo`].
 #[derive(Debug)]
 pub struct DeltaReplace {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDeltaFifo>,
     scope: Scope,
     /// In the order of the list; `None`: put again later, or removed.
     objects: Vec<Option<StoredObject>>,
     places: HashMap<Key, usize>,
-    /// Of what is there and could not be put.
+    /// Keys that are listed and could not be put.
     kept: HashSet<Key>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedDeltaFifo {
     config: DeltaFifoConfig,
-    state: Mutex<State>,
-    waiters: Waiters<Topic>,
+    state: Mutex<KeyedState>,
+    waiters: Waiters<QueueTopic>,
 }
 
 // === impl DeltaFifo ===
@@ -78,7 +89,7 @@ impl DeltaFifo {
     /// A queue.
     pub fn new(config: DeltaFifoConfig) -> Self {
         let (state, waiters) = Default::default();
-        Self { shared: Arc::new(Shared { config, state, waiters }) }
+        Self { shared: Arc::new(SharedDeltaFifo { config, state, waiters }) }
     }
 
     /// Waits for the next key; `None` when the queue is closed and empty.
@@ -87,17 +98,17 @@ impl DeltaFifo {
     /// Dropping the future leaves everything in the queue. A future that was polled has to be polled on or dropped: it may be
     /// the one that was woken.
     pub async fn pop(&self) -> Option<Popped> {
-        let (key, deltas, initial) = self.shared.when(Topic::Ready, State::pop).await?;
-        self.shared.waiters.wake_one(&Topic::Space);
+        let (key, deltas, initial) = self.shared.when(QueueTopic::Ready, KeyedState::pop).await?;
+        self.shared.waiters.wake_one(&QueueTopic::Space);
         Some(Popped { key, deltas, initial, shared: self.shared.clone() })
     }
 
-    /// Whether everything in the first full state of a scope has been processed.
+    /// Whether everything in the first list of a scope has been processed.
     pub fn is_synced(&self, scope: Scope) -> bool {
         self.shared.state.lock().is_synced(scope)
     }
 
-    /// Waits until everything in the first full state of a scope has been processed.
+    /// Waits until everything in the first list of a scope has been processed.
     ///
     /// # Errors
     /// If the queue is closed before.
@@ -105,12 +116,12 @@ impl DeltaFifo {
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn synced(&self, scope: Scope) -> Result<(), SinkError> {
-        let check = |state: &mut State| match state.is_synced(scope) {
+        let check = |state: &mut KeyedState| match state.is_synced(scope) {
             true => Some(Ok(())),
             false => (state.closed && state.order.is_empty() && state.processing.is_none())
                 .then_some(Err(SinkError::Closed)),
         };
-        self.shared.when(Topic::Processed(scope), check).await
+        self.shared.when(QueueTopic::Processed(scope), check).await
     }
 
     /// How many keys wait.
@@ -123,16 +134,16 @@ impl DeltaFifo {
         self.len() == 0
     }
 
-    /// Takes nothing more. What waits can still be popped.
+    /// Accepts nothing more. Waiting keys can still be popped.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
         self.shared.waiters.wake_all();
     }
 
-    async fn push(&self, kind: DeltaKind, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        let object = StoredObject::new(scope, object)?;
-        let shared = &self.shared;
-        let push = |state: &mut State| {
+    async fn push(&self, delta: Delta) -> Result<(), SinkError> {
+        let Some(object) = delta.object() else { return Ok(()) };
+        let (shared, scope, key) = (&self.shared, delta.scope(), object.key());
+        let push = |state: &mut KeyedState| {
             if state.closed {
                 return Some(Err(SinkError::Closed));
             }
@@ -142,14 +153,13 @@ impl DeltaFifo {
             let of_scope = state.scopes.entry(scope).or_default();
             let is_first = !std::mem::replace(&mut of_scope.populated, true);
             of_scope.advance(object.resource_version());
-            let deletes = matches!(kind, DeltaKind::Deleted { .. });
-            if !deletes || shared.is_known(state, &object) {
-                state.push(KeyDelta { kind, object: object.clone() });
+            if !deletes(&delta) || shared.is_known(state, &key) {
+                state.push(key.clone(), delta.clone());
             }
             Some(Ok(is_first))
         };
-        let is_first = shared.when(Topic::Space, push).await?;
-        shared.waiters.wake_one(&Topic::Ready);
+        let is_first = shared.when(QueueTopic::Space, push).await?;
+        shared.waiters.wake_one(&QueueTopic::Ready);
         if is_first {
             // The scope counts as synced.
             shared.wake_processed(scope);
@@ -162,15 +172,15 @@ impl Sink for DeltaFifo {
     type Replace = DeltaReplace;
 
     async fn add(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        self.push(DeltaKind::Added, scope, object).await
+        self.push(Delta::Added(StoredObject::new(scope, object)?)).await
     }
 
     async fn update(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        self.push(DeltaKind::Updated, scope, object).await
+        self.push(Delta::Updated(StoredObject::new(scope, object)?)).await
     }
 
     async fn delete(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        self.push(DeltaKind::Deleted { final_state_known: true }, scope, object).await
+        self.push(Delta::Deleted(StoredObject::new(scope, object)?)).await
     }
 
     /// Not queued: see [`DeltaFifo`].
@@ -193,11 +203,11 @@ impl Sink for DeltaFifo {
             let key = object.key();
             // What is queued will be delivered anyway, and may be newer.
             if !state.deltas.contains_key(&key) && !state.is_processing(&key) {
-                state.push(KeyDelta { kind: DeltaKind::Sync, object });
+                state.push(key, Delta::Sync(object));
             }
         }
         drop(state);
-        self.shared.waiters.wake_one(&Topic::Ready);
+        self.shared.waiters.wake_one(&QueueTopic::Ready);
         Ok(())
     }
 
@@ -211,13 +221,12 @@ impl Sink for DeltaFifo {
 
     async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
         let Some(known) = &self.shared.config.known_objects else { return Ok(Newest::Unknown) };
-        let processed = |state: &mut State| match state.closed {
+        let processed = |state: &mut KeyedState| match state.closed {
             true => Some(Err(SinkError::Closed)),
             false => (state.order.is_empty() && state.processing.is_none()).then_some(Ok(())),
         };
-        self.shared.when(Topic::Idle, processed).await?;
-        let snapshot = known.snapshot();
-        Ok(Newest::of(snapshot.scope(scope)).await)
+        self.shared.when(QueueTopic::Idle, processed).await?;
+        Ok(Newest::of(known.list(scope).iter()).await)
     }
 }
 
@@ -232,7 +241,7 @@ impl Replace for DeltaReplace {
     }
 
     fn keep(&mut self, key: &Key) {
-        // Not among those that are told to be gone.
+        // Not among those that have vanished.
         self.kept.insert(key.clone());
     }
 
@@ -251,16 +260,15 @@ impl Replace for DeltaReplace {
             return Err(SinkError::Closed);
         }
         for object in objects.into_iter().flatten() {
-            state.push(KeyDelta { kind: DeltaKind::Replaced, object });
+            state.push(object.key(), Delta::Replaced(object));
         }
-        let tombstone = DeltaKind::Deleted { final_state_known: false };
         for object in state.newest_of(scope).into_iter().filter(|object| !is_there(&object.key())) {
-            state.push(KeyDelta { kind: tombstone, object });
+            state.push(object.key(), Delta::Vanished(object));
         }
         for object in shared.known_of(scope) {
             let key = object.key();
             if !is_there(&key) && !state.deltas.contains_key(&key) && !state.is_processing(&key) {
-                state.push(KeyDelta { kind: tombstone, object });
+                state.push(key, Delta::Vanished(object));
             }
         }
         let queued = state.queued_of(scope).count();
@@ -271,7 +279,7 @@ impl Replace for DeltaReplace {
         let new_epoch = is_older(resource_version, &of_scope.resource_version);
         resource_version.clone_into(&mut of_scope.resource_version);
         drop(state);
-        shared.waiters.wake_one(&Topic::Ready);
+        shared.waiters.wake_one(&QueueTopic::Ready);
         // An empty one is processed.
         shared.wake_processed(scope);
         Ok(Committed::new(new_epoch))
@@ -286,12 +294,12 @@ impl Popped {
         &self.key
     }
 
-    /// What was learned, oldest first.
-    pub fn deltas(&self) -> &[KeyDelta] {
+    /// The deltas, oldest first.
+    pub fn deltas(&self) -> &[Delta] {
         &self.deltas
     }
 
-    /// Whether it belongs to the first full state.
+    /// Whether it belongs to the first list.
     pub fn is_initial(&self) -> bool {
         self.initial
     }
@@ -300,7 +308,7 @@ impl Popped {
     pub fn done(mut self) {
         let deltas = std::mem::take(&mut self.deltas);
         if let (Some(delta), true) = (deltas.last(), self.initial) {
-            let scope = delta.object.scope();
+            let scope = delta.scope();
             let mut state = self.shared.state.lock();
             let of_scope = state.scopes.entry(scope).or_default();
             of_scope.initial = of_scope.initial.saturating_sub(1);
@@ -313,7 +321,7 @@ impl Popped {
     }
 }
 
-/// What was not processed is popped again.
+/// Deltas that are not processed are popped again.
 impl Drop for Popped {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
@@ -327,37 +335,35 @@ impl Drop for Popped {
             // It may be drained now, which ends every wait.
             return self.shared.waiters.wake_all();
         }
-        self.shared.waiters.wake_one(&Topic::Ready);
+        self.shared.waiters.wake_one(&QueueTopic::Ready);
         if idle {
-            self.shared.waiters.wake([Topic::Idle..=Topic::Idle]);
+            self.shared.waiters.wake([QueueTopic::Idle..=QueueTopic::Idle]);
         }
     }
 }
 
-// === impl Shared ===
+// === impl SharedDeltaFifo ===
 
-impl Shared {
-    async fn when<T>(&self, topic: Topic, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
+impl SharedDeltaFifo {
+    async fn when<T>(&self, topic: QueueTopic, mut check: impl FnMut(&mut KeyedState) -> Option<T>) -> T {
         self.waiters.until_some([topic], || check(&mut self.state.lock())).await
     }
 
     fn wake_processed(&self, scope: Scope) {
-        let topic = Topic::Processed(scope);
+        let topic = QueueTopic::Processed(scope);
         self.waiters.wake([topic..=topic]);
     }
 
     fn known_of(&self, scope: Scope) -> Vec<StoredObject> {
-        let snapshot = self.config.known_objects.as_ref().map(|store| store.snapshot());
-        snapshot.map(|snapshot| snapshot.scope(scope).cloned().collect()).unwrap_or_default()
+        self.config.known_objects.as_ref().map(|known| known.list(scope)).unwrap_or_default()
     }
 
-    /// Whether an object's key is queued, out, or known.
-    fn is_known(&self, state: &State, object: &StoredObject) -> bool {
-        let key = object.key();
-        let store = self.config.known_objects.as_ref();
-        state.deltas.contains_key(&key)
-            || state.is_processing(&key)
-            || store.is_some_and(|store| store.get(&key).is_some())
+    /// Whether a key is queued, out, or known.
+    fn is_known(&self, state: &KeyedState, key: &Key) -> bool {
+        let known = self.config.known_objects.as_ref();
+        state.deltas.contains_key(key)
+            || state.is_processing(key)
+            || known.is_some_and(|known| known.contains(key))
     }
 }
 

@@ -1,20 +1,23 @@
 //! Between the reflector and the store: deltas, in order, bounded.
 //!
-//! A reflector writes to a [`Sink`]; two queues implement it. [`Fifo`] keeps strict order and is what informers use;
-//! [`DeltaFifo`] gathers deltas per key, as client-go's does, for consumers that want to see a key's history at once.
-//! Both push back: when a queue is full, its writer waits, and so does the socket behind it.
+//! A reflector writes to a [`Sink`]. [`Fifo`] keeps strict order and is what informers use; [`DeltaFifo`] collects deltas per
+//! key, as client-go's does, for consumers that want to see a key's history together. Both push back: when a queue is full,
+//! its writer waits, and so does the socket behind it.
+//!
+//! A queue knows neither the store nor the listeners. Its reader applies the deltas, and says when that is done. The building
+//! blocks for client-go users are `Sink`, `Replace`, `Committed`, `Newest`, `SinkError`, `Delta`, `KnownObjects`,
+//! `DeltaFifo` with `Popped`, and `Fifo` with `DeltaBatch`.
 
-mod apply;
 mod delta_fifo;
-mod deltas;
 mod fifo;
+mod key_deltas;
 mod sink;
 mod topic;
 mod transform;
 
-pub use apply::Applied;
-pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, Popped};
-pub use deltas::{DeltaKind, KeyDelta};
-pub use fifo::{Batch, Delta, Fifo, FifoConfig};
-pub use sink::{Committed, Newest, Replace, Scope, Sink, SinkError};
-pub use transform::{Transform, Transformed};
+pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, KnownObjects, Popped};
+pub use fifo::{DeltaBatch, Fifo, FifoConfig};
+pub use sink::{Committed, Newest, Replace, Sink, SinkError};
+pub(crate) use transform::{Transform, TransformSink};
+
+pub use crate::scope::Scope;

@@ -1,22 +1,14 @@
-//! What a reflector writes to.
+//! What a reflector writes to: the interface between the list/watch loop and a queue.
 
 use std::cmp::Ordering;
 use std::future::Future;
 
 use kube_wire::RawObject;
 
-use crate::Key;
-use crate::store::StoredObject;
+use crate::scope::Scope;
+use crate::{Key, StoredObject, UnnamedObject};
 
-/// Names one of the reflectors that write to a sink.
-///
-/// An informer over several namespaces is several reflectors with one sink. Everything that is true of a stream is true
-/// of one scope only: its resourceVersion, whether it is synced, its epoch, what a replace replaces. One shared
-/// resourceVersion would lose events, and an unscoped replace would delete the neighbours' objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Scope(pub u16);
-
-/// A queue or store that takes what a reflector learns. Every call names its scope.
+/// A queue or store that receives what a reflector lists and watches. Every call names its scope.
 ///
 /// Calls wait while the sink is full: that is how back-pressure reaches the socket.
 pub trait Sink: Send + Sync + 'static {
@@ -57,8 +49,8 @@ pub trait Sink: Send + Sync + 'static {
     /// If the sink is closed.
     fn resync(&self, scope: Scope) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// Begins to replace everything in this scope. What is put is not seen by anybody until it is committed; dropping
-    /// the transaction leaves everything as it was.
+    /// Begins to replace everything in this scope. Nothing can be seen of it until it is committed; dropping the transaction
+    /// leaves everything as it was.
     ///
     /// # Errors
     /// If the sink is closed.
@@ -156,9 +148,18 @@ pub enum SinkError {
         /// Why.
         why: String,
     },
-    /// Nobody reads the queue any more.
+    /// The queue is closed.
     #[error("the queue is closed")]
     Closed,
+}
+
+impl From<UnnamedObject> for SinkError {
+    fn from(error: UnnamedObject) -> Self {
+        Self::Rejected {
+            key: format!("{}/{}", error.namespace, error.name),
+            why: "it needs a name, and neither name nor namespace may hold a slash".to_owned(),
+        }
+    }
 }
 
 impl Committed {

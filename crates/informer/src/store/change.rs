@@ -1,83 +1,87 @@
-//! What a write changed, as listeners are told.
+//! Changes: what applying deltas did to the store, as listeners are notified of it.
 
-use crate::Key;
-use crate::queue::Scope;
+use std::sync::Arc;
+
+use crate::scope::Scope;
 use crate::store::StoredObject;
-use crate::store::values::ReadValues;
-use crate::version::is_older;
+use crate::store::index_values::ReadValues;
 
 /// One change of one object, after the store shows it.
 #[derive(Clone, Debug)]
-pub struct Change {
-    /// What happened.
-    pub kind: ChangeKind,
-    /// How it was learned.
-    pub origin: Origin,
-}
-
-/// What happened to an object.
-#[derive(Clone, Debug)]
-pub enum ChangeKind {
-    /// It is new.
+pub enum Change {
+    /// The object is new.
     Added {
         /// The object.
         object: StoredObject,
+        /// How the change was learned.
+        origin: Origin,
     },
-    /// It has another state.
+    /// The object has another state.
     Updated {
         /// The state before.
         old: StoredObject,
         /// The state now. For a resync both are the same.
         new: StoredObject,
+        /// How the change was learned.
+        origin: Origin,
     },
-    /// It is gone.
+    /// The object is gone.
     Deleted {
-        /// The last state that is known.
+        /// The last cached state.
         last: StoredObject,
         /// Whether `last` is the state it was deleted in; if not, the deletion itself was not seen.
         final_state_known: bool,
+        /// How the change was learned.
+        origin: Origin,
     },
 }
 
 /// How a change was learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// From the first full state.
+    /// From the initial list.
     Initial,
     /// From a watch, as it happened.
     Live,
-    /// From a later full state: what happened while nobody watched.
+    /// From a later list: it happened while there was no watch.
     Relist,
-    /// Nothing happened: told once more.
+    /// Nothing happened: delivered once more.
     Resync,
 }
 
-/// What a full state of one scope changes, worked out and ready to be applied as a whole.
+/// The changes of one [`Store::apply`](super::Store::apply), in the order in which they are reported.
 #[derive(Clone, Debug)]
-pub struct ChangeSet {
-    pub(super) scope: Scope,
-    pub(super) resource_version: String,
-    pub(super) initial: bool,
-    pub(super) new_epoch: bool,
-    /// What is no longer there.
-    pub(super) deleted: Vec<StoredObject>,
-    /// What is new or different, in the order of the list.
-    pub(super) puts: Vec<Put>,
-    /// Of each of them, what it has in indexes, as far as that was read when it came. Empty if nothing was.
-    pub(super) values: Vec<Option<ReadValues>>,
+#[non_exhaustive]
+pub enum ChangeBatch {
+    /// Changes that a watch reported.
+    Watch(Vec<Change>),
+    /// Changes that a complete list revealed.
+    List(Arc<FullList>),
 }
 
-/// An object of a full state that is not as it is known.
+/// A complete list of one scope, as its differences to the store: made by [`Replacement::finish`](super::Replacement::finish).
 #[derive(Clone, Debug)]
-pub(super) enum Put {
-    /// Nothing is known under its key.
-    New(StoredObject),
-    /// It has another state.
-    Changed { old: StoredObject, new: StoredObject },
-    /// Another object is known under its key, which must have been deleted.
-    Recreated { old: StoredObject, new: StoredObject },
-    /// It is the same in another encoding, or was seen in another scope: nothing to tell.
-    Swapped(StoredObject),
+#[non_exhaustive]
+pub struct FullList {
+    /// The scope that was listed.
+    pub scope: Scope,
+    /// The resourceVersion of the list.
+    pub resource_version: String,
+    /// Whether it is the first list of the scope.
+    pub initial: bool,
+    /// Whether the server was reset to an earlier state: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
+    pub new_epoch: bool,
+    /// Deletions of objects that the list lacks, then of objects that it shows recreated, then everything that is new or
+    /// different, in the order of the list.
+    pub(super) changes: Vec<Change>,
+    /// How many of `changes` are of the first sort.
+    pub(super) removed: usize,
+    /// Where in `changes` the third sort begins.
+    pub(super) puts_begin: usize,
+    /// The index values of each put, if they were read when it was listed. Empty if none were.
+    pub(super) values: Vec<Option<ReadValues>>,
+    /// Stored without a change: the same state in another encoding, or known from another scope.
+    pub(super) swapped: Vec<(StoredObject, Option<ReadValues>)>,
 }
 
 // === impl Change ===
@@ -85,157 +89,80 @@ pub(super) enum Put {
 impl Change {
     /// The object as it is now, or was last.
     pub fn object(&self) -> &StoredObject {
-        match &self.kind {
-            ChangeKind::Added { object } => object,
-            ChangeKind::Updated { new, .. } => new,
-            ChangeKind::Deleted { last, .. } => last,
+        match self {
+            Self::Added { object, .. } => object,
+            Self::Updated { new, .. } => new,
+            Self::Deleted { last, .. } => last,
         }
     }
 
-    /// The object's key.
-    pub fn key(&self) -> Key {
-        self.object().key()
+    /// How the change was learned.
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Added { origin, .. } | Self::Updated { origin, .. } | Self::Deleted { origin, .. } => {
+                *origin
+            }
+        }
     }
 
-    /// Whether its object is held as the store keeps it.
-    pub(crate) fn is_kept(&self) -> bool {
-        std::ptr::eq(self.object().kept(), self.object())
+    pub(super) fn object_mut(&mut self) -> &mut StoredObject {
+        match self {
+            Self::Added { object, .. } => object,
+            Self::Updated { new, .. } => new,
+            Self::Deleted { last, .. } => last,
+        }
     }
 
     /// The same, with the objects as the store keeps them.
-    pub(crate) fn kept(self) -> Self {
-        let kept = |object: StoredObject| object.kept().clone();
-        let kind = match self.kind {
-            ChangeKind::Added { object } => ChangeKind::Added { object: kept(object) },
-            ChangeKind::Updated { old, new } => ChangeKind::Updated { old: kept(old), new: kept(new) },
-            ChangeKind::Deleted { last, final_state_known } => {
-                ChangeKind::Deleted { last: kept(last), final_state_known }
-            }
-        };
-        Self { kind, origin: self.origin }
-    }
-
-    pub(crate) fn added(object: StoredObject, origin: Origin) -> Self {
-        Self { kind: ChangeKind::Added { object }, origin }
-    }
-
-    pub(crate) fn updated(old: StoredObject, new: StoredObject, origin: Origin) -> Self {
-        Self { kind: ChangeKind::Updated { old, new }, origin }
-    }
-
-    pub(crate) fn deleted(last: StoredObject, final_state_known: bool, origin: Origin) -> Self {
-        Self { kind: ChangeKind::Deleted { last, final_state_known }, origin }
+    pub(crate) fn at_rest(&self) -> Self {
+        let mut change = self.clone();
+        if let Self::Updated { old, .. } = &mut change {
+            *old = old.kept().clone();
+        }
+        let object = change.object_mut();
+        *object = object.kept().clone();
+        change
     }
 }
 
-// === impl ChangeSet ===
+// === impl ChangeBatch ===
 
-impl ChangeSet {
-    /// The scope whose state was replaced.
-    pub fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    /// The resourceVersion of the full state.
-    pub fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    /// Whether it is the first full state of the scope.
-    pub fn is_initial(&self) -> bool {
-        self.initial
-    }
-
-    /// Whether the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
-    pub fn is_new_epoch(&self) -> bool {
-        self.new_epoch
-    }
-
-    /// Whether there is nothing to tell.
-    pub fn is_empty(&self) -> bool {
-        self.changes().next().is_none()
-    }
-
-    /// The changes, in the order in which they are told: what is gone, then what is new or different as listed.
-    pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
-        let mut at = 0;
-        std::iter::from_fn(move || self.next_change(&mut at))
-    }
-
-    /// The change at a place, or the first after it; `at` moves behind it. So that a reader who takes long can share the
-    /// set instead of copying it.
-    pub(crate) fn next_change(&self, at: &mut usize) -> Option<Change> {
-        let origin = if self.initial { Origin::Initial } else { Origin::Relist };
-        while *at < self.places() {
-            let place = *at;
-            *at += 1;
-            if let Some(last) = self.deleted.get(place) {
-                return Some(Change::deleted(last.clone(), false, origin));
-            }
-            let place = place - self.deleted.len();
-            match (self.puts.get(place), self.puts.get(place.wrapping_sub(self.puts.len()))) {
-                (Some(Put::Recreated { old, .. }), _) => {
-                    return Some(Change::deleted(old.clone(), false, origin));
-                }
-                (None, Some(Put::New(object) | Put::Recreated { new: object, .. })) => {
-                    return Some(Change::added(object.clone(), origin));
-                }
-                (None, Some(Put::Changed { old, new })) => {
-                    return Some(Change::updated(old.clone(), new.clone(), origin));
-                }
-                _ => {}
-            }
+impl ChangeBatch {
+    /// The changes. Of a list: what is gone, then what is new or different as listed.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Self::Watch(changes) => changes,
+            Self::List(list) => &list.changes,
         }
-        None
     }
 
-    /// How many bytes the objects hold that it tells of.
+    /// The same, with the objects as the store keeps them; `None` if it is that already.
+    pub(crate) fn at_rest(&self) -> Option<Self> {
+        // What a list changed was put at rest as it was listed.
+        let Self::Watch(changes) = self else { return None };
+        let is_at_rest = |change: &Change| std::ptr::eq(change.object().kept(), change.object());
+        (!changes.iter().all(is_at_rest)).then(|| Self::Watch(changes.iter().map(Change::at_rest).collect()))
+    }
+
+    /// How many bytes the changed objects hold.
     pub(crate) fn bytes(&self) -> usize {
-        let puts = self.puts.iter().map(Put::object);
-        self.deleted.iter().chain(puts).map(StoredObject::stored_bytes).sum()
-    }
-
-    /// How many places there are for changes: at least as many as changes, at most twice as many as objects.
-    pub(crate) fn places(&self) -> usize {
-        self.deleted.len() + 2 * self.puts.len()
+        self.changes().iter().map(|change| change.object().stored_bytes()).sum()
     }
 }
 
-// === impl Put ===
+// === impl FullList ===
 
-impl Put {
-    /// What is stored.
-    pub(super) fn object(&self) -> &StoredObject {
-        match self {
-            Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
-                new
-            }
-        }
+impl FullList {
+    /// What is stored, with the index values that were read when it was listed.
+    pub(super) fn puts(&self) -> impl Iterator<Item = (&StoredObject, Option<&ReadValues>)> {
+        let changes = self.changes[self.puts_begin..].iter().enumerate();
+        let changed =
+            changes.map(|(at, change)| (change.object(), self.values.get(at).and_then(Option::as_ref)));
+        changed.chain(self.swapped.iter().map(|(object, values)| (object, values.as_ref())))
     }
 
-    /// Holds what the store will keep, and nothing besides.
-    pub(super) fn keep(&mut self) {
-        match self {
-            Self::New(new) | Self::Changed { new, .. } | Self::Recreated { new, .. } | Self::Swapped(new) => {
-                *new = new.at_rest();
-            }
-        }
-    }
-
-    /// Whether the server was reset to an earlier state: to one of this object, or of an object that had its name before; or
-    /// to an object that is not stored although everything up to the version `reached` has been seen.
-    pub(super) fn goes_back(&self, reached: &str) -> bool {
-        let is_seen = |new: &StoredObject| {
-            let version = new.resource_version();
-            is_older(version, reached) || (version == reached && !version.is_empty())
-        };
-        let is_older_than =
-            |new: &StoredObject, old: &StoredObject| is_older(new.resource_version(), old.resource_version());
-        match self {
-            Self::New(new) => is_seen(new),
-            Self::Changed { old, new } => is_older_than(new, old),
-            Self::Recreated { old, new } => is_seen(new) || is_older_than(new, old),
-            Self::Swapped(_) => false,
-        }
+    /// How many objects are stored or removed.
+    pub(super) fn len(&self) -> usize {
+        self.removed + self.changes.len() - self.puts_begin + self.swapped.len()
     }
 }

@@ -29,7 +29,7 @@ use crate::panic::guarded;
 #[derive(Clone)]
 pub struct Index {
     name: Arc<str>,
-    source: Source,
+    source: IndexSource,
     /// The type of a function that captures nothing: two of one type are one function.
     function: Option<TypeId>,
 }
@@ -37,7 +37,7 @@ pub struct Index {
 type ValuesOf = dyn Fn(&StoredObject) -> Result<Vec<String>, Box<dyn Error + Send + Sync>> + Send + Sync;
 
 #[derive(Clone)]
-enum Source {
+enum IndexSource {
     Namespace,
     OwnerUid,
     Label(Arc<str>),
@@ -79,10 +79,11 @@ pub enum IndexError {
     },
 }
 
-/// An index could not read an object. The object is stored all the same; this index does not find it.
+/// An index cannot read an object, so it does not find it. The object is stored.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("index `{index}` could not read object `{key}`, which it will not find: {why}")]
-pub struct IndexTrouble {
+#[error("index `{index}` cannot read object `{key}`, and will not find it: {why}")]
+#[non_exhaustive]
+pub struct IndexFailure {
     /// The index.
     pub index: Arc<str>,
     /// The object's key.
@@ -92,16 +93,16 @@ pub struct IndexTrouble {
 }
 
 /// An index made ready for a store.
-pub(super) struct Compiled {
+pub(super) struct CompiledIndex {
     pub(super) name: Arc<str>,
-    reader: Reader,
+    reader: IndexReader,
 }
 
-enum Reader {
+enum IndexReader {
     Namespace,
     OwnerUid,
     Label(Arc<str>),
-    /// Compiled for the type of the first object, where the type is not known beforehand.
+    /// CompiledIndex for the type of the first object, where the type is not known beforehand.
     Field {
         path: FieldPath,
         /// It goes through no list.
@@ -119,23 +120,23 @@ impl Index {
 
     /// By namespace, so that listing one does not look at the others. Called [`NAMESPACE`](Self::NAMESPACE).
     pub fn namespace() -> Self {
-        Self::new(Self::NAMESPACE, Source::Namespace)
+        Self::new(Self::NAMESPACE, IndexSource::Namespace)
     }
 
     /// By the uids of an object's owners.
     pub fn owner(name: &str) -> Self {
-        Self::new(name, Source::OwnerUid)
+        Self::new(name, IndexSource::OwnerUid)
     }
 
     /// By the value of one label.
     pub fn label(name: &str, label: &str) -> Self {
-        Self::new(name, Source::Label(label.into()))
+        Self::new(name, IndexSource::Label(label.into()))
     }
 
     /// By a field, read from the bytes: `spec.nodeName`, `spec.containers[*].image`. Numbers and booleans are found as
     /// they are printed. A path that is none is an error when the index is added.
     pub fn field(name: &str, path: &str) -> Self {
-        Self::new(name, Source::Field(path.into()))
+        Self::new(name, IndexSource::Field(path.into()))
     }
 
     /// By the values that a function gives. It is called for each state of an object while that is being listed or written:
@@ -158,7 +159,7 @@ impl Index {
     {
         let identity = Self::identity_of(&values);
         let function = move |object: &StoredObject| Ok(values(object)?.into_iter().collect());
-        Self::new(name, Source::Function(Arc::new(function))).identified_by(identity)
+        Self::new(name, IndexSource::Function(Arc::new(function))).identified_by(identity)
     }
 
     /// What tells a function that captures nothing from all others; `None` for one that does.
@@ -181,18 +182,18 @@ impl Index {
     /// were made from one function that captures nothing.
     pub(crate) fn reads_as(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
-            (Source::Namespace, Source::Namespace) | (Source::OwnerUid, Source::OwnerUid) => true,
-            (Source::Label(one), Source::Label(other)) | (Source::Field(one), Source::Field(other)) => {
-                one == other
-            }
-            (Source::Function(one), Source::Function(two)) => {
+            (IndexSource::Namespace, IndexSource::Namespace)
+            | (IndexSource::OwnerUid, IndexSource::OwnerUid) => true,
+            (IndexSource::Label(one), IndexSource::Label(other))
+            | (IndexSource::Field(one), IndexSource::Field(other)) => one == other,
+            (IndexSource::Function(one), IndexSource::Function(two)) => {
                 Arc::ptr_eq(one, two) || self.function.is_some() && self.function == other.function
             }
             _ => false,
         }
     }
 
-    fn new(name: &str, source: Source) -> Self {
+    fn new(name: &str, source: IndexSource) -> Self {
         Self { name: name.into(), source, function: None }
     }
 
@@ -201,17 +202,17 @@ impl Index {
         &self,
         projection: Option<&Projection>,
         type_meta: Option<&TypeMeta>,
-    ) -> Result<Compiled, IndexError> {
+    ) -> Result<CompiledIndex, IndexError> {
         let name = self.name.clone();
-        if *name == *Self::NAMESPACE && !matches!(self.source, Source::Namespace) {
+        if *name == *Self::NAMESPACE && !matches!(self.source, IndexSource::Namespace) {
             return Err(IndexError::Reserved(name));
         }
         let reader = match &self.source {
-            Source::Namespace => Reader::Namespace,
-            Source::OwnerUid => Reader::OwnerUid,
-            Source::Label(label) => Reader::Label(label.clone()),
-            Source::Function(function) => Reader::Function(function.clone()),
-            Source::Field(text) => {
+            IndexSource::Namespace => IndexReader::Namespace,
+            IndexSource::OwnerUid => IndexReader::OwnerUid,
+            IndexSource::Label(label) => IndexReader::Label(label.clone()),
+            IndexSource::Function(function) => IndexReader::Function(function.clone()),
+            IndexSource::Field(text) => {
                 let at_path = |error| IndexError::Path { index: name.clone(), error };
                 let path: FieldPath = text.parse().map_err(at_path)?;
                 if projection.is_some_and(|projection| projection.keeps(&path) == Kept::Dropped) {
@@ -223,10 +224,10 @@ impl Index {
                 }
                 // Printed, a path shows its lists; a name that looks like one is no harm.
                 let single = !path.to_string().contains(['*', '?']);
-                Reader::Field { path, single, reader }
+                IndexReader::Field { path, single, reader }
             }
         };
-        Ok(Compiled { name, reader })
+        Ok(CompiledIndex { name, reader })
     }
 }
 
@@ -240,41 +241,41 @@ impl AsRef<str> for Index {
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::Namespace => write!(f, "{} by namespace", self.name),
-            Source::OwnerUid => write!(f, "{} by owner uid", self.name),
-            Source::Label(label) => write!(f, "{} by label {label}", self.name),
-            Source::Field(path) => write!(f, "{} by field {path}", self.name),
-            Source::Function(_) => write!(f, "{} by function", self.name),
+            IndexSource::Namespace => write!(f, "{} by namespace", self.name),
+            IndexSource::OwnerUid => write!(f, "{} by owner uid", self.name),
+            IndexSource::Label(label) => write!(f, "{} by label {label}", self.name),
+            IndexSource::Field(path) => write!(f, "{} by field {path}", self.name),
+            IndexSource::Function(_) => write!(f, "{} by function", self.name),
         }
     }
 }
 
-// === impl Compiled ===
+// === impl CompiledIndex ===
 
-impl fmt::Debug for Compiled {
+impl fmt::Debug for CompiledIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Compiled").field(&self.name).finish()
+        f.debug_tuple("CompiledIndex").field(&self.name).finish()
     }
 }
 
-impl Compiled {
+impl CompiledIndex {
     /// Whether the values of an object must be remembered, to be taken out again: a function may give others when asked
     /// a second time. What is read from the bytes is the same for ever.
     pub(super) fn is_function(&self) -> bool {
-        matches!(self.reader, Reader::Function(_))
+        matches!(self.reader, IndexReader::Function(_))
     }
 
     /// Whether it reads more than the head, which is readable even of a packed object.
     pub(super) fn reads_body(&self) -> bool {
-        matches!(self.reader, Reader::Field { .. } | Reader::Function(_))
+        matches!(self.reader, IndexReader::Field { .. } | IndexReader::Function(_))
     }
 
     /// Whether an object has one value at most.
     pub(super) fn is_single(&self) -> bool {
         match &self.reader {
-            Reader::Namespace | Reader::Label(_) => true,
-            Reader::Field { single, .. } => *single,
-            Reader::OwnerUid | Reader::Function(_) => false,
+            IndexReader::Namespace | IndexReader::Label(_) => true,
+            IndexReader::Field { single, .. } => *single,
+            IndexReader::OwnerUid | IndexReader::Function(_) => false,
         }
     }
 
@@ -284,16 +285,16 @@ impl Compiled {
     /// What the index says if it cannot read the object; some values may have been handed out before.
     pub(super) fn values(&self, object: &StoredObject, mut each: impl FnMut(&str)) -> Result<(), String> {
         match &self.reader {
-            Reader::Namespace if object.namespace().is_empty() => {}
-            Reader::Namespace => each(object.namespace()),
-            Reader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
-            Reader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
-            Reader::Function(function) => {
+            IndexReader::Namespace if object.namespace().is_empty() => {}
+            IndexReader::Namespace => each(object.namespace()),
+            IndexReader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
+            IndexReader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
+            IndexReader::Function(function) => {
                 // What an error says is its author's code, too.
                 let values = guarded(|| function(object).map_err(|error| error.to_string())).flatten()?;
                 values.iter().for_each(|value| each(value));
             }
-            Reader::Field { path, reader, .. } => {
+            IndexReader::Field { path, reader, .. } => {
                 let read = match reader.get() {
                     Some(reader) => reader,
                     None => {

@@ -1,18 +1,19 @@
-//! client-go's Indexer: the store under the names that the seeds' flow uses.
+//! client-go's Indexer: the store under client-go's names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Index, IndexError, IndexTrouble, Store, StoredObject, Write};
+use super::{Index, IndexError, IndexFailure, Store, StoredObject};
 use crate::Key;
-use crate::queue::Scope;
+use crate::delta::Delta;
+use crate::scope::Scope;
 
 /// A [`Store`] with the methods of client-go's `Indexer`, for pop loops that are written by hand. Cloning gives another
 /// handle to the same store.
 ///
-/// A queue by key hands out what happened to one object before what happened to others earlier. So what is written here says
-/// nothing of other objects: only [`replace`](Self::replace) moves the resourceVersion of a scope, and
-/// [`Store::wait_for`] waits for the object itself. Who knows more says so with [`Write::Bookmark`].
+/// A queue by key hands out the deltas of one object before earlier ones of others. So a write here says nothing about other
+/// objects: only [`replace`](Self::replace) moves the resourceVersion of a scope, and [`Store::wait_for`] waits for the
+/// object itself. A caller that knows more applies a [`Delta::Bookmark`] to the [`store`](Self::store).
 #[derive(Clone, Debug, Default)]
 pub struct Indexer {
     store: Arc<Store>,
@@ -34,31 +35,24 @@ impl Indexer {
         self.update(object);
     }
 
-    /// Stores an object, unless a newer state of it is there.
+    /// Stores an object, unless a newer state of it is stored.
     pub fn update(&self, object: &StoredObject) {
-        self.store.write_alone(Write::Put(object));
+        self.apply(&Delta::Updated(object.clone()));
     }
 
     /// Removes an object.
     pub fn delete(&self, object: &StoredObject) {
-        self.store.write_alone(Write::Delete(object));
+        self.apply(&Delta::Deleted(object.clone()));
     }
 
-    /// Stores an object as a full list shows it, even where that is older than what is known.
-    pub fn set(&self, object: &StoredObject) {
-        self.store.write_alone(Write::Listed(object));
-    }
-
-    /// Removes what is stored under a key, whatever it is: for tombstones.
-    pub fn delete_key(&self, key: &Key) {
-        if let Some(known) = self.store.get(key) {
-            self.store.write_alone(Write::Vanished(&known));
-        }
+    /// Applies one delta of a [`DeltaFifo`](crate::queue::DeltaFifo). A listed object is stored even if a newer state is.
+    pub fn apply(&self, delta: &Delta) {
+        self.store.apply_each(std::slice::from_ref(delta), false);
     }
 
     /// What is stored under an object's key.
     pub fn get(&self, object: &StoredObject) -> Option<StoredObject> {
-        self.store.get_by_name(object.namespace(), object.name())
+        self.store.stored(object)
     }
 
     /// What is stored under a key.
@@ -83,11 +77,11 @@ impl Indexer {
         objects: impl IntoIterator<Item = StoredObject>,
         resource_version: &str,
     ) {
-        let mut staging = self.store.stage_replace(scope);
+        let mut replacement = self.store.begin_replace(scope);
         for object in objects {
-            staging.put(object.raw()).expect("a stored object has a name");
+            replacement.put(object.raw()).expect("a stored object has a name");
         }
-        self.store.replace(&staging.finish(resource_version));
+        self.store.apply(&[Delta::ReplacedAll(Arc::new(replacement.finish(resource_version)))]);
     }
 
     /// The objects that share a value with `object` in an index; `object` itself need not be stored. If the index cannot read
@@ -104,7 +98,7 @@ impl Indexer {
         let known = snapshot.0.index(index.as_ref())?;
         let mut groups = Vec::new();
         if let Err(why) = known.index.values(object, |value| groups.extend(known.group(value))) {
-            self.store.report(&IndexTrouble { index: known.index.name.clone(), key: object.key(), why });
+            self.store.report(&IndexFailure { index: known.index.name.clone(), key: object.key(), why });
             return Ok(Vec::new());
         }
         // Only under several values is something found twice; in one snapshot that is the same handle.

@@ -2,9 +2,10 @@
 
 /// How a store holds its objects.
 ///
-/// Nothing else differs: what is read is the same to the byte. Packed pods take a quarter to a third of the memory, and unpacking
-/// one costs about a microsecond when somebody looks beyond its head.
+/// Nothing else differs: readers see the same bytes. Packed pods take a quarter to a third of the memory, and unpacking one costs
+/// about a microsecond when more than its head is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Memory {
     /// Compressed, with a dictionary trained on the kind. Small stores and objects that do not shrink stay plain.
     Packed(Packing),
@@ -31,8 +32,9 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Packs from the first object on, and trains another dictionary after every few objects, whether that is of use or
-    /// not: so that tests with a handful of objects see everything that packing does.
+    /// Packs from the first object on, and trains another dictionary after every few objects, useful or not: so that tests
+    /// with a handful of objects exercise everything that packing does.
+    #[doc(hidden)]
     pub fn eager() -> Self {
         Self { bytes_min: 0, sample_bytes: 1, dictionary_bytes: 1 << 10, drift_objects: 3, drift_percent: 0 }
     }

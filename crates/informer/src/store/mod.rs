@@ -1,15 +1,16 @@
-//! Objects by key, with indexes, in one moment at a time.
+//! Objects by key, with indexes, readable as of one moment.
 //!
 //! [`Store`] has one writer and many readers. Objects *and* indexes hang under one root that readers take as a whole: a
 //! [`Snapshot`] is one moment, costs a reference count, and the writer does not wait for it. Objects are held as bytes
-//! ([`StoredObject`]); what an index needs is read from them.
+//! ([`StoredObject`]); indexes read values from them.
 //!
-//! A new full state is compared with the known one as it comes in ([`Staging`]), and takes effect as one [`ChangeSet`];
-//! what a watch tells is written in batches ([`Store::write`]). Both say what they changed, after the store shows it.
+//! [`Store::apply`] (`apply.rs`) compares deltas with what is stored, commits what they change (`commit.rs`) and returns the
+//! [`Change`]s. A complete list is compared with the store as it arrives ([`Replacement`], `replace.rs`), and applied as one
+//! delta. Packing and other upkeep are done alongside writes (`maintenance.rs`).
 //!
 //! ```
-//! use kube_informer::{Index, Scope};
-//! use kube_informer::building_blocks::{Store, StoreConfig, StoredObject, Write};
+//! use kube_informer::queue::{Delta, Scope};
+//! use kube_informer::store::{Index, Store, StoreConfig, StoredObject};
 //! use kube_wire::{Encoding, Limits, ObjectReader, Projection};
 //!
 //! let by_node = Index::field("node", "spec.nodeName");
@@ -18,7 +19,8 @@
 //! let pod = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","name":"api","uid":"u1",
 //!                "resourceVersion":"7"},"spec":{"nodeName":"node-7"}}"#;
 //! let pod = ObjectReader::new(Projection::default(), Limits::default()).read(pod, Encoding::Json, None)?;
-//! store.write([Write::Put(&StoredObject::new(Scope::default(), pod)?)]);
+//! let changes = store.apply(&[Delta::Added(StoredObject::new(Scope::default(), pod)?)]);
+//! assert_eq!(changes.changes().len(), 1);
 //!
 //! let found = store.by_index(&by_node, "node-7")?;
 //! assert_eq!(found[0].key().to_string(), "web/api");
@@ -26,31 +28,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod apply;
 mod change;
+mod commit;
 mod index;
+mod index_plan;
+mod index_values;
 mod indexer;
-mod live;
+mod maintenance;
 mod memory;
 mod object;
 mod packing;
+mod replace;
 mod root;
 mod snapshot;
-mod staging;
+mod store;
 mod table;
-mod told;
-mod upkeep;
-mod values;
 mod wait;
-mod write;
 
-pub use change::{Change, ChangeKind, ChangeSet, Origin};
-pub use index::{Index, IndexError, IndexTrouble};
+pub use change::{Change, ChangeBatch, FullList, Origin};
+pub use index::{Index, IndexError, IndexFailure};
 pub use indexer::Indexer;
-pub use live::{Store, StoreConfig, StoreStats};
 pub use memory::{Memory, Packing};
 pub use object::{StoredObject, UnnamedObject};
+pub use replace::Replacement;
 pub use snapshot::{Objects, Snapshot};
-pub use staging::Staging;
-pub(crate) use table::Hashes;
-pub use told::Write;
-pub use wait::WaitError;
+pub use store::{Store, StoreConfig, StoreStats};
+pub use wait::ServerReset;

@@ -1,7 +1,7 @@
 //! An object as the store holds it: a handle to its kept bytes, plain or packed.
 //!
-//! On its way in an object is plain. The store packs it, keeps what was packed, and notes that in the plain one; so those
-//! who hear of the change read the bytes as they came, and whoever has both handles knows that they are one object.
+//! On its way in an object is plain. The store packs it, keeps the packed one, and notes that in the plain one. So listeners
+//! read the bytes as received, and both handles are known to be one object.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,36 +15,36 @@ use twox_hash::XxHash3_64;
 use super::packing::{Dictionary, Packed, PackedRef};
 use super::table::Hashed;
 use crate::Key;
-use crate::queue::{Scope, SinkError};
+use crate::scope::Scope;
 
 /// A handle to an object: its bytes, what its head says, and a hash of the bytes. Cloning shares everything.
 ///
 /// Nothing is decoded and no string is copied. What the head says (everything but [`raw`](Self::raw) and
 /// [`for_each_field`](Self::for_each_field)) is read as it is, even if the object is [packed](super::Memory).
 #[derive(Clone)]
-pub struct StoredObject(ThinArc<Inner, u8>);
+pub struct StoredObject(ThinArc<StoredParts, u8>);
 
 /// 72 bytes with its counter and a length; the bytes of a packed object follow. A million of them are meant to be held.
-struct Inner {
+struct StoredParts {
     /// Of the kept bytes: the same object in the same encoding has the same.
     content_hash: u64,
     /// Of namespace and name.
     key_hash: u64,
-    body: Body,
+    body: StoredBody,
 }
 
-enum Body {
-    Plain(Box<Plain>),
+enum StoredBody {
+    Plain(Box<PlainObject>),
     Packed(Packed),
 }
 
 /// The body with its bytes.
-enum View<'a> {
-    Plain(&'a Plain),
+enum StoredView<'a> {
+    Plain(&'a PlainObject),
     Packed(PackedRef<'a>),
 }
 
-struct Plain {
+struct PlainObject {
     raw: RawObject,
     scope: Scope,
     /// The same object as a store keeps it; `None` in it: it was tried and is kept as it is.
@@ -56,9 +56,10 @@ struct Plain {
 #[error(
     "object `{namespace}/{name}` cannot be stored: it needs a name, and neither name nor namespace may hold a slash"
 )]
+#[non_exhaustive]
 pub struct UnnamedObject {
-    namespace: String,
-    name: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
 }
 
 /// How an object that came relates to the one that is known under its key.
@@ -97,18 +98,18 @@ impl StoredObject {
     }
 
     fn plain(scope: Scope, raw: RawObject, content_hash: u64, key_hash: u64) -> Self {
-        let body = Body::Plain(Box::new(Plain { raw, scope, packed: OnceLock::new() }));
-        Self(ThinArc::from_header_and_slice(Inner { content_hash, key_hash, body }, &[]))
+        let body = StoredBody::Plain(Box::new(PlainObject { raw, scope, packed: OnceLock::new() }));
+        Self(ThinArc::from_header_and_slice(StoredParts { content_hash, key_hash, body }, &[]))
     }
 
-    fn inner(&self) -> &Inner {
+    fn parts(&self) -> &StoredParts {
         &self.0.header.header
     }
 
-    fn view(&self) -> View<'_> {
-        match &self.inner().body {
-            Body::Plain(plain) => View::Plain(plain),
-            Body::Packed(packed) => View::Packed(packed.with(&self.0.slice)),
+    fn view(&self) -> StoredView<'_> {
+        match &self.parts().body {
+            StoredBody::Plain(plain) => StoredView::Plain(plain),
+            StoredBody::Packed(packed) => StoredView::Packed(packed.with(&self.0.slice)),
         }
     }
 
@@ -120,96 +121,96 @@ impl StoredObject {
     /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().namespace(),
-            View::Packed(packed) => packed.namespace(),
+            StoredView::Plain(plain) => plain.raw.head().namespace(),
+            StoredView::Packed(packed) => packed.namespace(),
         }
     }
 
     /// The name.
     pub fn name(&self) -> &str {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().name(),
-            View::Packed(packed) => packed.name(),
+            StoredView::Plain(plain) => plain.raw.head().name(),
+            StoredView::Packed(packed) => packed.name(),
         }
     }
 
     /// The uid; empty if the server gave none.
     pub fn uid(&self) -> &str {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().uid(),
-            View::Packed(packed) => packed.uid(),
+            StoredView::Plain(plain) => plain.raw.head().uid(),
+            StoredView::Packed(packed) => packed.uid(),
         }
     }
 
     /// The resourceVersion; empty if the server gave none.
     pub fn resource_version(&self) -> &str {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().resource_version(),
-            View::Packed(packed) => packed.resource_version(),
+            StoredView::Plain(plain) => plain.raw.head().resource_version(),
+            StoredView::Packed(packed) => packed.resource_version(),
         }
     }
 
     /// The generation; 0 if the kind has none.
     pub fn generation(&self) -> i64 {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().generation(),
-            View::Packed(packed) => packed.generation(),
+            StoredView::Plain(plain) => plain.raw.head().generation(),
+            StoredView::Packed(packed) => packed.generation(),
         }
     }
 
     /// Whether deletionTimestamp is set.
     pub fn is_deleting(&self) -> bool {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().is_deleting(),
-            View::Packed(packed) => packed.is_deleting(),
+            StoredView::Plain(plain) => plain.raw.head().is_deleting(),
+            StoredView::Packed(packed) => packed.is_deleting(),
         }
     }
 
     /// The labels, in the order of the bytes.
     pub fn labels(&self) -> Labels<'_> {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().labels(),
-            View::Packed(packed) => Labels::new(packed.label_bytes(), packed.dictionary().encoding()),
+            StoredView::Plain(plain) => plain.raw.head().labels(),
+            StoredView::Packed(packed) => Labels::new(packed.label_bytes(), packed.dictionary().encoding()),
         }
     }
 
     /// The owner references.
     pub fn owners(&self) -> Owners<'_> {
         match self.view() {
-            View::Plain(plain) => plain.raw.head().owners(),
-            View::Packed(packed) => Owners::new(packed.owner_bytes(), packed.dictionary().encoding()),
+            StoredView::Plain(plain) => plain.raw.head().owners(),
+            StoredView::Packed(packed) => Owners::new(packed.owner_bytes(), packed.dictionary().encoding()),
         }
     }
 
     /// apiVersion and kind.
     pub fn type_meta(&self) -> &TypeMeta {
         match self.view() {
-            View::Plain(plain) => plain.raw.type_meta(),
-            View::Packed(packed) => packed.dictionary().type_meta(),
+            StoredView::Plain(plain) => plain.raw.type_meta(),
+            StoredView::Packed(packed) => packed.dictionary().type_meta(),
         }
     }
 
     /// The encoding of the bytes.
     pub fn encoding(&self) -> Encoding {
         match self.view() {
-            View::Plain(plain) => plain.raw.encoding(),
-            View::Packed(packed) => packed.dictionary().encoding(),
+            StoredView::Plain(plain) => plain.raw.encoding(),
+            StoredView::Packed(packed) => packed.dictionary().encoding(),
         }
     }
 
     /// The scope that the object was seen in.
     pub fn scope(&self) -> Scope {
         match self.view() {
-            View::Plain(plain) => plain.scope,
-            View::Packed(packed) => packed.scope(),
+            StoredView::Plain(plain) => plain.scope,
+            StoredView::Packed(packed) => packed.scope(),
         }
     }
 
     /// The object with all that was kept of it. Unpacking it takes about a microsecond and a copy of its bytes.
     pub fn raw(&self) -> RawObject {
         match self.view() {
-            View::Plain(plain) => plain.raw.clone(),
-            View::Packed(packed) => packed.restore(),
+            StoredView::Plain(plain) => plain.raw.clone(),
+            StoredView::Packed(packed) => packed.restore(),
         }
     }
 
@@ -232,8 +233,8 @@ impl StoredObject {
         each: impl FnMut(FieldValue<'_>),
     ) -> Result<(), kube_wire::Error> {
         match self.view() {
-            View::Plain(plain) => path.for_each(plain.raw.head(), each),
-            View::Packed(packed) => {
+            StoredView::Plain(plain) => path.for_each(plain.raw.head(), each),
+            StoredView::Packed(packed) => {
                 packed.unpack(|bytes| path.for_each_in(bytes, self.encoding(), self.type_meta(), each))
             }
         }
@@ -242,25 +243,27 @@ impl StoredObject {
     /// How many bytes are held for the object's content.
     pub fn stored_bytes(&self) -> usize {
         match self.view() {
-            View::Plain(plain) => plain.raw.bytes().len(),
-            View::Packed(packed) => packed.len(),
+            StoredView::Plain(plain) => plain.raw.bytes().len(),
+            StoredView::Packed(packed) => packed.len(),
         }
     }
 
-    /// How many bytes the content has, unpacked.
+    /// How many bytes the content has, unpacked. For tests.
+    #[doc(hidden)]
     pub fn plain_bytes(&self) -> usize {
         match self.view() {
-            View::Plain(plain) => plain.raw.bytes().len(),
-            View::Packed(packed) => packed.plain_len(),
+            StoredView::Plain(plain) => plain.raw.bytes().len(),
+            StoredView::Packed(packed) => packed.plain_len(),
         }
     }
 
     /// A hash of the kept bytes, the same in every process and on every machine.
     pub fn content_hash(&self) -> u64 {
-        self.inner().content_hash
+        self.parts().content_hash
     }
 
-    /// Whether the object is packed here. (Of an object that a change tells of, the store may keep a packed one.)
+    /// Whether this handle is of a packed object. (The store may keep a packed one of a plain one.) For tests.
+    #[doc(hidden)]
     pub fn is_packed(&self) -> bool {
         self.packed().is_some()
     }
@@ -275,24 +278,26 @@ impl StoredObject {
     pub(crate) fn read<T>(&self, read: impl FnOnce(KeptBytes<'_>) -> T) -> T {
         let (encoding, type_meta) = (self.encoding(), self.type_meta());
         match self.view() {
-            View::Plain(plain) => read(plain.raw.kept()),
-            View::Packed(packed) => packed.unpack(|bytes| read(KeptBytes { bytes, encoding, type_meta })),
+            StoredView::Plain(plain) => read(plain.raw.kept()),
+            StoredView::Packed(packed) => {
+                packed.unpack(|bytes| read(KeptBytes { bytes, encoding, type_meta }))
+            }
         }
     }
 
     /// The handle that the store keeps. Who holds an object for long holds this one: it is small.
     pub(crate) fn kept(&self) -> &Self {
         match self.view() {
-            View::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
-            View::Packed(_) => self,
+            StoredView::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
+            StoredView::Packed(_) => self,
         }
     }
 
     /// The handle that is held for long: what is packed of it, or it itself with its bytes in memory of its own.
     pub(super) fn at_rest(&self) -> Self {
-        match &self.inner().body {
-            Body::Plain(plain) if plain.raw.is_in_block() && !self.kept().is_packed() => {
-                let Inner { content_hash, key_hash, .. } = *self.inner();
+        match &self.parts().body {
+            StoredBody::Plain(plain) if plain.raw.is_in_block() && !self.kept().is_packed() => {
+                let StoredParts { content_hash, key_hash, .. } = *self.parts();
                 let own = Self::plain(plain.scope, plain.raw.clone().detached(), content_hash, key_hash);
                 if plain.packed.get().is_some() {
                     own.settle(None);
@@ -316,8 +321,8 @@ impl StoredObject {
     /// The packed object, if this handle is of one.
     pub(super) fn packed(&self) -> Option<PackedRef<'_>> {
         match self.view() {
-            View::Plain(_) => None,
-            View::Packed(packed) => Some(packed),
+            StoredView::Plain(_) => None,
+            StoredView::Packed(packed) => Some(packed),
         }
     }
 
@@ -329,14 +334,14 @@ impl StoredObject {
     /// What is to be packed: nothing, if that was tried already.
     pub(super) fn unpacked(&self) -> Option<(&RawObject, Scope)> {
         match self.view() {
-            View::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
+            StoredView::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
             _ => None,
         }
     }
 
     /// Notes how the object is kept: packed, or (`None`) as it is.
     pub(super) fn settle(&self, kept: Option<Self>) {
-        if let Body::Plain(plain) = &self.inner().body {
+        if let StoredBody::Plain(plain) = &self.parts().body {
             // Somebody else may have been faster, with the same object.
             let _ = plain.packed.set(kept);
         }
@@ -344,39 +349,39 @@ impl StoredObject {
 
     /// The same object, packed like this, in a place of its own.
     pub(super) fn packed_as(&self, packed: Packed, bytes: &[u8]) -> Self {
-        let Inner { content_hash, key_hash, .. } = *self.inner();
-        let inner = Inner { content_hash, key_hash, body: Body::Packed(packed) };
-        Self(ThinArc::from_header_and_slice(inner, bytes))
+        let StoredParts { content_hash, key_hash, .. } = *self.parts();
+        let parts = StoredParts { content_hash, key_hash, body: StoredBody::Packed(packed) };
+        Self(ThinArc::from_header_and_slice(parts, bytes))
     }
 
     /// The same object, plain, and not yet kept anywhere.
     pub(super) fn to_plain(&self) -> Self {
-        Self::plain(self.scope(), self.raw(), self.inner().content_hash, self.inner().key_hash)
+        Self::plain(self.scope(), self.raw(), self.parts().content_hash, self.parts().key_hash)
     }
 
     /// The same object, packed as it is, in another place of memory; `None` of a plain one.
     pub(super) fn moved(&self) -> Option<Self> {
-        match &self.inner().body {
-            Body::Packed(packed) => Some(self.packed_as(packed.clone(), &self.0.slice)),
-            Body::Plain(_) => None,
+        match &self.parts().body {
+            StoredBody::Packed(packed) => Some(self.packed_as(packed.clone(), &self.0.slice)),
+            StoredBody::Plain(_) => None,
         }
     }
 
     pub(crate) fn key_hash(&self) -> u64 {
-        self.inner().key_hash
+        self.parts().key_hash
     }
 
     pub(crate) fn has_key(&self, namespace: &str, name: &str) -> bool {
         match self.view() {
-            View::Plain(plain) => {
+            StoredView::Plain(plain) => {
                 plain.raw.head().name() == name && plain.raw.head().namespace() == namespace
             }
-            View::Packed(packed) => packed.has_key(namespace, name),
+            StoredView::Packed(packed) => packed.has_key(namespace, name),
         }
     }
 
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
-        self.inner().key_hash == other.inner().key_hash && self.has_key(other.namespace(), other.name())
+        self.parts().key_hash == other.parts().key_hash && self.has_key(other.namespace(), other.name())
     }
 
     /// How an object that came under this one's key relates to it; `hash` is of its bytes.
@@ -406,22 +411,13 @@ impl StoredObject {
 
 impl Hashed for StoredObject {
     fn hash(&self) -> u64 {
-        self.inner().key_hash
+        self.parts().key_hash
     }
 }
 
 impl fmt::Debug for StoredObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.key(), self.resource_version())
-    }
-}
-
-impl From<UnnamedObject> for SinkError {
-    fn from(error: UnnamedObject) -> Self {
-        Self::Rejected {
-            key: format!("{}/{}", error.namespace, error.name),
-            why: "it needs a name, and neither name nor namespace may hold a slash".to_owned(),
-        }
     }
 }
 

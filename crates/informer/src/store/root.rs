@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::index::Compiled;
-use super::object::{key_hash, text_hash};
+use super::index::CompiledIndex;
+use super::object::text_hash;
 use super::packing::Dictionary;
 use super::table::{Hashed, Table};
 use super::{IndexError, StoredObject};
 use crate::Key;
-use crate::queue::Scope;
+use crate::scope::Scope;
 use crate::version::is_older;
 
 /// One moment of a store. Cheap to clone: everything in it is shared until it is written to.
@@ -20,7 +20,7 @@ pub(super) struct Root {
     /// In the order in which they were added.
     pub(super) indexes: Vec<Grouping>,
     /// Ascending by scope.
-    scopes: Vec<(Scope, ScopeState)>,
+    scopes: Vec<(Scope, ScopeVersion)>,
     /// Of all objects together.
     pub(super) bytes: usize,
     /// The dictionaries that objects are packed with, and how many with each.
@@ -29,7 +29,7 @@ pub(super) struct Root {
 
 /// How far a scope has come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ScopeState {
+pub(super) struct ScopeVersion {
     pub(super) resource_version: String,
     pub(super) epoch: u64,
     /// A full state has been applied.
@@ -40,7 +40,7 @@ pub(super) struct ScopeState {
 /// An index: objects grouped by value.
 #[derive(Clone, Debug)]
 pub(super) struct Grouping {
-    pub(super) index: Arc<Compiled>,
+    pub(super) index: Arc<CompiledIndex>,
     pub(super) groups: Table<Group>,
 }
 
@@ -74,12 +74,8 @@ impl Root {
         self.objects.get(text_hash(key.as_str()), |object| object.has_key(key.namespace(), key.name()))
     }
 
-    pub(super) fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
-        self.objects.get(key_hash(namespace, name), |object| object.has_key(namespace, name))
-    }
-
     /// What is stored under the key of `object`.
-    pub(super) fn known(&self, object: &StoredObject) -> Option<&StoredObject> {
+    pub(super) fn stored(&self, object: &StoredObject) -> Option<&StoredObject> {
         self.objects.get(object.key_hash(), |known| known.has_key_of(object))
     }
 
@@ -125,13 +121,13 @@ impl Root {
             .ok_or_else(|| IndexError::Unknown(name.into()))
     }
 
-    pub(super) fn scope(&self, scope: Scope) -> Option<&ScopeState> {
+    pub(super) fn scope(&self, scope: Scope) -> Option<&ScopeVersion> {
         self.scopes.iter().find(|(known, _)| *known == scope).map(|(_, state)| state)
     }
 
-    fn scope_mut(&mut self, scope: Scope) -> &mut ScopeState {
+    fn scope_mut(&mut self, scope: Scope) -> &mut ScopeVersion {
         let at = self.scopes.binary_search_by_key(&scope, |(known, _)| *known).unwrap_or_else(|at| {
-            self.scopes.insert(at, (scope, ScopeState::default()));
+            self.scopes.insert(at, (scope, ScopeVersion::default()));
             at
         });
         &mut self.scopes[at].1
@@ -159,7 +155,7 @@ impl Root {
 // === impl Grouping ===
 
 impl Grouping {
-    pub(super) fn new(index: Arc<Compiled>) -> Self {
+    pub(super) fn new(index: Arc<CompiledIndex>) -> Self {
         Self { index, groups: Table::default() }
     }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::index::{Index, IndexError};
 use super::root::Root;
-use super::{StoredObject, root::ScopeState};
+use super::{StoredObject, root::ScopeVersion};
 use crate::Key;
-use crate::queue::Scope;
+use crate::scope::Scope;
 
 /// The state of a store at one moment: objects, indexes and resourceVersions that belong together.
 ///
@@ -30,11 +30,6 @@ impl Snapshot {
         self.0.get(key)
     }
 
-    /// The object with this namespace (empty for cluster-scoped ones) and name.
-    pub fn get_by_name(&self, namespace: &str, name: &str) -> Option<&StoredObject> {
-        self.0.get_by_name(namespace, name)
-    }
-
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.0.objects.len()
@@ -50,7 +45,8 @@ impl Snapshot {
         self.0.bytes
     }
 
-    /// How many dictionaries its objects are packed with: of one kind at most four.
+    /// How many dictionaries its objects are packed with: of one kind at most four. For tests.
+    #[doc(hidden)]
     pub fn dictionaries(&self) -> usize {
         self.0.dictionaries.len()
     }
@@ -113,20 +109,20 @@ impl Snapshot {
 
     /// Up to which resourceVersion everything of this scope is in; empty if nothing is.
     pub fn resource_version(&self, scope: Scope) -> &str {
-        self.state(scope).map_or("", |state| &state.resource_version)
+        self.scope_version(scope).map_or("", |state| &state.resource_version)
     }
 
     /// How often the server has gone back in time: resourceVersions of different epochs cannot be compared.
     pub fn epoch(&self, scope: Scope) -> u64 {
-        self.state(scope).map_or(0, |state| state.epoch)
+        self.scope_version(scope).map_or(0, |state| state.epoch)
     }
 
     /// Whether a full state of this scope has been applied.
     pub fn is_complete(&self, scope: Scope) -> bool {
-        self.state(scope).is_some_and(|state| state.complete)
+        self.scope_version(scope).is_some_and(|state| state.complete)
     }
 
-    pub(super) fn state(&self, scope: Scope) -> Option<&ScopeState> {
+    pub(super) fn scope_version(&self, scope: Scope) -> Option<&ScopeVersion> {
         self.0.scope(scope)
     }
 }

@@ -41,13 +41,9 @@ enum Leaves<T> {
     Many { count: usize, pages: Arc<[Arc<[Leaf<T>]>]> },
 }
 
-/// A set of hashes, which need not be hashed again.
-#[derive(Debug, Default)]
-pub(crate) struct Hashes(HashTable<u64>);
-
 /// Where an entry stands in a table that is not changed meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct TablePlace {
     pub(crate) leaf: usize,
     pub(crate) bucket: usize,
 }
@@ -69,11 +65,11 @@ impl<T: Hashed> Table<T> {
     }
 
     /// The entry, and where it stands.
-    pub(crate) fn find(&self, hash: u64, same: impl FnMut(&T) -> bool) -> Option<(Place, &T)> {
+    pub(crate) fn find(&self, hash: u64, same: impl FnMut(&T) -> bool) -> Option<(TablePlace, &T)> {
         let at = self.leaves.at(hash);
         let leaf = self.leaves.leaf(at);
         let bucket = leaf.find_bucket_index(hash, same)?;
-        leaf.get_bucket(bucket).map(|entry| (Place { leaf: at, bucket }, entry))
+        leaf.get_bucket(bucket).map(|entry| (TablePlace { leaf: at, bucket }, entry))
     }
 
     /// The entry, to be changed in place. Copies the way to it if it is shared.
@@ -118,10 +114,10 @@ impl<T: Hashed> Table<T> {
     }
 
     /// All entries, and where they stand.
-    pub(crate) fn iter_places(&self) -> impl Iterator<Item = (Place, &T)> {
+    pub(crate) fn iter_places(&self) -> impl Iterator<Item = (TablePlace, &T)> {
         self.leaves.iter().enumerate().flat_map(|(at, leaf)| {
             let entries = leaf.iter_buckets().filter_map(|bucket| Some((bucket, leaf.get_bucket(bucket)?)));
-            entries.map(move |(bucket, entry)| (Place { leaf: at, bucket }, entry))
+            entries.map(move |(bucket, entry)| (TablePlace { leaf: at, bucket }, entry))
         })
     }
 
@@ -183,22 +179,6 @@ fn leaf_for(hash: u64, count: usize) -> usize {
 /// The leaf that is divided when leaf `new` is made.
 fn source_of(new: usize) -> usize {
     new - (1 << new.ilog2())
-}
-
-// === impl Hashes ===
-
-impl Hashes {
-    /// Whether it was not there yet.
-    pub(crate) fn insert(&mut self, hash: u64) -> bool {
-        let entry = self.0.entry(hash, |other| *other == hash, |other| *other);
-        let is_new = matches!(entry, Entry::Vacant(_));
-        entry.insert(hash);
-        is_new
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
 }
 
 // === impl Leaves ===

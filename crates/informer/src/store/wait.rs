@@ -5,32 +5,28 @@ use std::ops::RangeInclusive;
 
 use super::object::text_hash;
 use super::root::{Mark, Root};
-use super::write::Edit;
 use super::{Store, StoredObject};
 use crate::Key;
-use crate::queue::Scope;
+use crate::scope::Scope;
 use crate::version::is_older;
 
-/// Why waiting ended without what was waited for.
+/// The server was reset to an earlier state, so that a resourceVersion may never be reached.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "the server was reset to an earlier state while waiting for resourceVersion {resource_version} of `{key}`: \
+     read the object again"
+)]
 #[non_exhaustive]
-pub enum WaitError {
-    /// The server has gone back in time, so that the resourceVersion may never come.
-    #[error(
-        "the server was reset to an earlier state while waiting for resourceVersion {resource_version} of `{key}`: \
-         read the object again"
-    )]
-    NewEpoch {
-        /// The object's key.
-        key: Key,
-        /// The resourceVersion that was waited for.
-        resource_version: String,
-    },
+pub struct ServerReset {
+    /// The object's key.
+    pub key: Key,
+    /// The resourceVersion that was waited for.
+    pub resource_version: String,
 }
 
 /// What a caller waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+pub(super) enum StoreTopic {
     /// A change of the object with a key of this hash.
     Key(u64),
     /// A scope reaches a resourceVersion: its length, then its text, which is the order of those that can be compared.
@@ -53,7 +49,7 @@ impl Store {
         scope: Scope,
         key: &Key,
         resource_version: &str,
-    ) -> Result<Option<StoredObject>, WaitError> {
+    ) -> Result<Option<StoredObject>, ServerReset> {
         let epoch = |root: &Root| root.scope(scope).map_or(0, |state| state.epoch);
         let began = self.read(epoch);
         let check = |root: &Root| {
@@ -62,10 +58,10 @@ impl Store {
             }
             (epoch(root) != began).then(|| {
                 let resource_version = resource_version.to_owned();
-                Err(WaitError::NewEpoch { key: key.clone(), resource_version })
+                Err(ServerReset { key: key.clone(), resource_version })
             })
         };
-        let topics = [Topic::key(key), Topic::version(scope, resource_version)];
+        let topics = [StoreTopic::key(key), StoreTopic::version(scope, resource_version)];
         self.waiters.until_some(topics, || self.read(check)).await
     }
 
@@ -97,7 +93,7 @@ impl Store {
             checked = Some(object);
             found
         };
-        self.waiters.until_some([Topic::key(key)], check_anew).await
+        self.waiters.until_some([StoreTopic::key(key)], check_anew).await
     }
 
     /// Waits until the first full state of a scope is in, and no object with this key and uid.
@@ -107,13 +103,13 @@ impl Store {
     pub(crate) async fn wait_gone(&self, scope: Scope, key: &Key, uid: &str) {
         // Before the first full state, absence means nothing.
         let is_complete = |root: &Root| root.scope(scope).is_some_and(|state| state.complete).then_some(());
-        self.waiters.until_some([Topic::full_state(scope)], || self.read(is_complete)).await;
+        self.waiters.until_some([StoreTopic::full_state(scope)], || self.read(is_complete)).await;
         let is_gone = |root: &Root| root.get(key).is_none_or(|object| object.uid() != uid).then_some(());
-        self.waiters.until_some([Topic::key(key)], || self.read(is_gone)).await;
+        self.waiters.until_some([StoreTopic::key(key)], || self.read(is_gone)).await;
     }
 
     /// Wakes the callers that a commit concerns.
-    pub(super) fn wake(&self, edits: &[Edit], marks: &[Mark<'_>]) {
+    pub(super) fn wake(&self, keys: impl Iterator<Item = u64>, marks: &[Mark<'_>]) {
         if !self.waiters.any() {
             return;
         }
@@ -125,17 +121,17 @@ impl Store {
             }
         }
         let scopes = replaced.into_iter().map(|(scope, replaced)| match replaced {
-            true => Topic::all_versions(scope),
-            false => Topic::versions_up_to(scope, &self.resource_version(scope)),
+            true => StoreTopic::all_versions(scope),
+            false => StoreTopic::versions_up_to(scope, &self.resource_version(scope)),
         });
-        let keys = edits.iter().map(|edit| Topic::Key(edit.key_hash())).map(|key| key.clone()..=key);
+        let keys = keys.map(StoreTopic::Key).map(|key| key.clone()..=key);
         self.waiters.wake(keys.chain(scopes));
     }
 }
 
-// === impl Topic ===
+// === impl StoreTopic ===
 
-impl Topic {
+impl StoreTopic {
     fn key(key: &Key) -> Self {
         Self::Key(text_hash(key.as_str()))
     }

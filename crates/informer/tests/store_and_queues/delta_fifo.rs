@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
+use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Newest, Popped, Replace, Sink, SinkError};
 use kube_informer::Scope;
-use kube_informer::building_blocks::{
-    DeltaFifo, DeltaFifoConfig, DeltaKind, KeyDelta, Newest, Popped, Replace, Sink, SinkError, Store,
-};
 use serde_json::json;
 
 use super::support::*;
@@ -31,16 +29,17 @@ fn with_store(store: Arc<Store>) -> DeltaFifo {
     DeltaFifo::new(config)
 }
 
-pub(crate) fn show(delta: &KeyDelta) -> String {
-    let kind = match delta.kind {
-        DeltaKind::Added => "added",
-        DeltaKind::Updated => "updated",
-        DeltaKind::Deleted { final_state_known: true } => "deleted",
-        DeltaKind::Deleted { final_state_known: false } => "vanished",
-        DeltaKind::Replaced => "replaced",
-        DeltaKind::Sync => "sync",
+pub(crate) fn show(delta: &Delta) -> String {
+    let kind = match delta {
+        Delta::Added(_) => "added",
+        Delta::Updated(_) => "updated",
+        Delta::Deleted(_) => "deleted",
+        Delta::Vanished(_) => "vanished",
+        Delta::Replaced(_) => "replaced",
+        Delta::Sync(_) => "sync",
+        _ => unreachable!(),
     };
-    format!("{kind} {}", delta.object.resource_version())
+    format!("{kind} {}", delta.object().unwrap().resource_version())
 }
 
 /// `key: deltas`.
@@ -384,7 +383,8 @@ fn a_full_queue_makes_writers_wait_but_not_a_replace_or_a_resync() {
         put(&store, pod(&format!("known-{at}"), 1));
     }
     let mut config = DeltaFifoConfig::default();
-    (config.known_objects, config.deltas_max) = (Some(store), 2);
+    config.known_objects = Some(store);
+    config.deltas_max = 2;
     let fifo = DeltaFifo::new(config);
     add(&fifo, pod("a", 1)).unwrap();
     update(&fifo, pod("a", 2)).unwrap();

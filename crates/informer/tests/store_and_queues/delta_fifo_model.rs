@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, DeltaKind, Indexer, Popped, Sink};
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, KnownObjects, Popped, Sink};
+use kube_informer::building_blocks::Indexer;
 use proptest::prelude::*;
 
 use super::delta_fifo::shown;
@@ -184,13 +185,7 @@ fn step(op: &Op, fifo: &DeltaFifo, indexer: &Indexer, model: &mut Model, popped:
             let (Some(next), Some((key, deltas, initial))) = (popped.take(), model.out.take()) else {
                 return;
             };
-            for delta in next.deltas() {
-                match delta.kind {
-                    DeltaKind::Deleted { .. } => indexer.delete_key(next.key()),
-                    DeltaKind::Replaced => indexer.set(&delta.object),
-                    _ => indexer.update(&delta.object),
-                }
-            }
+            next.deltas().iter().for_each(|delta| indexer.apply(delta));
             next.done();
             model.store(key, &deltas);
             model.initial -= usize::from(initial);
@@ -220,7 +215,7 @@ proptest! {
         let store = Arc::new(new_store());
         let indexer = Indexer::new(store.clone());
         let mut config = DeltaFifoConfig::default();
-        config.known_objects = known.then(|| store.clone());
+        config.known_objects = known.then(|| store.clone() as Arc<dyn KnownObjects>);
         let fifo = DeltaFifo::new(config);
         let (mut model, mut popped) = (Model::default(), None);
         for op in &ops {

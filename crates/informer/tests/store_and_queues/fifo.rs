@@ -4,24 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{
-    Batch, Delta, Fifo, FifoConfig, Newest, Replace, Sink, SinkError, Store,
-};
-use kube_informer::internals::Applied;
-use kube_informer::{Index, Scope};
+use kube_informer::building_blocks::{Delta, DeltaBatch, FifoConfig, Newest, Replace, Sink, SinkError};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{ChangeBatch, Store};
+use kube_informer::Index;
 use serde_json::json;
 
 use super::support::*;
 
-fn fifo() -> (Fifo, Arc<Store>) {
+fn fifo() -> (Queue, Arc<Store>) {
     let store = Arc::new(Store::new(config().index(Index::namespace())).unwrap());
-    (Fifo::new(store.clone()), store)
+    (Queue::new(store.clone(), FifoConfig::default()), store)
 }
 
-fn small(deltas_max: usize) -> Fifo {
+fn small(deltas_max: usize) -> Queue {
     let mut config = FifoConfig::default();
     config.deltas_max = deltas_max;
-    Fifo::with_config(Arc::default(), config)
+    Queue::new(Arc::default(), config)
 }
 
 fn show(delta: &Delta) -> String {
@@ -34,29 +33,29 @@ fn show(delta: &Delta) -> String {
         Delta::Updated(_) => object("updated"),
         Delta::Deleted(_) => object("deleted"),
         Delta::Bookmark { scope, resource_version } => format!("bookmark {} {resource_version}", scope.0),
-        Delta::Replaced(set) => format!("replaced {} {}", set.scope().0, set.resource_version()),
-        Delta::Resync(scope) => format!("resync {}", scope.0),
+        Delta::ReplacedAll(list) => format!("replaced {} {}", list.scope.0, list.resource_version),
+        Delta::Sync(_) => object("sync"),
         _ => unreachable!(),
     }
 }
 
-fn shown(batch: &Batch) -> Vec<String> {
+fn shown(batch: &DeltaBatch) -> Vec<String> {
     batch.deltas().iter().map(show).collect()
 }
 
 /// Pops, applies and finishes one batch; gives what it changed.
 #[track_caller]
-fn process(fifo: &Fifo, store: &Store) -> Vec<String> {
-    let batch = now(fifo.pop_batch()).expect("the queue is open");
-    let changes = lines(batch.apply(store).changes());
+fn process(fifo: &Queue, store: &Store) -> Vec<String> {
+    let batch = now(fifo.take()).expect("the queue is open");
+    let changes = lines(store.apply(batch.deltas()).changes().to_vec());
     batch.done();
     changes
 }
 
 /// All batches, as text.
-fn drain(fifo: &Fifo) -> Vec<Vec<String>> {
+fn drain(fifo: &Queue) -> Vec<Vec<String>> {
     let mut batches = Vec::new();
-    while let Some(Some(batch)) = fifo.pop_batch().now_or_never() {
+    while let Some(Some(batch)) = fifo.take().now_or_never() {
         batches.push(shown(&batch));
         batch.done();
     }
@@ -80,15 +79,14 @@ fn order_is_strict_nothing_is_merged_and_unknown_deletions_are_delivered() {
 }
 
 #[test]
-fn replace_is_one_delta_with_its_version_resync_is_one_and_bookmarks_are_deltas() {
+fn a_list_is_one_delta_with_its_version_and_bookmarks_are_deltas() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2)], "10");
     add(&fifo, pod("c", 11)).unwrap();
     now(fifo.bookmark(A, "12")).unwrap();
-    now(fifo.resync(A)).unwrap();
     assert_eq!(
         drain(&fifo),
-        [vec!["replaced 0 10"], vec!["added c 11", "bookmark 0 12"], vec!["resync 0"]]
+        [vec!["replaced 0 10"], vec!["added c 11", "bookmark 0 12"]]
             .map(|batch| batch.into_iter().map(str::to_owned).collect::<Vec<_>>())
     );
     assert!(store.is_empty(), "popping alone stores nothing");
@@ -129,10 +127,9 @@ fn promise_4_a_batch_is_in_the_store_and_its_indexes_before_anybody_is_told() {
     for at in 0..100 {
         add(&fifo, pod(&format!("ns/{at}"), at + 1)).unwrap();
     }
-    let batch = now(fifo.pop_batch()).unwrap();
+    let batch = now(fifo.take()).unwrap();
     let before = store.snapshot();
-    let Applied::Live(changes) = batch.apply(&store) else { panic!() };
-    assert_eq!(changes.len(), 100);
+    assert_eq!(store.apply(batch.deltas()).changes().len(), 100);
     assert_eq!((before.len(), store.len()), (0, 100));
     assert_eq!(store.by_index("namespace", "ns").unwrap().len(), 100);
     assert_eq!(store.resource_version(A), "100");
@@ -163,16 +160,17 @@ fn an_unchanged_relist_tells_nothing() {
     let (fifo, store) = fifo();
     for version in ["10", "11"] {
         replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2)], version);
-        let batch = now(fifo.pop_batch()).unwrap();
-        let Applied::Replaced(set) = batch.apply(&store) else { panic!() };
-        assert_eq!((set.is_empty(), set.is_initial()), (version == "11", version == "10"));
+        let batch = now(fifo.take()).unwrap();
+        let changes = store.apply(batch.deltas());
+        let ChangeBatch::List(list) = &changes else { panic!() };
+        assert_eq!((changes.changes().is_empty(), list.initial), (version == "11", version == "10"));
         batch.done();
     }
     assert_eq!(store.resource_version(A), "11");
 }
 
 #[test]
-fn a_resync_tells_everything_in_its_scope_once_more() {
+fn a_resync_delivers_everything_in_its_scope_once_more() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2)], "10");
     replace_in(&fifo, B, vec![pod("c", 3)], "10");
@@ -182,6 +180,9 @@ fn a_resync_tells_everything_in_its_scope_once_more() {
     let mut changes = process(&fifo, &store);
     changes.sort();
     assert_eq!(changes, ["resync: updated a 1 -> 1", "resync: updated b 2 -> 2"]);
+    let stale = Delta::Sync(stored(pod("a", 1)));
+    let changes = apply(&store, [Delta::Updated(stored(pod("a", 11))), stale]);
+    assert_eq!(lines(changes), ["live: updated a 1 -> 11"], "a has another state since");
 }
 
 #[test]
@@ -189,8 +190,8 @@ fn an_empty_first_replace_must_be_processed_before_it_counts_as_synced() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![], "10");
     assert!(!fifo.is_synced(A));
-    let batch = now(fifo.pop_batch()).unwrap();
-    batch.apply(&store);
+    let batch = now(fifo.take()).unwrap();
+    store.apply(batch.deltas());
     assert!(!fifo.is_synced(A), "popped and applied is not yet processed");
     batch.done();
     assert!(fifo.is_synced(A));
@@ -232,7 +233,7 @@ fn a_full_queue_makes_its_writers_wait_until_something_is_popped() {
     assert!((&mut third).now_or_never().is_none());
     assert!(fifo.bookmark(A, "4").now_or_never().is_none());
     assert_eq!(fifo.len(), 2, "a writer that gave up leaves nothing behind");
-    now(fifo.pop_batch()).unwrap().done();
+    now(fifo.take()).unwrap().done();
     assert_eq!(now(&mut third), Ok(()));
     assert_eq!(drain(&fifo).concat(), ["added c 3"]);
 }
@@ -241,11 +242,11 @@ fn a_full_queue_makes_its_writers_wait_until_something_is_popped() {
 fn a_queue_is_full_by_bytes_too_but_takes_one_object_however_large() {
     let mut config = FifoConfig::default();
     config.bytes_max = 100;
-    let fifo = Fifo::with_config(Arc::default(), config);
+    let fifo = Queue::new(Arc::default(), config);
     let large = |key: &str| pod_with(key, 1, &json!({"spec": "x".repeat(1000)}));
     add(&fifo, large("a")).unwrap();
     assert!(fifo.add(A, pod("b", 1)).now_or_never().is_none());
-    let batch = now(fifo.pop_batch()).unwrap();
+    let batch = now(fifo.take()).unwrap();
     add(&fifo, large("c")).unwrap();
     drop(batch);
     assert!(fifo.add(A, pod("b", 1)).now_or_never().is_none());
@@ -259,8 +260,8 @@ fn a_replace_begins_once_everything_before_it_in_its_scope_is_processed() {
     let mut replace = Box::pin(fifo.begin_replace(A));
     assert!((&mut replace).now_or_never().is_none());
     assert!(fifo.begin_replace(B).now_or_never().is_some(), "another scope has nothing to wait for");
-    let batch = now(fifo.pop_batch()).unwrap();
-    batch.apply(&store);
+    let batch = now(fifo.take()).unwrap();
+    store.apply(batch.deltas());
     assert!((&mut replace).now_or_never().is_none());
     batch.done();
     let mut replace = now(replace).unwrap();
@@ -301,9 +302,9 @@ fn a_batch_that_is_not_done_is_popped_again_in_the_same_order() {
     for (key, version) in [("a", 1), ("b", 2), ("c", 3)] {
         add(&fifo, pod(key, version)).unwrap();
     }
-    let cancelled = now(fifo.pop_batch()).unwrap();
+    let cancelled = now(fifo.take()).unwrap();
     add(&fifo, pod("d", 4)).unwrap();
-    assert!(fifo.pop_batch().now_or_never().is_none(), "one batch is out at a time");
+    assert!(fifo.take().now_or_never().is_none(), "one batch is out at a time");
     drop(cancelled);
     assert_eq!(
         process(&fifo, &store),
@@ -316,8 +317,8 @@ fn a_batch_whose_processor_panics_is_popped_again() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1)], "10");
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let batch = now(fifo.pop_batch()).unwrap();
-        batch.apply(&store);
+        let batch = now(fifo.take()).unwrap();
+        store.apply(batch.deltas());
         panic!("in the processor");
     }));
     assert!(panicked.is_err());
@@ -338,18 +339,18 @@ fn a_closed_queue_refuses_writes_and_can_be_drained() {
     assert_eq!(now(fifo.begin_replace(A)).map(drop), Err(SinkError::Closed));
     assert_eq!(now(open.commit("1")), Err(SinkError::Closed));
     assert_eq!(drain(&fifo).concat(), ["added a 1"]);
-    assert!(now(fifo.pop_batch()).is_none());
+    assert!(now(fifo.take()).is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn close_wakes_everybody_who_waits() {
     let fifo = small(1);
     add(&fifo, pod("a", 1)).unwrap();
-    let out = now(fifo.pop_batch()).unwrap();
+    let out = now(fifo.take()).unwrap();
     add(&fifo, pod("b", 2)).unwrap();
     let spawn_pop = || {
         let fifo = fifo.clone();
-        tokio::spawn(async move { fifo.pop_batch().await.map(Batch::done) })
+        tokio::spawn(async move { fifo.take().await.map(DeltaBatch::done) })
     };
     let pops = [spawn_pop(), spawn_pop(), spawn_pop()];
     let write = tokio::spawn({
@@ -439,7 +440,7 @@ async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
     let synced = tokio::spawn(synced);
     tokio::task::yield_now().await;
     for _ in 0..=WRITERS {
-        fifo.pop_batch().await.unwrap().done();
+        fifo.take().await.unwrap().done();
         tokio::task::yield_now().await;
     }
     let mut polls = 0;
@@ -450,7 +451,7 @@ async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
     assert!(polls <= 4 * WRITERS, "{polls} polls of {WRITERS} writers");
     assert_eq!(synced_polls.load(Ordering::Relaxed), 1, "nothing of its scope was processed");
     replace_in(&fifo, B, vec![], "10");
-    now(fifo.pop_batch()).unwrap().done();
+    now(fifo.take()).unwrap().done();
     synced.await.unwrap().unwrap();
 }
 
@@ -465,7 +466,7 @@ async fn a_woken_writer_that_gives_up_hands_its_place_on() {
         async move { fifo.add(A, pod("third", 3)).await }
     });
     tokio::task::yield_now().await;
-    now(fifo.pop_batch()).unwrap().done();
+    now(fifo.take()).unwrap().done();
     drop(gives_up);
     waits.await.unwrap().unwrap();
     assert_eq!(drain(&fifo).concat(), ["added third 3"]);

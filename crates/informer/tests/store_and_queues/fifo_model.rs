@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
+use kube_informer::building_blocks::{Delta, DeltaBatch, FifoConfig, Replace, Sink};
 use kube_informer::Scope;
-use kube_informer::building_blocks::{Batch, Delta, Fifo, FifoConfig, Replace, Sink, Store};
+use kube_informer::building_blocks::Store;
 use proptest::prelude::*;
 
 use super::support::*;
@@ -19,7 +20,6 @@ enum Op {
     Put(usize),
     Delete(usize),
     Bookmark(u16),
-    Resync(u16),
     /// The reflector relists: what the server has is put into a replace.
     Relist(u16),
     Pop,
@@ -81,8 +81,7 @@ fn show(delta: &Delta) -> String {
         Delta::Added(_) | Delta::Updated(_) => object("put"),
         Delta::Deleted(_) => object("delete"),
         Delta::Bookmark { scope, resource_version } => format!("bookmark {} {resource_version}", scope.0),
-        Delta::Replaced(set) => format!("replaced {} {}", set.scope().0, set.resource_version()),
-        Delta::Resync(scope) => format!("resync {}", scope.0),
+        Delta::ReplacedAll(list) => format!("replaced {} {}", list.scope.0, list.resource_version),
         _ => unreachable!(),
     }
 }
@@ -92,7 +91,6 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0..KEYS.len()).prop_map(Op::Put),
         2 => (0..KEYS.len()).prop_map(Op::Delete),
         1 => (0..2u16).prop_map(Op::Bookmark),
-        1 => (0..2u16).prop_map(Op::Resync),
         2 => (0..2u16).prop_map(Op::Relist),
         4 => Just(Op::Pop),
         4 => Just(Op::Done),
@@ -105,7 +103,7 @@ fn scope_of(key: usize) -> Scope {
 }
 
 /// Runs one operation against both; the batch that is out is in `batch`.
-fn step(op: &Op, fifo: &Fifo, store: &Store, model: &mut Model, batch: &mut Option<Batch>) {
+fn step(op: &Op, fifo: &Queue, store: &Store, model: &mut Model, batch: &mut Option<DeltaBatch>) {
     let full = model.is_full();
     let version = model.version + 1;
     match *op {
@@ -141,13 +139,6 @@ fn step(op: &Op, fifo: &Fifo, store: &Store, model: &mut Model, batch: &mut Opti
                 model.queue.push_back(Queued { text, key: None, scope, atomic: false, replaces: false });
             }
         }
-        Op::Resync(scope) => {
-            assert_eq!(fifo.resync(Scope(scope)).now_or_never().is_none(), full);
-            if !full {
-                let text = format!("resync {scope}");
-                model.queue.push_back(Queued { text, key: None, scope, atomic: true, replaces: false });
-            }
-        }
         Op::Relist(scope) => {
             let begun = fifo.begin_replace(Scope(scope)).now_or_never();
             assert_eq!(begun.is_some(), model.is_idle(scope));
@@ -164,7 +155,7 @@ fn step(op: &Op, fifo: &Fifo, store: &Store, model: &mut Model, batch: &mut Opti
             }
         }
         Op::Pop => {
-            let popped = fifo.pop_batch().now_or_never().flatten();
+            let popped = fifo.take().now_or_never().flatten();
             let expected = model.pop();
             assert_eq!(popped.is_some(), expected.is_some());
             if let (Some(popped), Some(expected)) = (popped, expected) {
@@ -175,7 +166,7 @@ fn step(op: &Op, fifo: &Fifo, store: &Store, model: &mut Model, batch: &mut Opti
         }
         Op::Done => {
             if let (Some(popped), Some(out)) = (batch.take(), model.out.take()) {
-                popped.apply(store);
+                store.apply(popped.deltas());
                 popped.done();
                 for queued in out {
                     model.synced[usize::from(queued.scope)] |= queued.replaces;
@@ -199,7 +190,7 @@ proptest! {
         let store = Arc::new(new_store());
         let mut config = FifoConfig::default();
         config.deltas_max = DELTAS_MAX;
-        let fifo = Fifo::with_config(store.clone(), config);
+        let fifo = Queue::new(store.clone(), config);
         let (mut model, mut batch) = (Model::default(), None);
         for op in &ops {
             step(op, &fifo, &store, &mut model, &mut batch);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kube_informer::building_blocks::{Store, Write};
+use kube_informer::building_blocks::Delta;
+use kube_informer::building_blocks::Store;
 use kube_informer::{Index, IndexError};
 use kube_wire::{Projection, TypeMeta};
 use parking_lot::Mutex;
@@ -173,26 +174,26 @@ fn indexing_what_is_dropped_or_does_not_exist_is_an_error_at_the_start() {
 #[test]
 fn an_index_function_that_fails_is_reported_with_the_key_and_the_object_is_stored_all_the_same() {
     let reports = Arc::new(Mutex::new(Vec::new()));
-    let heard = reports.clone();
+    let reported = reports.clone();
     let fails = Index::try_by("picky", |object| match object.name() {
         "error" => Err("no thanks".into()),
         "panic" => panic!("at the disco"),
         name => Ok(vec![name.to_owned()]),
     });
     let config =
-        config().on_index_trouble(move |trouble| heard.lock().push(trouble.to_string())).index(fails);
+        config().on_index_failure(move |failure| reported.lock().push(failure.to_string())).index(fails);
     let store = Store::new(config).unwrap();
     for name in ["error", "panic", "fine"] {
         put(&store, pod(name, 1));
     }
     assert_eq!(store.len(), 3);
     assert_eq!(values(&store, "picky"), ["fine: 1"]);
-    assert_eq!(store.stats().index_troubles, 2);
+    assert_eq!(store.stats().index_failures, 2);
     assert_eq!(
         *reports.lock(),
         [
-            "index `picky` could not read object `error`, which it will not find: no thanks",
-            "index `picky` could not read object `panic`, which it will not find: it panicked: at the disco",
+            "index `picky` cannot read object `error`, and will not find it: no thanks",
+            "index `picky` cannot read object `panic`, and will not find it: it panicked: at the disco",
         ]
     );
 }
@@ -257,7 +258,7 @@ fn cost_of_updates(index: &Index, values: u32) -> Duration {
     let store = store_with(index.clone());
     let began = thread_time();
     for state in &states {
-        store.write([Write::Put(state)]);
+        apply(&store, [Delta::Updated(state.clone())]);
     }
     let cost = thread_time() - began;
     let snapshot = store.snapshot();
@@ -310,12 +311,12 @@ fn a_panicking_index_error_callback_leaves_store_and_indexes_whole() {
         "error" => Err("no thanks".into()),
         name => Ok(vec![name.to_owned()]),
     });
-    let config = config().on_index_trouble(|_| panic!("in the callback")).index(fails);
+    let config = config().on_index_failure(|_| panic!("in the callback")).index(fails);
     let store = Store::new(config).unwrap();
     let objects = ["fine", "error", "also-fine"].map(|name| stored(pod(name, 1)));
-    let changes = store.write(objects.iter().map(Write::Put));
+    let changes = apply(&store, objects.iter().cloned().map(Delta::Updated));
     assert_eq!(changes.len(), 3);
-    assert_eq!(store.stats().index_troubles, 1);
+    assert_eq!(store.stats().index_failures, 1);
     assert_eq!(values(&store, "picky"), ["also-fine: 1", "fine: 1"]);
     delete(&store, pod("fine", 2));
     assert_eq!(values(&store, "picky"), ["also-fine: 1"]);
@@ -336,7 +337,7 @@ fn an_index_error_that_cannot_be_printed_is_an_error_like_any_other() {
         name => Ok([name.to_owned()]),
     }));
     let objects = ["fine", "error"].map(|name| stored(pod(name, 1)));
-    store.write(objects.iter().map(Write::Put));
-    assert_eq!((store.len(), store.stats().index_troubles), (2, 1));
+    apply(&store, objects.iter().cloned().map(Delta::Updated));
+    assert_eq!((store.len(), store.stats().index_failures), (2, 1));
     assert_eq!(values(&store, "picky"), ["fine: 1"]);
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig};
+use kube_informer::building_blocks::{Indexer, StoredObject};
 use kube_informer::Index;
-use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Indexer, StoredObject, Write};
 use kube_wire::RawObject;
 use serde_json::json;
 
@@ -44,10 +45,10 @@ fn add_update_delete_get_list_and_replace() {
     assert_eq!(keys(&indexer.list()), ["bar", "foo"]);
     assert_eq!(indexer.store().resource_version(A), "7");
 
-    indexer.set(&valued("foo", 1, "older"));
+    indexer.apply(&Delta::Replaced(valued("foo", 1, "older")));
     assert_eq!(value_of(&indexer.get_by_key(&"foo".parse().unwrap()).unwrap()), "older");
-    indexer.delete_key(&"foo".parse().unwrap());
-    indexer.delete_key(&"never-there".parse().unwrap());
+    indexer.apply(&Delta::Vanished(valued("foo", 0, "")));
+    indexer.apply(&Delta::Vanished(valued("never-there", 1, "")));
     assert_eq!(keys(&indexer.list()), ["bar"]);
 }
 
@@ -118,7 +119,7 @@ fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
     }
     let pop = || {
         let popped = now(fifo.pop()).unwrap();
-        popped.deltas().iter().for_each(|delta| indexer.update(&delta.object));
+        popped.deltas().iter().for_each(|delta| indexer.apply(delta));
         popped.done();
     };
     let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
@@ -131,11 +132,11 @@ fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
     assert!(store.has_seen(A, &b, "30"));
     assert_eq!(content(store.snapshot().iter()), ["a 40", "b 30"]);
 
-    indexer.set(&valued("a", 50, ""));
+    indexer.apply(&Delta::Replaced(valued("a", 50, "")));
     indexer.delete(&valued("b", 60, ""));
-    indexer.delete_key(&a);
+    indexer.apply(&Delta::Vanished(valued("a", 50, "")));
     assert_eq!(store.resource_version(A), "11");
-    store.write([Write::Bookmark(A, "60")]);
+    apply(&store, [bookmark(A, "60")]);
     assert!(store.has_seen(A, &b, "60"), "unless it is told");
 }
 
@@ -181,5 +182,5 @@ fn of_an_object_that_an_index_cannot_read_nothing_is_found() {
     indexer.add(&valued("a", 1, ""));
     assert_eq!(keys(&indexer.index("picky", &valued("b", 1, "")).unwrap()), ["a"]);
     assert_eq!(keys(&indexer.index("picky", &valued("odd", 1, "")).unwrap()), [""; 0]);
-    assert_eq!(store.stats().index_troubles, 1);
+    assert_eq!(store.stats().index_failures, 1);
 }

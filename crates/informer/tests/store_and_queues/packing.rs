@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_informer::building_blocks::{Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
+use kube_informer::building_blocks::Delta;
+use kube_informer::building_blocks::{Packing, Snapshot, Store, StoreConfig, StoredObject};
 use kube_informer::{Index, Memory};
 use kube_wire::path::PathReader;
 use kube_wire::{Encoding, RawObject, TypeMeta};
@@ -67,7 +68,7 @@ fn object(number: usize, version: u64, flavour: u8, protobuf: bool) -> RawObject
 fn check(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(snapshot.len(), model.len());
     for (name, source) in model {
-        let found = snapshot.get_by_name("web", name).expect("it was put");
+        let found = snapshot.get(&Key::new("web", name)).expect("it was put");
         let (head, restored) = (source.head(), found.raw());
         prop_assert_eq!(restored.bytes(), source.bytes());
         for (kept, put) in [
@@ -111,14 +112,14 @@ proptest! {
                 Step::Put { from, count, flavour, protobuf } => {
                     let made = (from..from + count).map(|number| object(number, version, flavour, protobuf));
                     let made = made.map(stored).collect::<Vec<_>>();
-                    store.write(made.iter().map(Write::Put));
+                    apply(&store, made.iter().cloned().map(Delta::Updated));
                     model.extend(made.iter().map(|object| (object.name().to_owned(), object.raw())));
                 }
                 Step::Remove { from, count } => {
                     for number in from..from + count {
                         let name = format!("pod-{number}");
-                        if let Some(known) = store.get_by_name("web", &name) {
-                            store.write([Write::Vanished(&known)]);
+                        if let Some(known) = store.get(&Key::new("web", &name)) {
+                            apply(&store, [Delta::Vanished(known.clone())]);
                             model.remove(&name);
                         }
                     }
@@ -172,12 +173,12 @@ fn a_name_that_is_escaped_in_json_is_found_and_its_bytes_come_back() {
     replace(&store, A, objects.clone(), "100");
     for (number, object) in (1..50).zip(&objects) {
         let name = format!("R&D-{number}");
-        let stored = store.get_by_name("", &name).unwrap();
+        let stored = store.get(&Key::new("", &name)).unwrap();
         assert_eq!((stored.name(), stored.uid()), (&*name, &*format!("u-{number}")));
         assert_eq!(stored.raw().bytes(), object.bytes());
         assert_eq!(stored.raw().head().name(), name);
     }
-    assert!(store.get_by_name("", "R&D-7").unwrap().is_packed());
+    assert!(store.get(&Key::new("", "R&D-7")).unwrap().is_packed());
 }
 
 #[test]
@@ -237,7 +238,7 @@ fn when_objects_drift_another_dictionary_is_trained_and_never_a_fifth() {
     for what in ["kittens", "bridges", "volcanoes", "alphabets", "gardens", "harbours", "lanterns"] {
         let objects = alike(6000, what).into_iter().map(stored).collect::<Vec<_>>();
         for part in objects.chunks(50) {
-            store.write(part.iter().map(Write::Put));
+            apply(&store, part.iter().cloned().map(Delta::Updated));
             most = most.max(store.snapshot().dictionaries());
         }
     }
@@ -255,18 +256,18 @@ fn when_most_objects_are_gone_the_rest_is_moved_together_and_stays_what_it_was()
     let handles = store.snapshot().iter().cloned().collect::<Vec<_>>();
     let (left, gone) = handles.split_at(1000);
     // Nobody else holds what is gone, but somebody what is left.
-    store.write(gone.iter().map(Write::Vanished));
+    apply(&store, gone.iter().cloned().map(Delta::Vanished));
     let mut bookmarks = 0;
     let is_moved = || store.snapshot().iter().all(|object| !left.iter().any(|held| held.ptr_eq(object)));
     while !is_moved() {
         bookmarks += 1;
         assert!(bookmarks < 200, "not moved");
-        assert!(store.write([Write::Bookmark(A, "11")]).is_empty(), "nothing is told");
+        assert!(apply(&store, [bookmark(A, "11")]).is_empty(), "no changes");
     }
     assert_eq!(is_packed(&store), (1000, 1000));
     let snapshot = store.snapshot();
     for held in left {
-        let moved = snapshot.get_by_name(held.namespace(), held.name()).unwrap();
+        let moved = snapshot.get(&Key::new(held.namespace(), held.name())).unwrap();
         assert_eq!(moved.raw().bytes(), held.raw().bytes());
         let group = snapshot.by_index("namespace", held.namespace()).unwrap();
         assert!(group.into_iter().any(|object| object.ptr_eq(moved)), "the index has what the store has");
@@ -285,7 +286,7 @@ fn a_snapshot_outlives_its_store_and_its_dictionaries() {
     }
     drop(store);
     for object in first {
-        let kept = snapshot.get_by_name("web", object.head().name()).unwrap();
+        let kept = snapshot.get(&Key::new("web", object.head().name())).unwrap();
         assert_eq!(kept.raw().bytes(), object.bytes());
     }
 }
@@ -297,7 +298,7 @@ fn an_object_of_one_store_can_be_put_into_another_of_any_sort() {
     replace(&stores[0], A, alike(20, "lists"), "10");
     for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
         let objects = stores[from].snapshot().into_objects().collect::<Vec<_>>();
-        stores[to].write(objects.iter().map(Write::Listed));
+        apply(&stores[to], objects.iter().cloned().map(Delta::Replaced));
         assert_eq!(stores[to].len(), 20);
     }
     assert_eq!(is_packed(&stores[1]), (0, 20));
@@ -316,9 +317,9 @@ fn who_hears_of_a_change_has_the_object_as_it_came_and_it_is_the_one_that_is_sto
     let store = Store::new(StoreConfig::default().memory(Packing::eager())).unwrap();
     // The first is what the dictionary is trained on.
     put(&store, pod("first", 1));
-    let changes = store.write([Write::Put(&stored(pod("web/api", 2)))]);
+    let changes = apply(&store, [Delta::Updated(stored(pod("web/api", 2)))]);
     let told = changes[0].object();
-    let kept = store.get_by_name("web", "api").unwrap();
+    let kept = store.get(&Key::new("web", "api")).unwrap();
     assert!(!told.is_packed() && kept.is_packed());
     assert!(told.ptr_eq(&kept) && kept.ptr_eq(told));
 }
@@ -331,7 +332,7 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
     put(&store, pod_in_protobuf("first-too", 3));
     put(&store, pod_in_protobuf_with("web/too", 4, "u", Some(("app", "x"))));
     let read = |name: &str, path: &str| {
-        let object = store.get_by_name("web", name).unwrap();
+        let object = store.get(&Key::new("web", name)).unwrap();
         assert!(object.is_packed());
         let path = PathReader::new(&path.parse().unwrap(), &TypeMeta::new("v1", "Pod")).unwrap();
         let mut found = Vec::new();
@@ -343,7 +344,7 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
     assert_eq!(read("api", "spec.nodeName"), ["node-7"]);
     assert_eq!(read("api", "kind"), ["Pod"]);
     assert_eq!(read("too", "metadata.labels['app']"), ["x"]);
-    assert_eq!(store.get_by_name("web", "too").unwrap().encoding(), Encoding::Protobuf);
+    assert_eq!(store.get(&Key::new("web", "too")).unwrap().encoding(), Encoding::Protobuf);
 }
 
 #[test]
@@ -354,15 +355,15 @@ fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_han
         // The other store gets the handle in the midst of a write: nothing that one of them notes in it may confuse the other.
         let copy = other.clone();
         let copied = Index::by("copied", move |object| {
-            copy.write([Write::Put(object)]);
+            apply(&copy, [Delta::Updated(object.clone())]);
             [object.namespace().to_owned()]
         });
         let plain = memory == Memory::Plain;
         let store = Store::new(StoreConfig::default().memory(memory).index(copied)).unwrap();
         for (object, version) in alike(20, "copied").into_iter().zip(1..) {
-            let told = store.write([Write::Put(&stored(object))]);
-            let here = store.get_by_name("web", told[0].object().name()).unwrap();
-            let there = other.get_by_name("web", here.name()).unwrap();
+            let told = apply(&store, [Delta::Updated(stored(object))]);
+            let here = store.get(&Key::new("web", told[0].object().name())).unwrap();
+            let there = other.get(&Key::new("web", here.name())).unwrap();
             assert!(there.is_packed());
             // (A packed one may have been packed anew right away.)
             assert!(

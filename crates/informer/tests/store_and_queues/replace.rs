@@ -1,7 +1,11 @@
 //! A new full state: compared, staged, applied as a whole.
 
-use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject, Write};
-use kube_informer::{Index, Key, Memory};
+use std::sync::Arc;
+
+use kube_informer::Key;
+use kube_informer::building_blocks::Delta;
+use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::{Index, Memory};
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -40,13 +44,13 @@ fn what_vanished_is_told_first_then_what_is_new_or_different_in_list_order() {
 fn what_is_there_but_cannot_be_put_stays_as_it_is_known() {
     let store = store_of(&[("a", 1), ("b", 2), ("c", 3)]);
     replace(&store, B, vec![pod("of-b", 4)], "11");
-    let mut staging = store.stage_replace(A);
-    staging.put(pod("b", 12)).unwrap();
+    let mut replacement = store.begin_replace(A);
+    replacement.put(pod("b", 12)).unwrap();
     // What is not known, or of another scope, is not made up.
-    ["a", "of-b", "nobody"].iter().for_each(|key| staging.keep_known(&key.parse().unwrap()));
-    let set = staging.finish("12");
-    store.replace(&set);
-    assert_eq!(lines(set.changes()), ["relist: vanished c 3", "relist: updated b 2 -> 12"]);
+    ["a", "of-b", "unknown"].iter().for_each(|key| replacement.keep(&key.parse().unwrap()));
+    let list = Delta::ReplacedAll(Arc::new(replacement.finish("12")));
+    let changes = apply(&store, [list]);
+    assert_eq!(lines(changes), ["relist: vanished c 3", "relist: updated b 2 -> 12"]);
     assert_eq!(snapshot_content(&store.snapshot()), ["a 1", "b 12", "of-b 4"]);
 }
 
@@ -65,10 +69,10 @@ fn unchanged_is_the_same_uid_a_version_and_the_same_bytes() {
     let unversioned = || raw(&json!({"metadata": {"name": "metrics"}, "usage": 1}));
     let versioned = || pod_with("a", 5, &json!({"spec": {"x": 1}}));
     replace(&store, A, vec![unversioned(), versioned()], "10");
-    let handle = store.get_by_name("", "a").unwrap();
+    let handle = store.get(&Key::new("", "a")).unwrap();
     // Without a version nobody can tell.
     assert_eq!(replace(&store, A, vec![unversioned(), versioned()], "11"), ["relist: updated metrics  -> "]);
-    assert!(store.get_by_name("", "a").unwrap().ptr_eq(&handle), "what is unchanged is kept");
+    assert!(store.get(&Key::new("", "a")).unwrap().ptr_eq(&handle), "what is unchanged is kept");
     // Defaulting and conversion change bodies without a new version.
     let converted = pod_with("a", 5, &json!({"spec": {"x": 2}}));
     let changes = replace(&store, A, vec![unversioned(), converted], "12");
@@ -80,9 +84,9 @@ fn across_encodings_uid_and_version_decide_and_the_bytes_are_swapped_silently() 
     let store = store_of(&[("web/a", 5), ("web/b", 6)]);
     let changes = replace(&store, A, vec![pod_in_protobuf("web/a", 5), pod_in_protobuf("web/b", 11)], "12");
     assert_eq!(changes, ["relist: updated web/b 6 -> 11"]);
-    assert_eq!(store.get_by_name("web", "a").unwrap().encoding(), Encoding::Protobuf);
+    assert_eq!(store.get(&Key::new("web", "a")).unwrap().encoding(), Encoding::Protobuf);
     assert!(put(&store, pod("web/a", 5)).is_empty(), "by a watch too");
-    assert_eq!(store.get_by_name("web", "a").unwrap().encoding(), Encoding::Json);
+    assert_eq!(store.get(&Key::new("web", "a")).unwrap().encoding(), Encoding::Json);
 }
 
 #[test]
@@ -96,25 +100,25 @@ fn of_several_with_one_key_the_last_counts() {
 #[test]
 fn what_is_removed_while_the_state_is_streamed_is_not_part_of_it() {
     let store = store_of(&[("a", 5), ("b", 6)]);
-    let mut staging = store.stage_replace(A);
+    let mut replacement = store.begin_replace(A);
     for object in [pod("a", 5), pod("b", 6), pod("c", 7)] {
-        staging.put(object).unwrap();
+        replacement.put(object).unwrap();
     }
     for key in ["a", "c", "never-put"] {
-        staging.remove(&key.parse::<Key>().unwrap());
+        replacement.remove(&key.parse::<Key>().unwrap());
     }
-    let set = staging.finish("12");
-    store.replace(&set);
-    assert_eq!(lines(set.changes()), ["relist: vanished a 5"]);
+    let list = Delta::ReplacedAll(Arc::new(replacement.finish("12")));
+    let changes = apply(&store, [list]);
+    assert_eq!(lines(changes), ["relist: vanished a 5"]);
     assert_eq!(snapshot_content(&store.snapshot()), ["b 6"]);
 }
 
 #[test]
 fn a_state_that_breaks_half_way_leaves_the_store_untouched() {
     let store = store_of(&[("a", 5)]);
-    let mut staging = store.stage_replace(A);
-    staging.put(pod("b", 7)).unwrap();
-    drop(staging);
+    let mut replacement = store.begin_replace(A);
+    replacement.put(pod("b", 7)).unwrap();
+    drop(replacement);
     assert_eq!(snapshot_content(&store.snapshot()), ["a 5"]);
     assert_eq!(store.resource_version(A), "10");
 }
@@ -145,10 +149,10 @@ fn an_older_list_begins_a_new_epoch_in_which_versions_begin_anew() {
 fn an_older_item_under_the_same_uid_begins_a_new_epoch() {
     let store = store_of(&[("a", 8)]);
     let recreated = || pod_with("a", 11, &json!({"metadata": {"uid": "other"}}));
-    let mut staging = store.stage_replace(A);
-    staging.put(pod("a", 3)).unwrap();
-    staging.put(recreated()).unwrap();
-    assert!(!staging.finish("11").is_new_epoch(), "the last put has another uid");
+    let mut replacement = store.begin_replace(A);
+    replacement.put(pod("a", 3)).unwrap();
+    replacement.put(recreated()).unwrap();
+    assert!(!replacement.finish("11").new_epoch, "the last put has another uid");
     replace(&store, A, vec![pod("a", 3)], "11");
     assert_eq!(store.snapshot().epoch(A), 1);
     replace(&store, A, vec![pod("a", 3)], "12");
@@ -231,15 +235,14 @@ fn nothing_that_is_held_shares_a_block_of_memory_with_what_was_let_go() {
     for memory in [memory(), Memory::from(soon), Memory::default()] {
         let store = Store::new(StoreConfig::default().memory(memory.clone())).unwrap();
         for version in [1, 2] {
-            let mut staging = store.stage_replace(A);
+            let mut replacement = store.begin_replace(A);
             for number in 0..50 {
                 let pod = pod(&format!("pod-{number}"), version);
                 assert!(pod.is_in_block());
-                staging.put(pod).unwrap();
+                replacement.put(pod).unwrap();
             }
-            let changes = staging.finish("5");
-            store.replace(&changes);
-            let (told, stored) = (changes.changes().collect::<Vec<_>>(), store.snapshot());
+            let list = Delta::ReplacedAll(Arc::new(replacement.finish("5")));
+            let (told, stored) = (apply(&store, [list]), store.snapshot());
             assert_eq!((told.len(), stored.len()), (50, 50));
             let held = told.iter().map(Change::object).chain(stored.iter());
             assert!(held.into_iter().all(|object| !object.raw().is_in_block()), "{memory:?}");
@@ -253,6 +256,6 @@ fn nothing_that_is_held_shares_a_block_of_memory_with_what_was_let_go() {
 #[test]
 fn listed_objects_count_even_where_they_are_older() {
     let store = store_of(&[("a", 8)]);
-    let changes = store.write([Write::Listed(&stored(pod("a", 3)))]);
+    let changes = apply(&store, [Delta::Replaced(stored(pod("a", 3)))]);
     assert_eq!(lines(changes), ["relist: updated a 8 -> 3"]);
 }

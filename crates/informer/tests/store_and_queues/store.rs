@@ -1,7 +1,9 @@
 //! Objects, resourceVersions, stale states, snapshots.
 
-use kube_informer::building_blocks::{Store, StoredObject, Write};
-use kube_informer::{Index, Key};
+use kube_informer::Key;
+use kube_informer::building_blocks::Delta;
+use kube_informer::building_blocks::{Store, StoredObject};
+use kube_informer::Index;
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -15,8 +17,8 @@ fn the_key_is_namespace_and_name_or_name_for_cluster_scoped_objects() {
     assert_eq!(snapshot_content(&store.snapshot()), ["node-7 2", "web/api 1"]);
     assert_eq!(store.get(&Key::new("web", "api")).unwrap().resource_version(), "1");
     assert_eq!(store.get(&"node-7".parse().unwrap()).unwrap().namespace(), "");
-    assert!(store.get_by_name("web", "node-7").is_none());
-    assert!(store.get_by_name("", "api").is_none());
+    assert!(store.get(&Key::new("web", "node-7")).is_none());
+    assert!(store.get(&Key::new("", "api")).is_none());
 }
 
 #[test]
@@ -67,13 +69,13 @@ fn the_stores_version_moves_with_bookmarks_writes_and_deletes_but_not_with_tombs
     assert_eq!(version(), "10");
     put(&store, pod("b", 20));
     assert_eq!(version(), "20");
-    store.write([Write::Bookmark(A, "25")]);
+    apply(&store, [bookmark(A, "25")]);
     assert_eq!(version(), "25");
     delete(&store, pod("b", 30));
     assert_eq!(version(), "30");
-    store.write([Write::Vanished(&stored(pod("a", 99)))]);
+    apply(&store, [Delta::Vanished(stored(pod("a", 99)))]);
     assert_eq!(version(), "30", "a tombstone does not know");
-    store.write([Write::Put(&stored(pod("c", 40))), Write::Put(&stored(pod("d", 35)))]);
+    apply(&store, [Delta::Updated(stored(pod("c", 40))), Delta::Updated(stored(pod("d", 35)))]);
     assert_eq!(version(), "40", "the highest of a batch");
     put(&store, raw(&json!({"metadata": {"name": "e"}})));
     assert_eq!(version(), "40", "an object without a version says nothing");
@@ -108,7 +110,7 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
     assert!(put(&store, object("first", 5)).is_empty());
     assert!(delete(&store, object("first", 8)).is_empty());
     assert_eq!(store.stats().stale, 2);
-    assert_eq!(store.get_by_name("web", "api").unwrap().uid(), "second");
+    assert_eq!(store.get(&Key::new("web", "api")).unwrap().uid(), "second");
     assert_eq!(keys(&store.by_index("app", "second").unwrap()), ["web/api"]);
     assert_eq!(keys(&store.by_index("app", "first").unwrap()), [""; 0]);
     // A newer one replaces it, although its deletion was missed; and so does one that cannot be compared.
@@ -122,9 +124,9 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
 fn the_same_state_once_more_is_a_resync_and_keeps_the_stored_object() {
     let store = new_store();
     put(&store, pod("web/api", 9));
-    let before = store.get_by_name("web", "api").unwrap();
+    let before = store.get(&Key::new("web", "api")).unwrap();
     assert_eq!(put(&store, pod("web/api", 9)), ["resync: updated web/api 9 -> 9"]);
-    assert!(store.get_by_name("web", "api").unwrap().ptr_eq(&before));
+    assert!(store.get(&Key::new("web", "api")).unwrap().ptr_eq(&before));
 }
 
 #[test]
@@ -162,7 +164,7 @@ fn a_key_that_comes_twice_in_one_write_is_written_twice() {
         stored(pod_with("web/api", version, &json!({"metadata": {"labels": {"app": app}}})))
     };
     let (first, second) = (labelled(1, "one"), labelled(2, "two"));
-    let changes = lines(store.write([Write::Put(&first), Write::Put(&second)]));
+    let changes = lines(apply(&store, [Delta::Updated(first.clone()), Delta::Updated(second.clone())]));
     assert_eq!(changes, ["live: added web/api 1", "live: updated web/api 1 -> 2"]);
     assert!(store.by_index("app", "one").unwrap().is_empty());
     assert_eq!(content(&store.by_index("app", "two").unwrap()), ["web/api 2"]);
@@ -218,11 +220,11 @@ fn the_order_of_a_list_depends_on_history_alone() {
 fn the_bytes_of_all_objects_are_counted() {
     let store = new_store();
     let (first, second) = (stored(pod("a", 1)), stored(pod_with("a", 2, &json!({"spec": {"more": "text"}}))));
-    store.write([Write::Put(&first)]);
-    let held = || store.get_by_name("", "a").map(|object| object.stored_bytes());
+    apply(&store, [Delta::Updated(first.clone())]);
+    let held = || store.get(&Key::new("", "a")).map(|object| object.stored_bytes());
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
-    store.write([Write::Put(&second)]);
+    apply(&store, [Delta::Updated(second.clone())]);
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
-    store.write([Write::Delete(&second)]);
+    apply(&store, [Delta::Deleted(second.clone())]);
     assert_eq!(store.snapshot().stored_bytes(), 0);
 }

@@ -3,8 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube_informer::building_blocks::{Change, ChangeKind, Snapshot, Store, StoredObject, Write};
-use kube_informer::{Index, Origin, Scope};
+use std::sync::Arc;
+
+use kube_informer::building_blocks::Delta;
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Change, Snapshot, Store, StoredObject};
+use kube_informer::{Index, Origin};
 use kube_wire::{Encoding, RawObject};
 use proptest::prelude::*;
 use serde_json::json;
@@ -164,22 +168,22 @@ impl Model {
 struct Listener(BTreeMap<usize, State>);
 
 impl Listener {
-    fn hear(&mut self, change: &Change) {
-        match &change.kind {
-            ChangeKind::Added { object } => {
+    fn receive(&mut self, change: &Change) {
+        match change {
+            Change::Added { object, .. } => {
                 let (key, state) = state_of(object);
                 assert!(self.0.insert(key, state).is_none(), "added twice: {change:?}");
             }
-            ChangeKind::Updated { old, new } => {
+            Change::Updated { old, new, .. } => {
                 let ((key, old), (_, new)) = (state_of(old), state_of(new));
                 let known = self.0.insert(key, new).expect("updated what was never added");
                 assert_eq!((known.uid, known.version), (old.uid, old.version), "{change:?}");
                 assert_eq!(old.uid, self.0[&key].uid, "an update is never another object");
             }
-            ChangeKind::Deleted { last, final_state_known } => {
+            Change::Deleted { last, final_state_known, .. } => {
                 let known = self.0.remove(&state_of(last).0);
                 assert!(known.is_some() || *final_state_known, "{change:?}");
-                if change.origin == Origin::Relist {
+                if change.origin() == Origin::Relist {
                     assert!(!final_state_known, "nobody saw it go");
                 }
             }
@@ -284,11 +288,11 @@ proptest! {
                     });
                     let objects = objects.collect::<Vec<_>>();
                     let writes = batch.iter().zip(&objects).map(|((_, told), object)| match told {
-                        Told::Put(_) => Write::Put(object),
-                        Told::Delete(_) => Write::Delete(object),
+                        Told::Put(_) => Delta::Updated(object.clone()),
+                        Told::Delete(_) => Delta::Deleted(object.clone()),
                     });
-                    for change in store.write(writes) {
-                        listener.hear(&change);
+                    for change in apply(&store, writes) {
+                        listener.receive(&change);
                     }
                     for (key, told) in &batch {
                         let before = model.clone();
@@ -297,22 +301,22 @@ proptest! {
                     }
                 }
                 Op::Relist { scope, puts, removes, version } => {
-                    let mut staging = store.stage_replace(Scope(scope));
+                    let mut replacement = store.begin_replace(Scope(scope));
                     for (key, state) in &puts {
-                        staging.put(raw_of(*key, state)).unwrap();
+                        replacement.put(raw_of(*key, state)).unwrap();
                     }
                     for key in &removes {
-                        staging.remove(&KEYS[*key].parse().unwrap());
+                        replacement.remove(&KEYS[*key].parse().unwrap());
                     }
-                    let set = staging.finish(&version.to_string());
-                    store.replace(&set);
-                    set.changes().for_each(|change| listener.hear(&change));
+                    let list = Delta::ReplacedAll(Arc::new(replacement.finish(&version.to_string())));
+    let changes = apply(&store, [list]);
+                    changes.iter().for_each(|change| listener.receive(change));
                     let before = model.clone();
                     model.relist(Scope(scope), &puts, &removes, version);
                     check_never_back(&before, &model);
                 }
                 Op::Bookmark { scope, version } => {
-                    store.write([Write::Bookmark(Scope(scope), &version.to_string())]);
+                    apply(&store, [bookmark(Scope(scope), &version.to_string())]);
                     model.reach(Scope(scope), version);
                 }
                 Op::AddIndex => drop(store.add_index(&function_index())),

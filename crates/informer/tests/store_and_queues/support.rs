@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{
-    Change, ChangeKind, Committed, Packing, Replace, Sink, SinkError, Snapshot, Store, StoreConfig,
-    StoredObject, Write,
-};
-use kube_informer::{Memory, Origin, Scope};
+pub(crate) use kube_informer::Key;
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::building_blocks::{Committed, Delta, Fifo, FifoConfig, Newest, Replace, Sink, SinkError};
+use kube_informer::Scope;
+use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::{Memory, Origin};
 use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
@@ -106,24 +107,85 @@ pub(crate) fn stored(object: RawObject) -> StoredObject {
     StoredObject::new(A, object).unwrap()
 }
 
+/// Applies deltas; returns what that changed.
+pub(crate) fn apply(store: &Store, deltas: impl IntoIterator<Item = Delta>) -> Vec<Change> {
+    store.apply(&deltas.into_iter().collect::<Vec<_>>()).changes().to_vec()
+}
+
+pub(crate) fn bookmark(scope: Scope, version: &str) -> Delta {
+    Delta::Bookmark { scope, resource_version: version.to_owned() }
+}
+
+/// A `Fifo`, and the sink that leads to it.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    fifo: Fifo,
+    sink: StoreSink,
+}
+
+impl Queue {
+    pub(crate) fn new(store: Arc<Store>, config: FifoConfig) -> Self {
+        let fifo = Fifo::new(config);
+        Self { sink: StoreSink::new(fifo.clone(), store), fifo }
+    }
+}
+
+impl std::ops::Deref for Queue {
+    type Target = Fifo;
+
+    fn deref(&self) -> &Fifo {
+        &self.fifo
+    }
+}
+
+impl Sink for Queue {
+    type Replace = <StoreSink as Sink>::Replace;
+
+    async fn add(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.sink.add(scope, object).await
+    }
+
+    async fn update(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.sink.update(scope, object).await
+    }
+
+    async fn delete(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.sink.delete(scope, object).await
+    }
+
+    async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
+        self.sink.bookmark(scope, resource_version).await
+    }
+
+    async fn resync(&self, scope: Scope) -> Result<(), SinkError> {
+        self.sink.resync(scope).await
+    }
+
+    async fn begin_replace(&self, scope: Scope) -> Result<Self::Replace, SinkError> {
+        self.sink.begin_replace(scope).await
+    }
+
+    async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
+        self.sink.newest(scope).await
+    }
+}
+
 /// Writes one object as a watch would.
 pub(crate) fn put(store: &Store, object: RawObject) -> Vec<String> {
-    lines(store.write([Write::Put(&stored(object))]))
+    lines(apply(store, [Delta::Updated(stored(object))]))
 }
 
 pub(crate) fn delete(store: &Store, object: RawObject) -> Vec<String> {
-    lines(store.write([Write::Delete(&stored(object))]))
+    lines(apply(store, [Delta::Deleted(stored(object))]))
 }
 
 /// Replaces a scope of a store by a list; gives what that changed.
 pub(crate) fn replace(store: &Store, scope: Scope, objects: Vec<RawObject>, version: &str) -> Vec<String> {
-    let mut staging = store.stage_replace(scope);
+    let mut replacement = store.begin_replace(scope);
     for object in objects {
-        staging.put(object).unwrap();
+        replacement.put(object).unwrap();
     }
-    let set = staging.finish(version);
-    store.replace(&set);
-    lines(set.changes())
+    lines(apply(store, [Delta::ReplacedAll(Arc::new(replacement.finish(version)))]))
 }
 
 /// Changes, one line each: `live: updated web/api 7 -> 8`.
@@ -132,19 +194,19 @@ pub(crate) fn lines(changes: impl IntoIterator<Item = Change>) -> Vec<String> {
 }
 
 pub(crate) fn line(change: &Change) -> String {
-    let origin = match change.origin {
+    let origin = match change.origin() {
         Origin::Initial => "initial",
         Origin::Live => "live",
         Origin::Relist => "relist",
         Origin::Resync => "resync",
     };
-    let key = change.key();
-    match &change.kind {
-        ChangeKind::Added { object } => format!("{origin}: added {key} {}", object.resource_version()),
-        ChangeKind::Updated { old, new } => {
+    let key = change.object().key();
+    match change {
+        Change::Added { object, .. } => format!("{origin}: added {key} {}", object.resource_version()),
+        Change::Updated { old, new, .. } => {
             format!("{origin}: updated {key} {} -> {}", old.resource_version(), new.resource_version())
         }
-        ChangeKind::Deleted { last, final_state_known } => {
+        Change::Deleted { last, final_state_known, .. } => {
             let how = if *final_state_known { "deleted" } else { "vanished" };
             format!("{origin}: {how} {key} {}", last.resource_version())
         }

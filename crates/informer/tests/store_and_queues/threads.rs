@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kube_informer::building_blocks::Delta;
+use kube_informer::building_blocks::{Store, StoredObject};
 use kube_informer::Index;
-use kube_informer::building_blocks::{Store, StoredObject, Write};
 use serde_json::json;
 
 use super::support::*;
@@ -19,7 +20,7 @@ fn promise_8_no_reader_ever_sees_half_a_batch() {
         };
         (0..OBJECTS).map(object).collect::<Vec<StoredObject>>()
     };
-    store.write(round(1).iter().map(Write::Put));
+    apply(&store, round(1).iter().cloned().map(Delta::Updated));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -32,7 +33,7 @@ fn promise_8_no_reader_ever_sees_half_a_batch() {
                     assert_eq!(snapshot.by_index("round", &version).unwrap().count(), OBJECTS);
                     assert_eq!(snapshot.index_values("round").unwrap().count(), 1);
                     let one =
-                        store.get_by_name("ns", "7").unwrap().resource_version().parse::<u64>().unwrap();
+                        store.get(&Key::new("ns", "7")).unwrap().resource_version().parse::<u64>().unwrap();
                     let version = version.parse::<u64>().unwrap();
                     assert!(last <= version && version <= one, "never back");
                     last = one;
@@ -40,7 +41,7 @@ fn promise_8_no_reader_ever_sees_half_a_batch() {
             });
         }
         for number in 2..400 {
-            store.write(round(number).iter().map(Write::Put));
+            apply(&store, round(number).iter().cloned().map(Delta::Updated));
         }
         done.store(true, Ordering::Relaxed);
     });

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use kube_informer::Key;
-use kube_informer::building_blocks::{StoredObject, Write};
-use kube_informer::internals::WaitError;
+use kube_informer::building_blocks::StoredObject;
 use tokio::task::yield_now;
 
 use super::support::*;
@@ -41,10 +40,10 @@ async fn a_write_is_in_when_the_scope_has_reached_the_version() {
         async move { store.wait_for(A, &key(), "8").await }
     });
     yield_now().await;
-    store.write([Write::Bookmark(B, "100")]);
+    apply(&store, [bookmark(B, "100")]);
     yield_now().await;
     assert!(!waiting.is_finished(), "another scope says nothing");
-    store.write([Write::Bookmark(A, "8")]);
+    apply(&store, [bookmark(A, "8")]);
     assert_eq!(
         waiting.await.unwrap().map(|object| object.is_some()),
         Ok(false),
@@ -63,7 +62,7 @@ async fn waiting_ends_when_the_server_goes_back_in_time() {
     yield_now().await;
     replace(&store, A, vec![pod("web/api", 3)], "4");
     let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!(error, WaitError::NewEpoch { key: key(), resource_version: "12".to_owned() });
+    assert_eq!((error.key.clone(), error.resource_version.as_str()), (key(), "12"));
     assert!(error.to_string().contains("12 of `web/api`"), "{error}");
 }
 
@@ -114,7 +113,7 @@ async fn promise_11_a_commit_wakes_only_the_callers_it_concerns() {
     // Changes of other objects, and of other scopes.
     for version in 2..200 {
         put(&store, pod(&format!("web/other-{version}"), version));
-        store.write([Write::Bookmark(B, "1000")]);
+        apply(&store, [bookmark(B, "1000")]);
         yield_now().await;
     }
     let polls = || (for_polls.load(Ordering::Relaxed), until_polls.load(Ordering::Relaxed));
@@ -122,10 +121,10 @@ async fn promise_11_a_commit_wakes_only_the_callers_it_concerns() {
     put(&store, pod("web/api", 300));
     until.await.unwrap();
     assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((2, 2), 2), "both look at their object");
-    store.write([Write::Bookmark(A, "499")]);
+    apply(&store, [bookmark(A, "499")]);
     yield_now().await;
     assert_eq!(polls().0, 2, "not there yet");
-    store.write([Write::Bookmark(A, "500")]);
+    apply(&store, [bookmark(A, "500")]);
     assert_eq!(waiting.await.unwrap().unwrap().unwrap().resource_version(), "300");
 }
 

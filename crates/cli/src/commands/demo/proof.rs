@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use kube_informer::Key;
 use kube_informer::building_blocks::{ListOptions, ListPart, ListWatch, ListerWatcher};
 use tokio::time::Instant;
 
@@ -44,7 +45,7 @@ async fn compare(cluster: &Cluster, mirror: &Mirror) -> Result<Option<usize>, Fa
     while let Some(part) = parts.next().await {
         let ListPart::Item(item) = part.map_err(failed)? else { continue };
         let head = item.head();
-        let stored = view.snapshot().get_by_name(head.namespace(), head.name());
+        let stored = view.snapshot().get(&Key::new(head.namespace(), head.name()));
         if stored.is_none_or(|stored| stored.resource_version() != head.resource_version()) {
             return Ok(None);
         }

@@ -204,7 +204,7 @@ impl Getting<'_> {
         let mirror = self.mirror(selected.clone(), None).await?;
         let mut objects = Vec::new();
         for object in mirror.informer.lister().list() {
-            if filter(object.stored())? {
+            if filter(&object)? {
                 objects.push(object);
             }
         }

@@ -18,7 +18,7 @@ fn informer(mirror: &Mirror) -> Value {
     let view = informer.lister().view();
     let snapshot = view.snapshot();
     let state = match informer.state() {
-        InformerState::Troubled(_) => "troubled".to_owned(),
+        InformerState::Degraded(_) => "degraded".to_owned(),
         state => state.to_string(),
     };
     let scope = |scope: ScopeStatus| {

@@ -24,7 +24,6 @@ use parking_lot::{Mutex, RwLock};
 
 use self::contexts::Contexts;
 pub(super) use self::dictionary::Dictionary;
-use self::packed::share_both;
 pub(super) use self::packed::{Packed, PackedRef};
 use self::sets::Sets;
 use super::memory::{Memory, Packing};
@@ -99,7 +98,10 @@ impl Packer {
     pub(super) fn pack(&self, object: &StoredObject) {
         let (Some(packing), Some((body, scope))) = (&self.packing, object.unpacked()) else { return };
         let Some(dictionary) = self.dictionary_for(body) else { return self.count_plain(body, packing) };
-        let share = |labels: &[u8], owners: &[u8]| share_both(&mut self.sets.lock(), labels, owners);
+        let share = |labels: &[u8], owners: &[u8]| {
+            let mut sets = self.sets.lock();
+            (sets.share(labels), sets.share(owners))
+        };
         let len_max = if packing.is_eager() { usize::MAX } else { body.bytes().len() };
         let keep = |packed, bytes: &[u8]| object.packed_as(packed, bytes);
         object.settle(Packed::make(body, scope, &dictionary, len_max, share, keep));

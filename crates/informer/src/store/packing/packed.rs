@@ -11,16 +11,16 @@ use std::sync::Arc;
 use kube_wire::RawObject;
 
 use super::dictionary::{Dictionary, Parts};
-use super::sets::{Sets, Shared};
+use super::sets::SharedBytes;
 use super::skeleton::Cuts;
-use crate::queue::Scope;
+use crate::scope::Scope;
 
 /// What stands before the bytes of a packed object: 40 bytes.
 #[derive(Clone)]
 pub(in crate::store) struct Packed {
     dictionary: Arc<Dictionary>,
-    labels: Option<Shared>,
-    owners: Option<Shared>,
+    labels: Option<SharedBytes>,
+    owners: Option<SharedBytes>,
     generation: u32,
     lens: [u8; 4],
     cuts: Cuts,
@@ -43,7 +43,7 @@ impl Packed {
         scope: Scope,
         dictionary: &Arc<Dictionary>,
         len_max: usize,
-        share: impl FnOnce(&[u8], &[u8]) -> (Option<Shared>, Option<Shared>),
+        share: impl FnOnce(&[u8], &[u8]) -> (Option<SharedBytes>, Option<SharedBytes>),
         keep: impl FnOnce(Self, &[u8]) -> T,
     ) -> Option<T> {
         let head = object.head();
@@ -150,9 +150,4 @@ impl<'a> PackedRef<'a> {
 
 fn sum(lens: &[u8]) -> usize {
     lens.iter().map(|len| usize::from(*len)).sum()
-}
-
-/// Labels and owners, shared.
-pub(super) fn share_both(sets: &mut Sets, labels: &[u8], owners: &[u8]) -> (Option<Shared>, Option<Shared>) {
-    (sets.share(labels), sets.share(owners))
 }

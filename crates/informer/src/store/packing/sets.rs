@@ -9,12 +9,12 @@ use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
 /// A set of bytes that others may have too: one word that leads to one allocation.
-pub(in crate::store) type Shared = ThinArc<(), u8>;
+pub(in crate::store) type SharedBytes = ThinArc<(), u8>;
 
 /// Everything that is shared.
 #[derive(Default)]
 pub(super) struct Sets {
-    known: HashTable<Shared>,
+    known: HashTable<SharedBytes>,
     /// How many objects have gone since the last look at what is in use.
     released: usize,
 }
@@ -24,7 +24,7 @@ const SWEEP_MIN: usize = 256;
 
 impl Sets {
     /// The one copy of these bytes; none of nothing.
-    pub(super) fn share(&mut self, bytes: &[u8]) -> Option<Shared> {
+    pub(super) fn share(&mut self, bytes: &[u8]) -> Option<SharedBytes> {
         if bytes.is_empty() {
             return None;
         }

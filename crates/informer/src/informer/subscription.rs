@@ -12,11 +12,13 @@ use super::backlog::Backlog;
 use super::core::Owner;
 use super::decoder::Decoder;
 
-/// What happens in an informer, as a stream: the present state first, then what follows, without gap or repeat. It ends
-/// when the informer is stopped.
+/// The events of an informer, as a stream: the current state first, then what follows, without gap or repeat. It ends when the
+/// informer is stopped.
 ///
-/// It may be read as slowly as one likes: past a limit, what waits is gathered per key, and the last state is never lost.
-/// Holding it keeps the informer running.
+/// It may be read slowly: past a limit, waiting events are coalesced per key, and the last state is never lost. Holding it keeps
+/// the informer running; dropping it ends the subscription, as dropping the last [`HandlerHandle`](super::HandlerHandle) removes
+/// a handler.
+#[must_use = "dropping it ends the subscription"]
 pub struct Subscription<K> {
     owner: Arc<Owner>,
     decoder: Arc<Decoder<K>>,
@@ -33,9 +35,9 @@ impl<K> Subscription<K> {
         self.backlog.lag()
     }
 
-    /// How often it was so far behind that its events were gathered per key.
-    pub fn folds(&self) -> u64 {
-        self.backlog.folds()
+    /// How often it was so far behind that its events were coalesced per key.
+    pub fn coalesced_count(&self) -> u64 {
+        self.backlog.coalesced_count()
     }
 }
 
@@ -43,13 +45,13 @@ impl<K> Stream for Subscription<K> {
     type Item = Event<K>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<K>>> {
-        self.backlog.poll_next(context).map(|heard| Some(Event::new(heard?, &self.decoder)))
+        self.backlog.poll_next(context, &self.decoder)
     }
 }
 
 impl<K> Drop for Subscription<K> {
     fn drop(&mut self) {
-        self.owner.0.hub.leave(&self.backlog);
+        self.owner.0.listeners.leave(&self.backlog);
     }
 }
 

@@ -12,7 +12,7 @@ use super::builder::InformerBuilder;
 use super::core::{Core, InformerState, Owner, ScopeStatus};
 use super::decoder::Decoder;
 use super::handler::{EventHandler, HandlerHandle};
-use super::hub::ListenerConfig;
+use super::listeners::ListenerConfig;
 use super::{Object, Stopped, Subscription, SyncError, WaitError};
 use crate::source::{ListerWatcher, Resource};
 use crate::store::{Index, IndexError};
@@ -20,8 +20,8 @@ use crate::{Key, Lister};
 
 /// A live, local mirror of the objects of one kind, and a source of what happens to them.
 ///
-/// Clones are handles to the same informer, and cheap. It runs as long as somebody holds one, or a [`Lister`], a
-/// [`Subscription`] or a [`HandlerHandle`] of it; when the last of them goes, it stops.
+/// Clones are handles to the same informer, and cheap. It runs as long as one is held, or a [`Lister`], a [`Subscription`] or a
+/// [`HandlerHandle`] of it; when the last of them is dropped, it stops.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -111,7 +111,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
 
     /// Whether the first full state is in the store.
     pub fn is_synced(&self) -> bool {
-        *self.core().hub.synced().borrow()
+        *self.core().listeners.synced().borrow()
     }
 
     /// How the informer is doing.
@@ -129,7 +129,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Lister::new(self.owner.clone(), self.decoder.clone())
     }
 
-    /// What happens, as a stream: the present state first (as added, initial), then what follows.
+    /// The events as a stream: the current state first (as added, initial), then what follows.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -159,12 +159,12 @@ impl<K: Send + Sync + 'static> Informer<K> {
 
     /// As [`subscribe`](Self::subscribe), with settings. Of a stopped informer the stream has ended.
     pub fn subscribe_with(&self, config: ListenerConfig) -> Subscription<K> {
-        let backlog = self.core().hub.join(&self.with_defaults(config));
+        let backlog = self.core().listeners.join(&self.with_defaults(config));
         Subscription::new(self.owner.clone(), self.decoder.clone(), backlog)
     }
 
-    /// Calls a handler for everything that happens: the present state first, then what follows, one call at a time. It
-    /// goes on until it is removed or the informer stops; dropping the handle does not remove it.
+    /// Calls a handler for every event: the current state first, then what follows, one call at a time. It ends when the
+    /// last clone of the handle is dropped, unless it is [detached](HandlerHandle::detach), or when the informer stops.
     ///
     /// # Errors
     /// If the informer was stopped.
@@ -184,7 +184,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         if self.core().is_stopped() {
             return Err(Stopped);
         }
-        let backlog = self.core().hub.join(&self.with_defaults(config));
+        let backlog = self.core().listeners.join(&self.with_defaults(config));
         Ok(HandlerHandle::start(self.owner.clone(), self.decoder.clone(), backlog, handler))
     }
 

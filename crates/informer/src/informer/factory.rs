@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::builder::InformerBuilder;
 use super::core::{Core, Owner};
 use super::decoder::Decoder;
-use super::settings::{Settings, Source, Wanted};
+use super::settings::{InformerSource, Settings, Wanted};
 use super::{Informer, InformerState, StartError, SyncError};
 use crate::source::ServerIsNewer;
 
@@ -45,13 +45,13 @@ use crate::source::ServerIsNewer;
 pub struct InformerFactory {
     client: Client,
     /// In the order in which they were started.
-    shared: Arc<Mutex<Vec<Running>>>,
+    shared: Arc<Mutex<Vec<SharedInformer>>>,
     starts: Arc<Semaphore>,
     pub(super) server_is_newer: ServerIsNewer,
 }
 
 /// An informer that somebody holds, or did.
-struct Running {
+struct SharedInformer {
     /// `None`: nobody else can want the same.
     wanted: Option<Wanted>,
     owner: Weak<Owner>,
@@ -63,6 +63,7 @@ struct Running {
 
 /// Some informers are not synced, because the server refuses.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 #[error("{} not synced: {}", count(.missing.len()), .missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct NotSynced {
     /// Why, one for each.
@@ -89,8 +90,8 @@ fn count(informers: usize) -> String {
 // === impl InformerFactory ===
 
 impl InformerFactory {
-    /// How many watches fetch their first full state at the same time, unless [said otherwise](Self::starts_max).
-    pub const STARTS_MAX: usize = 20;
+    /// How many watches fetch their first list at the same time, unless [set otherwise](Self::starts_max).
+    const STARTS_MAX: usize = 20;
 
     /// A factory over [`Cluster`](crate::Cluster), or any `kube` client.
     pub fn new(client: impl Into<Client>) -> Self {
@@ -99,7 +100,7 @@ impl InformerFactory {
         Self { client: client.into(), shared, starts, server_is_newer }
     }
 
-    /// How many watches may fetch their first full state at the same time, so that many do not storm the server. For
+    /// How many watches may fetch their first list at the same time, so that many do not storm the server. Default: 20. For
     /// informers that are started from now on.
     #[must_use]
     pub fn starts_max(mut self, watches: usize) -> Self {
@@ -139,7 +140,7 @@ impl InformerFactory {
     /// The informers that are held and not synced.
     pub fn unsynced(&self) -> Vec<Unsynced> {
         let cores = self.cores();
-        let missing = cores.iter().filter(|core| !core.is_stopped() && !*core.hub.synced().borrow());
+        let missing = cores.iter().filter(|core| !core.is_stopped() && !*core.listeners.synced().borrow());
         missing.map(|core| Unsynced { resource: core.describe(), state: core.state() }).collect()
     }
 
@@ -160,7 +161,7 @@ impl InformerFactory {
         wanted: Option<Wanted>,
         decoder: Decoder<K>,
         settings: Settings,
-        source: Source,
+        source: InformerSource,
     ) -> Result<(Arc<Owner>, Arc<Decoder<K>>), StartError> {
         let mut shared = self.shared.lock();
         // What has ended need not be remembered.
@@ -173,7 +174,8 @@ impl InformerFactory {
         }
         let owner = settings.start(source, self.starts.clone())?;
         let tasks = owner.0.tasks.clone();
-        let mut running = Running { wanted, owner: Arc::downgrade(&owner), tasks, decoders: HashMap::new() };
+        let mut running =
+            SharedInformer { wanted, owner: Arc::downgrade(&owner), tasks, decoders: HashMap::new() };
         let decoder = running.decoder(decoder);
         shared.push(running);
         Ok((owner, decoder))
@@ -185,7 +187,7 @@ impl InformerFactory {
     }
 }
 
-impl Running {
+impl SharedInformer {
     /// The decoder for a type: the one that is in use, or this.
     fn decoder<K: Send + Sync + 'static>(&mut self, new: Decoder<K>) -> Arc<Decoder<K>> {
         let known = self.decoders.get(&TypeId::of::<K>()).and_then(Weak::upgrade);

@@ -1,19 +1,19 @@
-//! What a listener that has fallen behind will hear: per key, what its changes amount to.
+//! Changes that are coalesced per key, for a listener that has fallen behind.
 //!
-//! Of each key three things are remembered: the state that was heard last, whether its object is gone since, and the
-//! state it has now. Whatever happens in between, that is all there is to tell; so no table of pairs is needed, and the
-//! room taken is bounded by the keys that were heard of and the keys stored.
+//! Three things are remembered per key: the state that the listener received last, whether that object is gone since, and the
+//! current state. Whatever happens in between, these are all there is to report; so no table of pairs is needed, and memory is
+//! bounded by the keys that were received and the keys stored.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::backlog::Heard;
+use super::backlog::Notification;
 use crate::Key;
-use crate::store::{Change, ChangeKind, Origin, StoredObject};
+use crate::store::{Change, Origin, StoredObject};
 
-/// Changes gathered per key; a key is told in the turn in which it first changed.
+/// Changes coalesced per key; a key keeps the turn of its first change.
 #[derive(Debug, Default)]
-pub(super) struct Folded {
-    pending: HashMap<Key, (u64, Pending)>,
+pub(super) struct Coalesced {
+    pending: HashMap<Key, (u64, KeyPending)>,
     turns: BTreeMap<u64, Turn>,
     next_turn: u64,
 }
@@ -24,30 +24,30 @@ enum Turn {
     Synced,
 }
 
-/// What is to be told of one key.
+/// What is to be reported of one key.
 #[derive(Debug, Default)]
-struct Pending {
-    /// The state that was heard last; none if the key has not been heard of.
-    heard: Option<StoredObject>,
-    /// The object that was heard of is gone.
+struct KeyPending {
+    /// The state that was received last; `None` if the listener does not know the key.
+    received: Option<StoredObject>,
+    /// The object that was received is gone.
     gone: Option<Change>,
-    /// The state that is there now.
+    /// The current state.
     now: Option<(StoredObject, Origin)>,
 }
 
-// === impl Folded ===
+// === impl Coalesced ===
 
-impl Folded {
+impl Coalesced {
     pub(super) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// How many keys have something to be told.
+    /// How many keys have something to report.
     pub(super) fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// The initial state ends here.
+    /// The initial list ends here.
     pub(super) fn push_synced(&mut self) {
         self.turns.insert(self.next_turn, Turn::Synced);
         self.next_turn += 1;
@@ -55,26 +55,26 @@ impl Folded {
 
     pub(super) fn push(&mut self, change: Change) {
         // It may wait for long.
-        let change = change.kept();
-        let key = change.key();
+        let change = change.at_rest();
+        let key = change.object().key();
         let (turn, pending) = self.pending.entry(key.clone()).or_insert_with(|| {
             let turn = self.next_turn;
             self.next_turn += 1;
             self.turns.insert(turn, Turn::Of(key.clone()));
-            (turn, Pending::unchanged(&change))
+            (turn, KeyPending::unchanged(&change))
         });
-        pending.fold(change);
+        pending.add(change);
         if pending.is_empty() {
             self.turns.remove(turn);
             self.pending.remove(&key);
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Heard> {
+    pub(super) fn pop(&mut self) -> Option<Notification> {
         let first = self.turns.first_entry()?;
         let Turn::Of(key) = first.get() else {
             first.remove();
-            return Some(Heard::Synced);
+            return Some(None);
         };
         let (_, pending) = self.pending.get_mut(key)?;
         let change = pending.pop()?;
@@ -82,53 +82,52 @@ impl Folded {
             self.pending.remove(key);
             first.remove();
         }
-        Some(Heard::Change(change))
+        Some(Some(change))
     }
 }
 
-// === impl Pending ===
+// === impl KeyPending ===
 
-impl Pending {
-    /// What was heard of a key before this change, its first that is gathered.
+impl KeyPending {
+    /// What the listener knows of a key before its first coalesced change.
     fn unchanged(change: &Change) -> Self {
-        let heard = match &change.kind {
-            ChangeKind::Updated { old, .. } => Some(old.clone()),
+        let received = match change {
+            Change::Updated { old, .. } => Some(old.clone()),
             // A deletion carries the state in which the object was deleted, not the one that the listener received last.
-            ChangeKind::Added { .. } | ChangeKind::Deleted { .. } => None,
+            Change::Added { .. } | Change::Deleted { .. } => None,
         };
-        Self { heard, ..Self::default() }
+        Self { received, ..Self::default() }
     }
 
-    fn fold(&mut self, change: Change) {
-        let origin = change.origin;
-        match &change.kind {
-            ChangeKind::Added { object } => {
+    fn add(&mut self, change: Change) {
+        match &change {
+            Change::Added { object, origin } => {
                 let same = |gone: &Change| gone.object().uid() == object.uid();
-                if self.heard.is_some() && self.gone.as_ref().is_some_and(same) {
+                if self.received.is_some() && self.gone.as_ref().is_some_and(same) {
                     self.gone = None;
                 }
-                self.now = Some((object.clone(), origin));
+                self.now = Some((object.clone(), *origin));
             }
-            ChangeKind::Updated { new, .. } => {
-                // What is told as new stays what it was when it came: a part of the initial state, for example.
+            Change::Updated { new, origin, .. } => {
+                // An object that is reported as new keeps its origin: part of the initial list, for example.
                 let before = self.now.as_ref().map(|(_, before)| *before);
-                let keeps = origin == Origin::Resync || self.is_new();
-                let origin = before.filter(|_| keeps).unwrap_or(origin);
+                let keeps = *origin == Origin::Resync || self.is_new();
+                let origin = before.filter(|_| keeps).unwrap_or(*origin);
                 self.now = Some((new.clone(), origin));
             }
-            ChangeKind::Deleted { final_state_known, .. } => {
-                let unheard = self.is_new() && self.now.is_some();
+            Change::Deleted { final_state_known, .. } => {
+                let unreported = self.is_new() && self.now.is_some();
                 self.now = None;
-                if !unheard && (self.gone.is_none() || *final_state_known) {
+                if !unreported && (self.gone.is_none() || *final_state_known) {
                     self.gone = Some(change);
                 }
             }
         }
     }
 
-    /// Whether the present object is another than the one that was heard of.
+    /// Whether the current object is another than the one that was received.
     fn is_new(&self) -> bool {
-        self.heard.is_none() || self.gone.is_some()
+        self.received.is_none() || self.gone.is_some()
     }
 
     fn is_empty(&self) -> bool {
@@ -137,13 +136,13 @@ impl Pending {
 
     fn pop(&mut self) -> Option<Change> {
         if let Some(gone) = self.gone.take() {
-            self.heard = None;
+            self.received = None;
             return Some(gone);
         }
         let (now, origin) = self.now.take()?;
-        Some(match self.heard.take() {
-            Some(heard) => Change::updated(heard, now, origin),
-            None => Change::added(now, origin),
+        Some(match self.received.take() {
+            Some(received) => Change::Updated { old: received, new: now, origin },
+            None => Change::Added { object: now, origin },
         })
     }
 }
@@ -153,7 +152,7 @@ mod tests {
     use kube_wire::{Encoding, Limits, ObjectReader, Projection};
 
     use super::*;
-    use crate::queue::Scope;
+    use crate::scope::Scope;
 
     /// An object `web/api` by uid and resourceVersion: `u1.7`.
     fn object(text: &str) -> StoredObject {
@@ -176,33 +175,33 @@ mod tests {
             _ => Origin::Live,
         };
         match what.split_at(1) {
-            ("+", new) => Change::added(object(new), origin),
-            ("-", last) => Change::deleted(object(last), true, origin),
-            ("?", last) => Change::deleted(object(last), false, origin),
+            ("+", new) => Change::Added { object: object(new), origin },
+            ("-", last) => Change::Deleted { last: object(last), final_state_known: true, origin },
+            ("?", last) => Change::Deleted { last: object(last), final_state_known: false, origin },
             _ => {
                 let (old, new) = what.split_once('>').unwrap();
-                Change::updated(object(old), object(new), origin)
+                Change::Updated { old: object(old), new: object(new), origin }
             }
         }
     }
 
     fn print(change: &Change) -> String {
         let version = |object: &StoredObject| format!("{}.{}", object.uid(), object.resource_version());
-        let what = match &change.kind {
-            ChangeKind::Added { object } => format!("+{}", version(object)),
-            ChangeKind::Updated { old, new } => format!("{}>{}", version(old), version(new)),
-            ChangeKind::Deleted { last, final_state_known: true } => format!("-{}", version(last)),
-            ChangeKind::Deleted { last, .. } => format!("?{}", version(last)),
+        let what = match change {
+            Change::Added { object, .. } => format!("+{}", version(object)),
+            Change::Updated { old, new, .. } => format!("{}>{}", version(old), version(new)),
+            Change::Deleted { last, final_state_known: true, .. } => format!("-{}", version(last)),
+            Change::Deleted { last, .. } => format!("?{}", version(last)),
         };
-        match change.origin {
+        match change.origin() {
             Origin::Live => what,
             origin => format!("{what} {}", format!("{origin:?}").to_lowercase()),
         }
     }
 
     #[test]
-    fn promise_6_a_keys_changes_are_told_as_what_they_amount_to() {
-        for (changes, told) in [
+    fn promise_6_changes_of_a_key_are_coalesced_to_their_net_effect() {
+        for (changes, expected) in [
             ("+a.1, a.1>a.2", "+a.2"),
             ("+a.1 initial, a.1>a.2", "+a.2 initial"),
             ("+a.1, -a.2", ""),
@@ -223,14 +222,14 @@ mod tests {
             ("-a.1, ?a.1 relist", "-a.1"),
             ("+a.1, -a.2, +b.3", "+b.3"),
         ] {
-            let mut folded = Folded::default();
-            changes.split(", ").for_each(|text| folded.push(change(text)));
-            let mut heard = Vec::new();
-            while let Some(Heard::Change(change)) = folded.pop() {
-                heard.push(print(&change));
+            let mut coalesced = Coalesced::default();
+            changes.split(", ").for_each(|text| coalesced.push(change(text)));
+            let mut received = Vec::new();
+            while let Some(Some(change)) = coalesced.pop() {
+                received.push(print(&change));
             }
-            assert_eq!(heard.join(", "), told, "{changes}");
-            assert!(folded.is_empty() && folded.pending.is_empty(), "{changes}");
+            assert_eq!(received.join(", "), expected, "{changes}");
+            assert!(coalesced.is_empty() && coalesced.pending.is_empty(), "{changes}");
         }
     }
 }

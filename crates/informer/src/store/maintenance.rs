@@ -1,17 +1,17 @@
-//! What is done beside writing, a little with each write: training another dictionary when objects have drifted away from
-//! the one there is; packing anew what is packed with an old one, or plain; and, when most objects have gone, moving the rest
-//! together, because memory is given back in large pieces only.
+//! Work that is done alongside writes, a little with each: training another dictionary when objects have drifted away from
+//! the current one; repacking objects that are packed with an old one, or plain; and, when most objects are gone, compacting
+//! the rest, because memory is freed in large pieces only.
 //!
-//! It goes through the same door as every other write, so indexes and snapshots need not know of it; and nothing is told,
-//! because nothing has changed.
+//! It is committed like every other write, so indexes and snapshots need not know of it. It changes no object, so it reports
+//! no changes.
 
 use std::sync::Arc;
 
 use kube_wire::{Encoding, RawObject, TypeMeta};
 
+use super::commit::{Commit, Writer};
 use super::packing::Duty;
 use super::root::Root;
-use super::write::{Edit, Writer};
 use super::{Store, StoredObject};
 
 /// How many objects are packed anew with a write, beside as many as it writes: about a quarter of a millisecond.
@@ -35,23 +35,26 @@ pub(super) struct Pass {
 }
 
 impl Store {
-    /// Does a little of what is to be done, after so many objects were written.
-    pub(super) fn upkeep(&self, writer: &mut Writer, written: usize) {
+    /// Does a little of what is due, after so many objects were written.
+    pub(super) fn maintain(&self, writer: &mut Writer, written: usize) {
         let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass(writer)) else { return };
         let snapshot = self.snapshot();
-        let mut edits = Vec::new();
+        let mut commit = Commit::new(self, writer, 0);
         let (mut at_end, mut leaves) = (false, LEAVES_MAX);
-        while edits.len() < (SLICE + written).min(SLICE_MAX) && !at_end && leaves > 0 {
+        while commit.len() < (SLICE + written).min(SLICE_MAX) && !at_end && leaves > 0 {
             leaves -= 1;
             let objects = snapshot.0.objects.leaf(pass.leaf);
             at_end = objects.is_none();
-            let objects = objects.into_iter().flatten();
-            edits.extend(objects.filter_map(|old| self.packed_anew(old, &pass.duty)));
+            for old in objects.into_iter().flatten() {
+                if let Some(new) = self.repacked(old, &pass.duty) {
+                    commit.repack(old.clone(), new);
+                }
+            }
             pass.leaf += 1;
         }
         // Or everything that is written would be copied for its sake.
         drop(snapshot);
-        self.repack(writer, &edits);
+        commit.finish();
         if !at_end {
             writer.pass = Some(pass);
         } else if let Duty::Retire(dictionary) = pass.duty {
@@ -83,18 +86,17 @@ impl Store {
         has_shrunk
     }
 
-    /// An edit that puts the object in its own place, if the duty is about it.
-    fn packed_anew(&self, old: &StoredObject, duty: &Duty) -> Option<Edit> {
+    /// The object packed anew, if the duty is about it.
+    fn repacked(&self, old: &StoredObject, duty: &Duty) -> Option<StoredObject> {
         match (duty, old.dictionary()) {
-            (Duty::Move, _) => return Some(Edit::Repack { old: old.clone(), new: old.moved()? }),
+            (Duty::Move, _) => return old.moved(),
             (Duty::PackPlain, None) => {}
             (Duty::Retire(oldest), Some(dictionary)) if Arc::ptr_eq(oldest, dictionary) => {}
             _ => return None,
         }
         let new = old.to_plain();
         self.packer.pack(&new);
-        let is_worth_it = old.is_packed() || new.kept().is_packed();
-        is_worth_it.then(|| Edit::Repack { old: old.clone(), new })
+        (old.is_packed() || new.kept().is_packed()).then_some(new)
     }
 
     /// Objects of a kind from all over the store, and how many bytes there are of it in all, about.

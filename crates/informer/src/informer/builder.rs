@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::decode::{Decode, JsonFallback};
 use super::decoder::Decoder;
 use super::factory::InformerFactory;
-use super::settings::{Settings, Source};
+use super::settings::{InformerSource, Settings};
 use super::{Informer, Selectors, StartError};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
@@ -24,7 +24,7 @@ use crate::store::{Index, Memory};
 /// Settings of an [`Informer`]; [`start`](Self::start) checks and starts it.
 #[must_use = "an informer does nothing until it is started"]
 pub struct InformerBuilder<K> {
-    source: Source,
+    source: InformerSource,
     decode: Decode<K>,
     fallback: JsonFallback,
     settings: Settings,
@@ -35,14 +35,14 @@ pub struct InformerBuilder<K> {
 
 impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     pub(super) fn over_client(client: Client, resource: Resource, metadata_only: bool) -> Self {
-        Self::over(Source::Client { client, resource, metadata_only })
+        Self::over(InformerSource::Client { client, resource, metadata_only })
     }
 
     pub(super) fn over_sources(sources: Vec<(Option<String>, Arc<dyn ListerWatcher>)>) -> Self {
-        Self::over(Source::Given(sources))
+        Self::over(InformerSource::Given(sources))
     }
 
-    fn over(source: Source) -> Self {
+    fn over(source: InformerSource) -> Self {
         let fallback = JsonFallback::default();
         Self {
             source,
@@ -110,8 +110,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// Only the metadata of the objects.
     pub fn metadata_only(self) -> InformerBuilder<PartialObjectMeta<K>> {
         let source = match self.source {
-            Source::Client { client, resource, .. } => {
-                Source::Client { client, resource, metadata_only: true }
+            InformerSource::Client { client, resource, .. } => {
+                InformerSource::Client { client, resource, metadata_only: true }
             }
             given => given,
         };
@@ -187,7 +187,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// How often everything is told once more to every listener that does not say otherwise. Default: never.
+    /// How often every object is delivered once more to each listener that has no period of its own. Default: never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
         self
@@ -218,7 +218,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// Who hears of every trouble with the server, and what is done about it.
+    /// Reports every error of the server, and what is done about it.
     pub fn on_error(mut self, report: impl Fn(&ErrorReport) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(report));
         self

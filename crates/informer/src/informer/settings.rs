@@ -9,7 +9,7 @@ use kube_wire::{Limits, Projection, TypeMeta};
 use tokio::sync::Semaphore;
 
 use super::StartError;
-use super::core::{Core, Owner, Part, Parts, Selection};
+use super::core::{Core, CoreParts, Owner, ScopeParts, Selection};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
 use crate::queue::Transform;
@@ -18,7 +18,7 @@ use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource, Serv
 use crate::store::{Index, Memory, Store, StoreConfig};
 
 /// Where the objects come from.
-pub(super) enum Source {
+pub(super) enum InformerSource {
     Client { client: Client, resource: Resource, metadata_only: bool },
     Given(Vec<(Option<String>, Arc<dyn ListerWatcher>)>),
 }
@@ -105,13 +105,17 @@ impl Selectors {
 
 impl Settings {
     /// Checks everything and starts.
-    pub(super) fn start(self, source: Source, starts: Arc<Semaphore>) -> Result<Arc<Owner>, StartError> {
+    pub(super) fn start(
+        self,
+        source: InformerSource,
+        starts: Arc<Semaphore>,
+    ) -> Result<Arc<Owner>, StartError> {
         Ok(Arc::new(Owner(Core::start(self.parts(source, starts)?))))
     }
 
     /// What is asked for, if somebody else may ask for the same: not so of functions and given sources.
-    pub(super) fn wanted(&self, source: &Source) -> Option<Wanted> {
-        let Source::Client { resource, metadata_only, .. } = source else { return None };
+    pub(super) fn wanted(&self, source: &InformerSource) -> Option<Wanted> {
+        let InformerSource::Client { resource, metadata_only, .. } = source else { return None };
         if self.transform.is_some() {
             return None;
         }
@@ -121,7 +125,7 @@ impl Settings {
             resource: resource.clone(),
             metadata_only: *metadata_only,
             namespaces,
-            // A projection that is none is told when it is checked.
+            // An invalid projection is reported when it is checked.
             projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
             encoding: self.encoding,
         })
@@ -138,7 +142,7 @@ impl Settings {
         self.namespaces.iter().map(one).collect()
     }
 
-    fn parts(self, source: Source, starts: Arc<Semaphore>) -> Result<Parts, StartError> {
+    fn parts(self, source: InformerSource, starts: Arc<Semaphore>) -> Result<CoreParts, StartError> {
         if self.transform_is_of_more {
             return Err(StartError::Contradiction(
                 "a transform of whole objects never sees them with metadata only: say `metadata_only` before `transform`",
@@ -153,7 +157,7 @@ impl Settings {
         let resource = source.resource();
         let reflector = self.reflector_config();
         let sources = match source {
-            Source::Client { client, resource, metadata_only } => {
+            InformerSource::Client { client, resource, metadata_only } => {
                 if !metadata_only {
                     check_fields(&projection, &resource.type_meta())?;
                 }
@@ -169,13 +173,14 @@ impl Settings {
                 }
                 self.over_namespaces(&list_watch)?
             }
-            Source::Given(_) if self.selects_or_keeps() => {
+            InformerSource::Given(_) if self.selects_or_keeps() => {
                 return Err(StartError::Contradiction(
                     "namespaces, selectors, fields, encoding and limits are the given source's affair: set them there",
                 ));
             }
-            Source::Given(sources) => {
-                let part = |(namespace, source)| Part { namespace, source, selection: Selection::default() };
+            InformerSource::Given(sources) => {
+                let part =
+                    |(namespace, source)| ScopeParts { namespace, source, selection: Selection::default() };
                 sources.into_iter().map(part).collect()
             }
         };
@@ -191,9 +196,9 @@ impl Settings {
         if !indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
             indexes.push(Index::namespace());
         }
-        let store = Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?;
+        let store = Arc::new(Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?);
         let transform = self.transform.map(|transform| (transform, projection));
-        Ok(Parts {
+        Ok(CoreParts {
             sources,
             resource,
             store,
@@ -216,7 +221,7 @@ impl Settings {
         config
     }
 
-    fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<Part>, StartError> {
+    fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<ScopeParts>, StartError> {
         let one = |(namespace, selectors): (Option<String>, Selectors)| {
             let selection = selectors.parse()?;
             let mut list_watch = list_watch.clone().labels(selectors.labels).fields(selectors.fields);
@@ -224,7 +229,7 @@ impl Settings {
                 list_watch = list_watch.namespace(namespace);
             }
             list_watch.path()?;
-            Ok(Part { namespace, source: Arc::new(list_watch), selection })
+            Ok(ScopeParts { namespace, source: Arc::new(list_watch), selection })
         };
         self.scopes().into_iter().map(one).collect()
     }
@@ -288,7 +293,7 @@ impl Default for Settings {
     }
 }
 
-impl Source {
+impl InformerSource {
     /// The resource, as far as it is known.
     pub(super) fn resource(&self) -> Resource {
         match self {

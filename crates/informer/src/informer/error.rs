@@ -83,7 +83,7 @@ pub enum WaitError {
     },
     /// The server has gone back in time.
     #[error(transparent)]
-    ServerReset(#[from] crate::store::WaitError),
+    ServerReset(#[from] crate::store::ServerReset),
     /// The object does not fit its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -100,6 +100,7 @@ pub struct Stopped;
 /// An object does not fit its type. Other objects are not affected.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot decode {}", about(.key, .error))]
+#[non_exhaustive]
 pub struct DecodeError {
     /// The object's key.
     pub key: Key,

@@ -1,64 +1,37 @@
-//! What a `DeltaFifo` holds: keys in their order, each with the deltas it has gathered.
+//! The state of a `DeltaFifo`: keys in their order, each with its deltas.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::Scope;
-use crate::Key;
-use crate::store::StoredObject;
+use crate::delta::Delta;
+use crate::scope::Scope;
 use crate::version::is_older;
-
-/// One thing that was learned of a key.
-#[derive(Clone, Debug)]
-pub struct KeyDelta {
-    /// What.
-    pub kind: DeltaKind,
-    /// The object, in the state that was learned; or its last known one.
-    pub object: StoredObject,
-}
-
-/// What was learned of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeltaKind {
-    /// It is new.
-    Added,
-    /// It has changed.
-    Updated,
-    /// It is gone.
-    Deleted {
-        /// Whether the object is in the state it was deleted in; if not, this is a tombstone: the deletion was not seen.
-        final_state_known: bool,
-    },
-    /// It was in a full list.
-    Replaced,
-    /// Nothing new: it is delivered once more.
-    Sync,
-}
+use crate::{Key, StoredObject};
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct KeyedState {
     /// Of each queued key; never empty.
-    pub(super) deltas: HashMap<Key, Vec<KeyDelta>>,
+    pub(super) deltas: HashMap<Key, Vec<Delta>>,
     pub(super) order: VecDeque<Key>,
     /// How many deltas there are in all.
     pub(super) len: usize,
     /// What is out: the key and its newest delta.
-    pub(super) processing: Option<(Key, KeyDelta)>,
-    pub(super) scopes: BTreeMap<Scope, ScopeState>,
+    pub(super) processing: Option<(Key, Delta)>,
+    pub(super) scopes: BTreeMap<Scope, KeyedScope>,
     pub(super) closed: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ScopeState {
+pub(super) struct KeyedScope {
     pub(super) resource_version: String,
     /// Something was queued.
     pub(super) populated: bool,
-    /// Keys of the first full state that are not processed yet.
+    /// Keys of the first list that are not processed yet.
     pub(super) initial: usize,
 }
 
-// === impl State ===
+// === impl KeyedState ===
 
-impl State {
+impl KeyedState {
     pub(super) fn is_synced(&self, scope: Scope) -> bool {
         self.scopes.get(&scope).is_some_and(|scope| scope.populated && scope.initial == 0)
     }
@@ -67,8 +40,8 @@ impl State {
         self.processing.as_ref().is_some_and(|(out, _)| out == key)
     }
 
-    pub(super) fn push(&mut self, delta: KeyDelta) {
-        let key = delta.object.key();
+    /// Adds a delta of an object under its key.
+    pub(super) fn push(&mut self, key: Key, delta: Delta) {
         let deltas = self.deltas.entry(key.clone()).or_default();
         if deltas.is_empty() {
             self.order.push_back(key);
@@ -80,20 +53,19 @@ impl State {
     /// The newest state of each key of a scope that is queued or out.
     pub(super) fn newest_of(&self, scope: Scope) -> Vec<StoredObject> {
         let out = self.processing.iter().filter(|(key, delta)| {
-            let is_there = !matches!(delta.kind, DeltaKind::Deleted { .. });
-            is_there && delta.object.scope() == scope && !self.deltas.contains_key(key)
+            !deletes(delta) && delta.scope() == scope && !self.deltas.contains_key(key)
         });
-        self.queued_of(scope).chain(out.map(|(_, delta)| &delta.object)).cloned().collect()
+        self.queued_of(scope).chain(out.filter_map(|(_, delta)| delta.object())).cloned().collect()
     }
 
     /// The newest state of each queued key of a scope.
     pub(super) fn queued_of(&self, scope: Scope) -> impl Iterator<Item = &StoredObject> {
         let newest = self.order.iter().filter_map(|key| self.deltas.get(key)?.last());
-        newest.map(|delta| &delta.object).filter(move |object| object.scope() == scope)
+        newest.filter_map(Delta::object).filter(move |object| object.scope() == scope)
     }
 
-    /// The next key, its deltas, and whether they are of the first full state; `Some(None)` when there will be none.
-    pub(super) fn pop(&mut self) -> Option<Option<(Key, Vec<KeyDelta>, bool)>> {
+    /// The next key, its deltas, and whether they are of the first list; `Some(None)` when there will be no more.
+    pub(super) fn pop(&mut self) -> Option<Option<(Key, Vec<Delta>, bool)>> {
         if self.processing.is_some() {
             return None;
         }
@@ -101,12 +73,12 @@ impl State {
         let deltas = self.deltas.remove(&key).unwrap_or_default();
         self.len -= deltas.len();
         let newest = deltas.last()?.clone();
-        let initial = self.scopes.get(&newest.object.scope()).is_some_and(|scope| scope.initial > 0);
+        let initial = self.scopes.get(&newest.scope()).is_some_and(|scope| scope.initial > 0);
         self.processing = Some((key.clone(), newest));
         Some(Some((key, deltas, initial)))
     }
 
-    pub(super) fn put_back(&mut self, key: &Key, earlier: Vec<KeyDelta>) {
+    pub(super) fn put_back(&mut self, key: &Key, earlier: Vec<Delta>) {
         let later = self.deltas.remove(key);
         if later.is_some() {
             self.order.retain(|queued| queued != key);
@@ -121,23 +93,30 @@ impl State {
     }
 }
 
-/// Appends a delta; two deletions in a row become one: the first that is real. Gives how many were saved.
-fn join(deltas: &mut Vec<KeyDelta>, delta: KeyDelta) -> usize {
-    if let (Some(last), DeltaKind::Deleted { .. }) = (deltas.last_mut(), delta.kind)
-        && let DeltaKind::Deleted { final_state_known } = last.kind
-    {
-        if !final_state_known {
-            *last = delta;
-        }
-        return 1;
-    }
-    deltas.push(delta);
-    0
+/// Whether a delta is a deletion.
+pub(super) fn deletes(delta: &Delta) -> bool {
+    matches!(delta, Delta::Deleted(_) | Delta::Vanished(_))
 }
 
-// === impl ScopeState ===
+/// Appends a delta; two deletions in a row become one: the first that was seen. Returns how many were saved.
+fn join(deltas: &mut Vec<Delta>, delta: Delta) -> usize {
+    match deltas.last_mut() {
+        Some(last) if deletes(last) && deletes(&delta) => {
+            if matches!(last, Delta::Vanished(_)) {
+                *last = delta;
+            }
+            1
+        }
+        _ => {
+            deltas.push(delta);
+            0
+        }
+    }
+}
 
-impl ScopeState {
+// === impl KeyedScope ===
+
+impl KeyedScope {
     pub(super) fn advance(&mut self, version: &str) {
         if !version.is_empty() && !is_older(version, &self.resource_version) {
             version.clone_into(&mut self.resource_version);

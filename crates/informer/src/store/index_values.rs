@@ -6,7 +6,7 @@ use std::sync::Arc;
 use triomphe::ThinArc;
 
 use super::StoredObject;
-use super::index::Compiled;
+use super::index::CompiledIndex;
 
 /// What an object has in the first so many indexes of its store, of those that read more than its head. (Indexes are added and never taken away, so their number
 /// stays theirs.) Cloning shares it.
@@ -26,7 +26,11 @@ impl std::fmt::Debug for ReadValues {
 impl ReadValues {
     /// Reads an object for all of these indexes that need it; `None` if one of them cannot: it will say why when the object is
     /// stored.
-    pub(super) fn read(indexes: &[Arc<Compiled>], object: &StoredObject, room: &mut Vec<u8>) -> Option<Self> {
+    pub(super) fn read(
+        indexes: &[Arc<CompiledIndex>],
+        object: &StoredObject,
+        room: &mut Vec<u8>,
+    ) -> Option<Self> {
         room.clear();
         for (number, index) in indexes.iter().enumerate().filter(|(_, index)| index.reads_body()) {
             let number = u8::try_from(number).ok()?;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::FutureExt;
 use tokio::sync::watch;
@@ -18,9 +18,9 @@ use super::decoder::Decoder;
 use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
 use crate::panic::panic_text;
-use crate::store::Origin;
+use crate::store::{Origin, StoredObject};
 
-/// Hears of everything that happens. A closure from an event to a future is one.
+/// Receives every event of an informer. A closure from an event to a future is one.
 ///
 /// Calls come one at a time, in order. One that panics is reported and counted, and the next event follows.
 ///
@@ -50,10 +50,10 @@ where
     }
 }
 
-/// A handler that hears only of objects that pass a test, as if there were no others.
+/// A handler that receives only events of objects that pass a test, as if there were no others.
 ///
-/// An object that begins to pass is told as added, one that ceases to as deleted (with the state that was heard last).
-/// What has passed is remembered by key; so every disappearance is told, whatever the test says of the last state.
+/// An object that begins to pass is reported as added, one that ceases to as deleted (with the state that was received last).
+/// Objects that passed are remembered by key; so every disappearance is reported, whatever the test says of the last state.
 ///
 /// ```
 /// use kube_informer::{Event, Object};
@@ -71,19 +71,29 @@ pub struct Filtered<Test, Handler> {
     passed: HashSet<Key>,
 }
 
-/// A handler at work. Dropping it does not remove the handler; holding it keeps the informer running (so a handler must
-/// not hold its own for ever).
+/// A handler at work. Cloning gives another handle to the same handler.
+///
+/// Dropping the last one removes the handler, as dropping a [`Subscription`](super::Subscription) ends it;
+/// [`detach`](Self::detach) lets it run until the informer stops. Holding one keeps the informer running, so a handler that
+/// holds its own never ends by itself.
 #[derive(Clone)]
+#[must_use = "dropping the last handle removes the handler; `detach` lets it run"]
 pub struct HandlerHandle {
-    owner: Arc<Owner>,
-    backlog: Arc<Backlog>,
+    registration: Arc<Registration>,
     progress: watch::Receiver<Progress>,
     panics: Arc<AtomicU64>,
 }
 
+/// Keeps a handler registered, unless it is detached.
+struct Registration {
+    owner: Arc<Owner>,
+    backlog: Arc<Backlog>,
+    detached: AtomicBool,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// The calls for all of the initial state have returned.
+    /// The calls for all of the initial list have returned.
     synced: bool,
     /// There will be no more calls.
     ended: bool,
@@ -92,7 +102,7 @@ struct Progress {
 // === impl Filtered ===
 
 impl<Test, Handler> Filtered<Test, Handler> {
-    /// Lets a handler hear of the objects that pass a test.
+    /// Notifies a handler of the objects that pass a test.
     pub fn new(test: Test, handler: Handler) -> Self {
         Self { test, handler, passed: HashSet::new() }
     }
@@ -157,7 +167,8 @@ impl HandlerHandle {
         let core: Arc<Core> = owner.0.clone();
         let task = run(core.clone(), handler, decoder, backlog.clone(), sender, panics.clone());
         core.tasks.spawn(task);
-        Self { owner, backlog, progress, panics }
+        let registration = Arc::new(Registration { owner, backlog, detached: AtomicBool::new(false) });
+        Self { registration, progress, panics }
     }
 
     /// Waits until the informer is synced and the handler's calls for all of the initial state have returned.
@@ -171,7 +182,7 @@ impl HandlerHandle {
         let mut progress = self.progress.clone();
         let done =
             async { progress.wait_for(|progress| progress.synced || progress.ended).await.map(|p| *p) };
-        match self.owner.0.unless_refused(done).await? {
+        match self.registration.owner.0.unless_refused(done).await? {
             Ok(Progress { synced: true, .. }) => Ok(()),
             _ => Err(Stopped.into()),
         }
@@ -182,14 +193,19 @@ impl HandlerHandle {
         self.progress.borrow().synced
     }
 
-    /// Removes the handler: what is pending is dropped, and no further call begins. Returns at once, and may be called
+    /// Removes the handler: pending events are dropped, and no further call begins. Returns immediately, and may be called
     /// from inside the handler.
     pub fn remove(&self) {
-        self.owner.0.hub.leave(&self.backlog);
+        self.registration.remove();
     }
 
-    /// Waits until the handler is removed (or the informer stopped) and its last call has returned. From inside the
-    /// handler that would be for ever.
+    /// Lets the handler run until the informer stops, as client-go does. It does not keep the informer running.
+    pub fn detach(self) {
+        self.registration.detached.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the handler is removed (or the informer stopped) and its last call has returned. Inside the handler itself
+    /// that never happens.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -198,19 +214,33 @@ impl HandlerHandle {
         let _ = self.progress.clone().wait_for(|progress| progress.ended).await;
     }
 
-    /// How many events are yet to be handled, at most.
+    /// How many events are pending, at most.
     pub fn lag(&self) -> usize {
-        self.backlog.lag()
+        self.registration.backlog.lag()
     }
 
-    /// How often the handler was so far behind that its events were gathered per key.
-    pub fn folds(&self) -> u64 {
-        self.backlog.folds()
+    /// How often the handler was so far behind that its events were coalesced per key.
+    pub fn coalesced_count(&self) -> u64 {
+        self.registration.backlog.coalesced_count()
     }
 
     /// How often the handler has panicked.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
+    }
+}
+
+impl Registration {
+    fn remove(&self) {
+        self.owner.0.listeners.leave(&self.backlog);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if !*self.detached.get_mut() {
+            self.remove();
+        }
     }
 }
 
@@ -232,10 +262,9 @@ async fn run<K: Send + Sync + 'static>(
     progress: watch::Sender<Progress>,
     panics: Arc<AtomicU64>,
 ) {
-    while let Some(heard) = poll_fn(|context| backlog.poll_next(context)).await {
-        let event = Event::new(heard, &decoder);
+    while let Some(event) = poll_fn(|context| backlog.poll_next(context, &decoder)).await {
         let ends_initial_state = matches!(event, Event::Synced);
-        let about = event.object().map(|object| object.stored().clone());
+        let about = event.object().map(|object| StoredObject::clone(object));
         // A handler that has panicked is called again; what state it is in is its own affair.
         let call = AssertUnwindSafe(async { handler.handle(event).await }).catch_unwind();
         if let Err(panic) = call.await {

@@ -1,12 +1,12 @@
-//! What a listener hears.
+//! What users receive: a change, typed.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::Object;
-use super::backlog::Heard;
+use super::backlog::Notification;
 use super::decoder::Decoder;
-use crate::store::{Change, ChangeKind, Origin};
+use crate::store::{Change, Origin};
 
 /// Something that happened, after the store shows it.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub enum Event<K> {
     },
     /// An object has another state.
     Updated {
-        /// The state that this listener heard of last.
+        /// The state that this listener received last.
         old: Object<K>,
         /// The state now. For a resync both are the same.
         new: Object<K>,
@@ -29,35 +29,33 @@ pub enum Event<K> {
     },
     /// An object is gone.
     Deleted {
-        /// The last state that is known.
+        /// The last cached state.
         last: Object<K>,
         /// Whether `last` is the state it was deleted in; if not, the deletion itself was not seen.
         final_state_known: bool,
         /// How it was learned.
         origin: Origin,
     },
-    /// The initial state is complete: everything that was there has been told. Heard once.
+    /// The initial list is complete: every object of it has been delivered. Received once.
     Synced,
 }
 
 impl<K> Event<K> {
-    pub(super) fn new(heard: Heard, decoder: &Arc<Decoder<K>>) -> Self {
+    pub(super) fn new(notification: Notification, decoder: &Arc<Decoder<K>>) -> Self {
         let object = |stored| Object::new(stored, decoder);
-        match heard {
-            Heard::Synced => Self::Synced,
-            Heard::Change(Change { kind, origin }) => match kind {
-                ChangeKind::Added { object: added } => Self::Added { object: object(added), origin },
-                ChangeKind::Updated { old, new } => {
-                    Self::Updated { old: object(old), new: object(new), origin }
-                }
-                ChangeKind::Deleted { last, final_state_known } => {
-                    Self::Deleted { last: object(last), final_state_known, origin }
-                }
-            },
+        match notification {
+            None => Self::Synced,
+            Some(Change::Added { object: added, origin }) => Self::Added { object: object(added), origin },
+            Some(Change::Updated { old, new, origin }) => {
+                Self::Updated { old: object(old), new: object(new), origin }
+            }
+            Some(Change::Deleted { last, final_state_known, origin }) => {
+                Self::Deleted { last: object(last), final_state_known, origin }
+            }
         }
     }
 
-    /// The object as it is now, or was last; none for `Synced`.
+    /// The object as it is now, or was last; `None` for `Synced`.
     pub fn object(&self) -> Option<&Object<K>> {
         match self {
             Self::Added { object, .. } => Some(object),
@@ -67,7 +65,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// How it was learned; none for `Synced`.
+    /// How it was learned; `None` for `Synced`.
     pub fn origin(&self) -> Option<Origin> {
         match self {
             Self::Added { origin, .. } | Self::Updated { origin, .. } | Self::Deleted { origin, .. } => {

@@ -17,24 +17,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::hub::Hub;
+use super::listeners::Listeners;
+use super::sink::StoreSink;
 use super::{Stopped, SyncError, WaitError};
 use crate::deadline::until;
 use crate::panic::panic_text;
-use crate::queue::{Batch, Delta, Fifo, Scope, Transform, Transformed};
-use crate::reflector::{
-    LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorState, ReflectorStatus,
-};
+use crate::queue::{Fifo, FifoConfig, Sink, Transform, TransformSink};
+use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorState, ReflectorStatus};
+use crate::scope::Scope;
 use crate::source::{JsonSwitch, ListerWatcher, Resource};
-use crate::store::{Index, IndexError, Store, StoredObject};
+use crate::store::{ChangeBatch, Index, IndexError, Store, StoredObject};
 use crate::{FieldSelector, Key, LabelSelector};
 
 /// What a running informer consists of.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
-    pub(crate) fifo: Fifo,
-    pub(crate) hub: Hub,
+    pub(crate) queue: Fifo,
+    pub(crate) listeners: Listeners,
     scopes: Vec<Watched>,
     /// Turned when an object has fields that are not known, and would be lost.
     pub(super) json: Vec<JsonSwitch>,
@@ -50,22 +50,32 @@ pub(crate) struct Core {
 /// What is counted while an informer runs.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Full states that were applied.
+    /// Complete lists that were applied.
     pub(crate) full_states: AtomicU64,
-    /// Changes that were applied one by one.
+    /// Deltas that were applied one by one.
     pub(crate) changes: AtomicU64,
     /// Calls of handlers that panicked.
     pub(crate) panics: AtomicU64,
-    /// How long applying a batch takes, listeners' queues included.
+    /// How long applying a batch takes, publishing included.
     #[cfg(feature = "metrics")]
     pub(crate) latency: crate::metrics::Latency,
+}
+
+impl Counts {
+    fn add(&self, changes: &ChangeBatch, deltas: usize) {
+        let count = match changes {
+            ChangeBatch::List(_) => &self.full_states,
+            _ => &self.changes,
+        };
+        count.fetch_add(deltas as u64, Ordering::Relaxed);
+    }
 }
 
 /// Keeps the informer running.
 #[derive(Debug)]
 pub(crate) struct Owner(pub(crate) Arc<Core>);
 
-/// What an informer selects, as far as it can be told from an object's metadata.
+/// What an informer selects, as far as an object's metadata shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     pub(super) labels: LabelSelector,
@@ -74,10 +84,10 @@ pub(super) struct Selection {
 }
 
 /// What an informer is started with.
-pub(super) struct Parts {
-    pub(super) sources: Vec<Part>,
+pub(super) struct CoreParts {
+    pub(super) sources: Vec<ScopeParts>,
     pub(super) resource: Resource,
-    pub(super) store: Store,
+    pub(super) store: Arc<Store>,
     pub(super) transform: Option<(Transform, Projection)>,
     pub(super) reflector: ReflectorConfig,
     pub(super) indexes: Vec<Index>,
@@ -88,7 +98,7 @@ pub(super) struct Parts {
 }
 
 /// What one scope is started with.
-pub(super) struct Part {
+pub(super) struct ScopeParts {
     /// `None`: all.
     pub(super) namespace: Option<String>,
     pub(super) source: Arc<dyn ListerWatcher>,
@@ -127,12 +137,12 @@ pub struct ScopeStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum InformerState {
-    /// The first full state is not complete.
+    /// The initial list is not complete.
     Syncing,
-    /// The first full state is in, and changes are followed.
+    /// The initial list is in, and changes are followed.
     Live,
-    /// Something is wrong: what it shows, if anything, may be stale. It goes on trying.
-    Troubled(Arc<ReflectorError>),
+    /// Its server does not answer as it should: what it shows, if anything, may be stale. It goes on trying.
+    Degraded(Arc<ReflectorError>),
     /// It was stopped.
     Stopped,
 }
@@ -142,7 +152,7 @@ impl std::fmt::Display for InformerState {
         match self {
             Self::Syncing => f.write_str("syncing"),
             Self::Live => f.write_str("live"),
-            Self::Troubled(error) => write!(f, "troubled: {error}"),
+            Self::Degraded(error) => write!(f, "degraded: {error}"),
             Self::Stopped => f.write_str("stopped"),
         }
     }
@@ -152,16 +162,20 @@ impl std::fmt::Display for InformerState {
 
 impl Core {
     /// Starts the tasks. There must be a runtime.
-    pub(super) fn start(parts: Parts) -> Arc<Self> {
-        let store = Arc::new(parts.store);
-        let fifo = Fifo::new(store.clone());
-        let mut scopes = Vec::new();
-        let mut reflectors = Vec::new();
-        let sink = Arc::new(match parts.transform {
-            Some((transform, projection)) => Transformed::new(fifo.clone(), transform, projection),
-            None => Transformed::unchanged(fifo.clone()),
-        });
-        for (number, Part { namespace, source, selection }) in (0..).zip(parts.sources) {
+    pub(super) fn start(mut parts: CoreParts) -> Arc<Self> {
+        let queue = Fifo::new(FifoConfig::default());
+        let sink = StoreSink::new(queue.clone(), parts.store.clone());
+        match parts.transform.take() {
+            Some((transform, projection)) => {
+                Self::start_with(TransformSink::new(sink, transform, projection), queue, parts)
+            }
+            None => Self::start_with(sink, queue, parts),
+        }
+    }
+
+    fn start_with(sink: impl Sink, queue: Fifo, parts: CoreParts) -> Arc<Self> {
+        let (mut scopes, mut reflectors, sink) = (Vec::new(), Vec::new(), Arc::new(sink));
+        for (number, ScopeParts { namespace, source, selection }) in (0..).zip(parts.sources) {
             let resource = source.describe().into();
             let reflector = Reflector::new(source, sink.clone(), Scope(number), parts.reflector.clone());
             let (status, last_version) = (reflector.status(), reflector.last_version());
@@ -169,9 +183,9 @@ impl Core {
             reflectors.push(reflector);
         }
         let core = Arc::new(Self {
-            hub: Hub::new(store.clone(), (0..).map(Scope).take(scopes.len())),
-            store,
-            fifo,
+            listeners: Listeners::new(parts.store.clone(), (0..).map(Scope).take(scopes.len())),
+            store: parts.store,
+            queue,
             scopes,
             json: parts.json,
             resource: parts.resource,
@@ -190,7 +204,7 @@ impl Core {
             core.spawn_vital("reflector", reflect.instrument(span));
         }
         let span = tracing::debug_span!("informer", resource = %core.describe());
-        core.spawn_vital("apply task", core.clone().apply().instrument(span));
+        core.spawn_vital("apply loop", core.clone().apply_loop().instrument(span));
         core
     }
 
@@ -207,52 +221,52 @@ impl Core {
         });
     }
 
-    /// From the queue to the store and the listeners, until stopped.
-    async fn apply(self: Arc<Self>) {
+    /// The apply loop: takes deltas from the queue, applies them to the store, and publishes the changes to the listeners.
+    /// It never waits for a listener, unless one [receives every change](super::ListenerConfig::coalesce) and is behind.
+    async fn apply_loop(self: Arc<Self>) {
         let mut synced = false;
         loop {
-            let due = self.hub.next_resync();
-            tokio::select! {
+            let due = self.listeners.next_resync();
+            let deltas = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                () = self.hub.timers.notified() => {}
-                () = until(due) => self.hub.resync(Instant::now()),
-                batch = self.fifo.pop_batch() => {
-                    let Some(batch) = batch else { return };
-                    self.apply_batch(batch);
-                    if !synced && *self.hub.synced().borrow() {
-                        synced = true;
-                        tracing::info!(resource = %self.describe(), objects = self.store.len(), "synced");
-                    }
-                    // Listeners on the same thread get their turn.
-                    tokio::task::yield_now().await;
-                    if self.stop.run_until_cancelled(self.hub.caught_up()).await.is_none() {
-                        return;
-                    }
+                () = self.listeners.timers.notified() => continue,
+                () = until(due) => {
+                    self.listeners.resync(Instant::now());
+                    continue;
                 }
+                deltas = self.queue.take() => deltas,
+            };
+            let Some(deltas) = deltas else { return };
+            #[cfg(feature = "metrics")]
+            let began = Instant::now();
+            {
+                // Until the changes are published no listener joins: it would miss them, or receive them twice.
+                let publisher = self.listeners.lock();
+                let changes = self.store.apply(deltas.deltas());
+                self.counts.add(&changes, deltas.deltas().len());
+                publisher.publish(changes);
+            }
+            deltas.done();
+            #[cfg(feature = "metrics")]
+            self.counts.latency.observe(began.elapsed());
+            if !synced && *self.listeners.synced().borrow() {
+                synced = true;
+                tracing::info!(resource = %self.describe(), objects = self.store.len(), "synced");
+            }
+            // Listeners on the same thread get their turn.
+            tokio::task::yield_now().await;
+            if self.stop.run_until_cancelled(self.listeners.caught_up()).await.is_none() {
+                return;
             }
         }
-    }
-
-    fn apply_batch(&self, batch: Batch) {
-        #[cfg(feature = "metrics")]
-        let began = Instant::now();
-        self.hub.apply(&batch);
-        let count = match batch.deltas() {
-            [Delta::Replaced(_)] => &self.counts.full_states,
-            _ => &self.counts.changes,
-        };
-        count.fetch_add(batch.deltas().len() as u64, Ordering::Relaxed);
-        batch.done();
-        #[cfg(feature = "metrics")]
-        self.counts.latency.observe(began.elapsed());
     }
 
     /// Stops everything. Calls of handlers that are under way are finished.
     pub(super) fn stop(&self) {
         self.stop.cancel();
-        self.fifo.close();
-        self.hub.close();
+        self.queue.close();
+        self.listeners.close();
         self.tasks.close();
     }
 
@@ -298,7 +312,7 @@ impl Core {
     }
 
     pub(super) async fn synced(&self) -> Result<(), SyncError> {
-        let mut synced = self.hub.synced();
+        let mut synced = self.listeners.synced();
         let done = async {
             // The sender lives in `self`.
             let _ = synced.wait_for(|synced| *synced).await;
@@ -332,15 +346,13 @@ impl Core {
         if self.is_stopped() {
             return InformerState::Stopped;
         }
-        let trouble = self.scopes.iter().find_map(|scope| match &scope.status.borrow().state {
-            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => {
-                Some(error.clone())
-            }
+        let error = self.scopes.iter().find_map(|scope| match &scope.status.borrow().state {
+            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => Some(error.clone()),
             _ => None,
         });
-        match trouble {
-            Some(error) => InformerState::Troubled(error),
-            None if *self.hub.synced().borrow() => InformerState::Live,
+        match error {
+            Some(error) => InformerState::Degraded(error),
+            None if *self.listeners.synced().borrow() => InformerState::Live,
             None => InformerState::Syncing,
         }
     }
@@ -414,7 +426,7 @@ impl Core {
 
 /// Reflects, after waiting for a turn to fetch the first full state. The turn ends when it is there, or when it is tried
 /// again later.
-async fn in_turn(reflector: Reflector<Transformed<Fifo>>, starts: Arc<Semaphore>) {
+async fn in_turn(reflector: Reflector<impl Sink>, starts: Arc<Semaphore>) {
     // It is never closed.
     let Ok(turn) = starts.acquire_owned().await else { return };
     let mut status = reflector.status();

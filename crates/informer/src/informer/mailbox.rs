@@ -9,10 +9,10 @@ use crate::sync::Mutex;
 
 /// Something that many change and one reads from. One task reads it.
 #[derive(Debug)]
-pub(crate) struct Mailbox<S>(Mutex<Inner<S>>);
+pub(crate) struct Mailbox<S>(Mutex<MailboxState<S>>);
 
 #[derive(Debug)]
-struct Inner<S> {
+struct MailboxState<S> {
     content: S,
     closed: bool,
     reader: Option<Waker>,
@@ -20,7 +20,7 @@ struct Inner<S> {
 
 impl<S: Default> Mailbox<S> {
     pub(crate) fn new(content: S) -> Self {
-        Self(Mutex::new(Inner { content, closed: false, reader: None }))
+        Self(Mutex::new(MailboxState { content, closed: false, reader: None }))
     }
 
     /// Changes the content, unless closed. Gives the waker of a reader that sleeps: it is to be woken when no lock is held.

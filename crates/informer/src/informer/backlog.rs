@@ -1,0 +1,304 @@
+//! The changes that one listener has yet to receive.
+//!
+//! The apply loop never waits for a listener: it adds a cursor into each batch of changes, which all listeners share, and goes
+//! on. A listener that keeps up receives everything in order, with objects as received. Batches that have to wait hold objects
+//! as the store keeps them. Past the listener's limits they are coalesced per key ([`Coalesced`]), or the apply loop pauses
+//! for a listener that is not to be coalesced. What a listener is reading at the moment (the initial list, for one that has
+//! just joined) is never copied: it is a shared batch or a pinned snapshot, and a place in it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::sync::Notify;
+use tokio::task::coop;
+
+use super::Event;
+use super::coalesce::Coalesced;
+use super::decoder::Decoder;
+use super::listeners::ListenerConfig;
+use super::mailbox::Mailbox;
+use crate::scope::Scope;
+use crate::store::{Change, ChangeBatch, Objects, Origin};
+
+/// The queue of one listener. One task reads it.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    state: Mailbox<Pending>,
+    changes_max: usize,
+    bytes_max: usize,
+    coalesces: bool,
+    /// Something was taken. For listeners that are not coalesced.
+    taken: Notify,
+    /// Whether the listener also receives resyncs of unchanged objects.
+    pub(super) unchanged: bool,
+}
+
+/// A place in what is to be received.
+#[derive(Debug)]
+pub(super) enum Cursor {
+    /// In a batch of changes.
+    Changes(Arc<ChangeBatch>, usize),
+    /// In a snapshot: of one scope, or of all.
+    Objects(Objects, Option<Scope>, Origin),
+    /// Before the marker that the initial list is complete.
+    Synced,
+    /// At the end.
+    End,
+}
+
+/// A change; `None` marks the end of the initial list.
+pub(super) type Notification = Option<Change>;
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// First: this is being read.
+    reading: Option<Cursor>,
+    /// Then these.
+    coalesced: Coalesced,
+    /// Then these, in order.
+    queue: VecDeque<Waiting>,
+    /// The amount of all of `queue`.
+    queued: Amount,
+    /// How often changes were coalesced.
+    coalesced_count: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    cursor: Cursor,
+    amount: Amount,
+}
+
+/// How much is waiting.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    changes: usize,
+    /// Of the objects that they hold.
+    bytes: usize,
+}
+
+// === impl Backlog ===
+
+impl Backlog {
+    /// A backlog that begins with `present`.
+    pub(super) fn new(config: &ListenerConfig, present: Cursor) -> Self {
+        // An empty cursor must not stand before later ones: those would wait, and count.
+        let reading = Some(present).filter(|present| present.len() > 0);
+        let state = Pending { reading, ..Pending::default() };
+        let ListenerConfig { changes_max, bytes_max, coalesce, unchanged, .. } = *config;
+        let taken = Notify::new();
+        Self { state: Mailbox::new(state), changes_max, bytes_max, coalesces: coalesce, taken, unchanged }
+    }
+
+    /// Adds a cursor. Returns the waker of the reader, to be woken when no lock is held.
+    pub(super) fn push(&self, cursor: Cursor) -> Option<Waker> {
+        self.state.put(|state| {
+            if let Cursor::Objects(_, scope, Origin::Resync) = &cursor {
+                // A later resync replaces an earlier one, or a listener that does not read would pin many snapshots.
+                let is_earlier = |waiting: &Waiting| matches!(&waiting.cursor, Cursor::Objects(_, of, Origin::Resync) if of == scope);
+                state.queue.retain(|waiting| !is_earlier(waiting));
+            }
+            if state.is_empty() {
+                // What will be read next is shared and stays so, whatever its size and whatever follows.
+                state.reading = Some(cursor);
+                return;
+            }
+            let amount = cursor.amount();
+            state.queued.add(amount);
+            // What is not next will wait for a while.
+            if let Some(waiting) = state.queue.back_mut() {
+                state.queued.take(waiting.amount);
+                waiting.put_at_rest();
+                state.queued.add(waiting.amount);
+            }
+            state.queue.push_back(Waiting { cursor, amount });
+            if self.coalesces && self.is_over(state) {
+                state.coalesce(self.unchanged);
+            }
+        })
+    }
+
+    /// The next event; `None` when there will be no more. It spends the budget of the reader's task: however much there is to
+    /// read, other tasks on the thread get their turn.
+    pub(crate) fn poll_next<K>(
+        &self,
+        context: &mut Context<'_>,
+        decoder: &Arc<Decoder<K>>,
+    ) -> Poll<Option<Event<K>>> {
+        let budget = ready!(coop::poll_proceed(context));
+        let next = self.state.poll(context, |state| state.next(self.unchanged));
+        if next.is_ready() {
+            budget.made_progress();
+        }
+        if !self.coalesces {
+            self.taken.notify_one();
+        }
+        next.map(|next| next.map(|notification| Event::new(notification, decoder)))
+    }
+
+    /// Drops what is pending. The reader receives nothing more.
+    pub(super) fn close(&self) {
+        self.state.close();
+        self.taken.notify_one();
+    }
+
+    /// Whether the informer has to wait for this listener, which is not coalesced and past its limits.
+    pub(super) fn holds_up(&self) -> bool {
+        !self.coalesces && self.state.look(|state| self.is_over(state))
+    }
+
+    /// Waits until something is taken, or there is nothing more to take.
+    pub(super) async fn taken(&self) {
+        self.taken.notified().await;
+    }
+
+    /// Coalesces what waits, whatever the configuration says.
+    pub(super) fn coalesce(&self) {
+        let reader = self.state.put(|state| state.coalesce(self.unchanged));
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_over(&self, state: &Pending) -> bool {
+        state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max
+    }
+
+    /// How many changes are pending, at most.
+    pub(crate) fn lag(&self) -> usize {
+        self.state.look(|state| {
+            state.queued.changes + state.coalesced.len() + state.reading.as_ref().map_or(0, Cursor::len)
+        })
+    }
+
+    /// How often the listener was so far behind that its changes were coalesced per key.
+    pub(crate) fn coalesced_count(&self) -> u64 {
+        self.state.look(|state| state.coalesced_count)
+    }
+}
+
+// === impl Pending ===
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.reading.is_none() && self.coalesced.is_empty() && self.queue.is_empty()
+    }
+
+    fn next(&mut self, unchanged: bool) -> Option<Notification> {
+        loop {
+            if let Some(reading) = &mut self.reading {
+                if let Some(next) = reading.next(unchanged) {
+                    return Some(next);
+                }
+                self.reading = None;
+            }
+            if let Some(next) = self.coalesced.pop() {
+                return Some(next);
+            }
+            let Waiting { cursor, amount } = self.queue.pop_front()?;
+            self.queued.take(amount);
+            self.reading = Some(cursor);
+        }
+    }
+
+    /// Coalesces everything that waits. A resync is left out: there will be another.
+    fn coalesce(&mut self, unchanged: bool) {
+        self.coalesced_count += 1;
+        self.queued = Amount::default();
+        for Waiting { mut cursor, .. } in std::mem::take(&mut self.queue) {
+            if matches!(cursor, Cursor::Objects(_, _, Origin::Resync)) {
+                continue;
+            }
+            while let Some(next) = cursor.next(unchanged) {
+                match next {
+                    Some(change) => self.coalesced.push(change),
+                    None => self.coalesced.push_synced(),
+                }
+            }
+        }
+        debug_assert!(
+            !self.coalesced.is_empty() || self.queue.is_empty(),
+            "coalesced changes come before the queue"
+        );
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    /// Holds the objects as the store keeps them: as received they are larger, and perhaps not needed anywhere else.
+    fn put_at_rest(&mut self) {
+        if let Cursor::Changes(batch, _) = &mut self.cursor
+            && let Some(at_rest) = batch.at_rest()
+        {
+            *batch = Arc::new(at_rest);
+            self.amount = self.cursor.amount();
+        }
+    }
+}
+
+// === impl Amount ===
+
+impl Amount {
+    fn add(&mut self, other: Self) {
+        self.changes += other.changes;
+        self.bytes += other.bytes;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.changes -= other.changes;
+        self.bytes -= other.bytes;
+    }
+}
+
+// === impl Cursor ===
+
+impl Cursor {
+    /// How many changes are left, at most.
+    fn len(&self) -> usize {
+        match self {
+            Self::Changes(batch, at) => batch.changes().len() - at,
+            Self::Objects(objects, ..) => objects.len(),
+            Self::Synced => 1,
+            Self::End => 0,
+        }
+    }
+
+    /// How much it counts against the limits: a resync, which is left out when they are reached, does not.
+    fn amount(&self) -> Amount {
+        let bytes = match self {
+            Self::Objects(_, _, Origin::Resync) => return Amount::default(),
+            // What a snapshot pins is shared with the store, most of it.
+            Self::Objects(..) | Self::Synced | Self::End => 0,
+            Self::Changes(batch, _) => batch.bytes(),
+        };
+        Amount { changes: self.len(), bytes }
+    }
+
+    fn next(&mut self, unchanged: bool) -> Option<Notification> {
+        match self {
+            Self::Changes(batch, at) => {
+                // A resync in a batch is a watch event that was repeated.
+                let is_due = |change: &Change| unchanged || change.origin() != Origin::Resync;
+                let left = &batch.changes()[*at..];
+                let skipped = left.iter().take_while(|change| !is_due(change)).count();
+                let next = left.get(skipped);
+                *at += skipped + usize::from(next.is_some());
+                next.cloned().map(Some)
+            }
+            Self::Objects(objects, scope, origin) => {
+                let object = objects.find(|object| scope.is_none_or(|scope| object.scope() == scope))?;
+                Some(Some(match origin {
+                    Origin::Resync => {
+                        Change::Updated { old: object.clone(), new: object, origin: Origin::Resync }
+                    }
+                    origin => Change::Added { object, origin: *origin },
+                }))
+            }
+            Self::Synced => {
+                *self = Self::End;
+                Some(None)
+            }
+            Self::End => None,
+        }
+    }
+}
