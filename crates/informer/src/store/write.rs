@@ -278,12 +278,14 @@ impl Indexer {
                 }
                 before.iter().for_each(|value| gone(steps, value));
             }
-            // The one value is still the same: mostly so, and then the old object need not be read.
-            (None, Some(old))
+            (None, Some(old)) => {
+                // The one value is still the same: mostly so, and then the old object need not be read.
                 if self.index.is_single()
                     && let [step] = &steps.steps[puts.clone()]
-                    && has(steps.value(step), old) => {}
-            (None, Some(old)) => {
+                    && has(steps.value(step), old)
+                {
+                    return;
+                }
                 steps.hash_if_many(&puts);
                 // What cannot be read now could not be read then.
                 drop(self.index.values(old, |value| gone(steps, value)));

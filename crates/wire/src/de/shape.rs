@@ -156,10 +156,14 @@ fn time<'de>(fields: Fields<'_, '_>, raw: Raw<'de>, precision: Precision) -> Res
 
 /// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
 fn instant(fields: Fields<'_, '_>, raw: Raw<'_>, precision: Precision) -> Result<Option<Instant>> {
-    let (seconds, nanos) = match raw {
+    let usual = match raw {
         Raw::Bytes([]) => return Ok(None),
-        Raw::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
-        _ => odd_time(fields, raw)?,
+        Raw::Bytes(bytes) => checked::time(bytes),
+        _ => None,
+    };
+    let (seconds, nanos) = match usual {
+        Some(time) => time,
+        None => odd_time(fields, raw)?,
     };
     let instant = Instant::from_proto(seconds, nanos, precision);
     Ok((instant != Instant::ZERO).then_some(instant))
