@@ -20,7 +20,7 @@ use kube_informer::Scope;
 use kube_informer::building_blocks::{Store, StoreConfig, StoredObject};
 use kube_informer::{Index, Memory};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Index, Informer, Key, Memory, Scope};
+use kube_informer::{Informer, Key};
 use kube_wire::path::PathReader;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use objects::{Mint, Reader};

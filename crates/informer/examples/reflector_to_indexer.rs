@@ -17,7 +17,6 @@ use kube_informer::building_blocks::{Reflector, ReflectorConfig};
 use kube_informer::building_blocks::{Indexer, Store, StoreConfig, StoredObject};
 use kube_informer::Index;
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Index, Scope};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

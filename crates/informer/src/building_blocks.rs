@@ -35,7 +35,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use kube_informer::Scope;
-//! use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, DeltaKind, Reflector, ReflectorConfig};
+//! use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Reflector, ReflectorConfig};
 //! use kube_informer::testing::ScriptedSource;
 //! use serde_json::json;
 //!
@@ -51,7 +51,7 @@
 //!
 //! let popped = queue.pop().await.ok_or("the queue is open")?;
 //! assert_eq!(popped.key().to_string(), "web/api");
-//! assert!(matches!(popped.deltas()[0].kind, DeltaKind::Replaced));
+//! assert!(matches!(popped.deltas()[0], Delta::Replaced(_)));
 //! popped.done();
 //! reflecting.abort();
 //! # Ok(())
@@ -60,24 +60,26 @@
 //!
 //! # Fifo
 //!
-//! The queue that informers use: deltas in strict order, in batches. Anything can write to it, not only a reflector.
+//! The queue that informers use: deltas in strict order, in batches. A [`StoreSink`] writes to it, for a reflector or for anything
+//! else; its reader applies the deltas to the [`Store`], which returns the changes.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use kube_informer::Scope;
-//! use kube_informer::building_blocks::{Delta, Fifo, Sink, Store, StoreConfig};
+//! use kube_informer::building_blocks::{Change, Fifo, FifoConfig, Sink, Store, StoreSink};
 //! # use kube_informer::testing::ScriptedSource;
 //! # use serde_json::json;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let pod = ScriptedSource::new("v1", "Pod").object(&json!({"metadata": {"name": "api", "resourceVersion": "7"}}));
-//! let queue = Fifo::new(Arc::new(Store::new(StoreConfig::default())?));
-//! queue.add(Scope::default(), pod).await?;
+//! let (queue, store) = (Fifo::new(FifoConfig::default()), Arc::new(Store::default()));
+//! StoreSink::new(queue.clone(), store.clone()).add(Scope::default(), pod).await?;
 //!
-//! let batch = queue.pop_batch().await.ok_or("the queue is open")?;
-//! assert!(matches!(batch.deltas(), [Delta::Added(pod)] if pod.name() == "api"));
-//! batch.done();
+//! let deltas = queue.take().await.ok_or("the queue is closed")?;
+//! let changes = store.apply(deltas.deltas());
+//! assert!(matches!(changes.changes(), [Change::Added { object, .. }] if object.name() == "api"));
+//! deltas.done();
 //! # Ok(())
 //! # }
 //! ```
@@ -99,10 +101,11 @@
 //! let by_node = Index::field("node", "spec.nodeName");
 //! let store = Arc::new(Store::new(StoreConfig::default().index(by_node.clone()))?);
 //! let indexer = Indexer::new(store.clone());
-//! indexer.add(&StoredObject::new(Scope::default(), pod)?);
+//! let pod = StoredObject::new(Scope::default(), pod)?;
+//! indexer.add(&pod);
 //!
 //! let moment = store.snapshot();
-//! indexer.delete_key(&"web/api".parse()?);
+//! indexer.delete(&pod);
 //! assert_eq!(moment.len(), 1, "a snapshot does not change");
 //! assert!(indexer.by_index(&by_node, "node-7")?.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use kube_informer::Informer;
-use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Fifo, ListPart, Replace, Sink, Store, StoreConfig};
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Fifo, FifoConfig, ListPart, Replace, Sink, Store, StoreConfig, StoreSink};
 use kube_informer::Cluster;
 use kube_informer::{Index, Scope};
 use kube_informer::testing::ScriptedSource;
@@ -93,7 +93,7 @@ fn a_part_of_an_object_prints_no_content() {
 fn queues_print_no_content() {
     let index = Index::field("pw", "data.pw");
     let store = Arc::new(Store::new(StoreConfig::default().index(index)).unwrap());
-    check_queue(&Fifo::new(store));
+    check_queue(&StoreSink::new(Fifo::new(FifoConfig::default()), store));
     check_queue(&DeltaFifo::new(DeltaFifoConfig::default()));
 }
 

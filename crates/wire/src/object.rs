@@ -294,11 +294,10 @@ impl ObjectReader {
         encoding: Encoding,
         type_meta: Option<&TypeMeta>,
     ) -> Result<RawObject> {
-        let read = match encoding {
-            _ if let Err(error) = self.check_size(body.len()) => Err(error),
+        let read = self.check_size(body.len()).and_then(|()| match encoding {
             Encoding::Json => self.read_json(body, type_meta),
             Encoding::Protobuf => self.read_protobuf(body, type_meta),
-        };
+        });
         read.map_err(|error| error.about(key::of(body, encoding)))
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Item {
 /// All modules of a crate that are compiled outside of tests, the root first.
 pub(crate) fn modules(repository: &Repository, root: &str) -> Result<Vec<Module>, Problem> {
     let mut walk = Walk { repository, modules: Vec::new() };
-    walk.file(root, Vec::new())?;
+    walk.file(root, &[])?;
     Ok(walk.modules)
 }
 
@@ -36,7 +36,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn file(&mut self, file: &str, path: Vec<String>) -> Result<(), Problem> {
+    fn file(&mut self, file: &str, path: &[String]) -> Result<(), Problem> {
         let folder = match file.rsplit_once('/') {
             Some((folder, "lib.rs" | "main.rs" | "mod.rs")) => folder,
             _ => file.trim_end_matches(".rs"),
@@ -45,13 +45,7 @@ impl Walk<'_> {
         self.body(file, folder, path, lex(file, text)?)
     }
 
-    fn body(
-        &mut self,
-        file: &str,
-        folder: &str,
-        path: Vec<String>,
-        body: TokenStream,
-    ) -> Result<(), Problem> {
+    fn body(&mut self, file: &str, folder: &str, path: &[String], body: TokenStream) -> Result<(), Problem> {
         let (mut own, mut children) = (Vec::new(), Vec::new());
         for item in items(body).into_iter().filter(|item| !item.is_test_only()) {
             match item.module() {
@@ -59,19 +53,19 @@ impl Walk<'_> {
                 None => own.push(item),
             }
         }
-        self.modules.push(Module { path: path.clone(), file: file.to_owned(), items: own });
+        self.modules.push(Module { path: path.to_owned(), file: file.to_owned(), items: own });
         for (name, line, body) in children {
-            let path = path.iter().chain([&name]).cloned().collect();
+            let path: Vec<String> = path.iter().chain([&name]).cloned().collect();
             let folder = format!("{folder}/{name}");
             if let Some(body) = body {
-                self.body(file, &folder, path, body)?;
+                self.body(file, &folder, &path, body)?;
                 continue;
             }
             let places = [format!("{folder}.rs"), format!("{folder}/mod.rs")];
             let Some(place) = places.iter().find(|place| self.repository.text(place).is_some()) else {
                 return Err(Problem::new(file, line, format!("no file for module `{name}`")));
             };
-            self.file(place, path)?;
+            self.file(place, &path)?;
         }
         Ok(())
     }

@@ -48,10 +48,19 @@ impl EventNote {
     }
 
     fn new(kind: EventType, reason: &str, action: &str, mut text: String) -> Self {
-        text.truncate(text.floor_char_boundary(TEXT_MAX));
-        let word = |word: &str| word[..word.floor_char_boundary(WORD_MAX)].to_owned();
+        text.truncate(char_boundary(&text, TEXT_MAX));
+        let word = |word: &str| word[..char_boundary(word, WORD_MAX)].to_owned();
         Self { kind, reason: word(reason), action: word(action), text }
     }
+}
+
+/// The last boundary between characters that is not beyond `bytes_max`.
+fn char_boundary(text: &str, bytes_max: usize) -> usize {
+    let mut at = text.len().min(bytes_max);
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
 }
 
 impl EventType {

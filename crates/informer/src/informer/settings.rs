@@ -298,16 +298,14 @@ impl InformerSource {
     pub(super) fn resource(&self) -> Resource {
         match self {
             Self::Client { resource, .. } => resource.clone(),
-            Self::Given(sources)
-                if let Some(resource) = sources.first().and_then(|(_, source)| source.resource()) =>
-            {
-                resource
-            }
             Self::Given(sources) => {
-                let type_meta = sources.first().and_then(|(_, source)| source.expected_type());
-                let type_meta = type_meta.unwrap_or_else(|| TypeMeta::new("", ""));
-                let (kind, plural) = (type_meta.kind(), type_meta.kind().to_lowercase());
-                Resource::new(type_meta.group(), type_meta.version(), &plural, kind)
+                let first = sources.first().map(|(_, source)| source);
+                first.and_then(|source| source.resource()).unwrap_or_else(|| {
+                    let type_meta = first.and_then(|source| source.expected_type());
+                    let type_meta = type_meta.unwrap_or_else(|| TypeMeta::new("", ""));
+                    let (kind, plural) = (type_meta.kind(), type_meta.kind().to_lowercase());
+                    Resource::new(type_meta.group(), type_meta.version(), &plural, kind)
+                })
             }
         }
     }

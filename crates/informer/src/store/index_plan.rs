@@ -106,12 +106,14 @@ impl IndexPlanner {
                 }
                 before.iter().for_each(|value| remove(plan, value));
             }
-            // The one value is still the same: mostly so, and then the old object need not be read.
-            (None, Some(old))
+            (None, Some(old)) => {
+                // The one value is still the same: mostly so, and then the old object need not be read.
                 if self.index.is_single()
                     && let [step] = &plan.steps[added.clone()]
-                    && has(plan.value(step), old) => {}
-            (None, Some(old)) => {
+                    && has(plan.value(step), old)
+                {
+                    return;
+                }
                 plan.hash_if_many(&added);
                 // A value that cannot be read now could not be read then.
                 drop(self.index.values(old, |value| remove(plan, value)));

@@ -9,8 +9,8 @@
 //! delta. Packing and other upkeep are done alongside writes (`maintenance.rs`).
 //!
 //! ```
-//! use kube_informer::queue::{Delta, Scope};
-//! use kube_informer::store::{Index, Store, StoreConfig, StoredObject};
+//! use kube_informer::{Index, Scope};
+//! use kube_informer::building_blocks::{Delta, Store, StoreConfig, StoredObject};
 //! use kube_wire::{Encoding, Limits, ObjectReader, Projection};
 //!
 //! let by_node = Index::field("node", "spec.nodeName");

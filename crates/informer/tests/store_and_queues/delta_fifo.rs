@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Newest, Popped, Replace, Sink, SinkError};
+use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Newest, Popped, Replace, Sink, SinkError, Store};
 use kube_informer::Scope;
 use serde_json::json;
 

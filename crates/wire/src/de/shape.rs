@@ -156,10 +156,14 @@ fn time<'de>(fields: Fields<'_, '_>, raw: WireValue<'de>, precision: Precision) 
 
 /// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
 fn instant(fields: Fields<'_, '_>, raw: WireValue<'_>, precision: Precision) -> Result<Option<Timestamp>> {
-    let (seconds, nanos) = match raw {
+    let usual = match raw {
         WireValue::Bytes([]) => return Ok(None),
-        WireValue::Bytes(bytes) if let Some(time) = checked::time(bytes) => time,
-        _ => odd_time(fields, raw)?,
+        WireValue::Bytes(bytes) => checked::time(bytes),
+        _ => None,
+    };
+    let (seconds, nanos) = match usual {
+        Some(time) => time,
+        None => odd_time(fields, raw)?,
     };
     let instant = Timestamp::from_proto(seconds, nanos, precision);
     Ok((instant != Timestamp::ZERO).then_some(instant))

@@ -138,9 +138,9 @@ impl<'e, 'o> ValueSerializer<'e, 'o> {
     pub(super) fn list(self) -> Result<List<'e, 'o>> {
         let Self { encoder, slot } = self;
         let number = slot.place.number();
-        match slot.target {
-            Target::List(scalar) if let Some(number) = number => List::open(encoder, number, scalar, None),
-            Target::Message(message) => {
+        match (slot.target, number) {
+            (Target::List(scalar), Some(number)) => List::open(encoder, number, scalar, None),
+            (Target::Message(message), _) => {
                 let list = match message.shape {
                     Shape::StringList => 1,
                     Shape::SchemaOrArray | Shape::SchemaOrStrings => 2,
@@ -158,11 +158,11 @@ impl<'e, 'o> ValueSerializer<'e, 'o> {
     pub(super) fn members(self) -> Result<ObjectSerializer<'e, 'o>> {
         let Self { encoder, slot } = self;
         let number = slot.place.number();
-        match slot.target {
-            Target::Map(scalar) if let Some(number) = number => {
+        match (slot.target, number) {
+            (Target::Map(scalar), Some(number)) => {
                 Ok(ObjectSerializer::Entries(Entries::open(encoder, number, scalar)?))
             }
-            Target::Message(message) => match message.shape {
+            (Target::Message(message), _) => match message.shape {
                 Shape::Object => Ok(ObjectSerializer::Object(Object::open(encoder, message, number, None)?)),
                 Shape::SchemaOrBool => {
                     let wrap = number.map(|number| (number, encoder.out.len()));
