@@ -210,7 +210,7 @@ impl Pending {
             }
             while let Some(next) = cursor.next(unchanged) {
                 match next {
-                    Some(change) => self.coalesced.push(change),
+                    Some(change) => self.coalesced.push(&change),
                     None => self.coalesced.push_synced(),
                 }
             }

@@ -53,7 +53,7 @@ impl Coalesced {
         self.next_turn += 1;
     }
 
-    pub(super) fn push(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: &Change) {
         // It may wait for long.
         let change = change.at_rest();
         let key = change.object().key();
@@ -223,7 +223,7 @@ mod tests {
             ("+a.1, -a.2, +b.3", "+b.3"),
         ] {
             let mut coalesced = Coalesced::default();
-            changes.split(", ").for_each(|text| coalesced.push(change(text)));
+            changes.split(", ").for_each(|text| coalesced.push(&change(text)));
             let mut received = Vec::new();
             while let Some(Some(change)) = coalesced.pop() {
                 received.push(print(&change));

@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod factory;
 mod handler;
+#[expect(clippy::module_inception, reason = "the file of the type that the module is named for")]
 mod informer;
 mod listeners;
 mod mailbox;

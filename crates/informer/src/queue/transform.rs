@@ -48,15 +48,15 @@ impl<S: Sink> Sink for TransformSink<S> {
     type Replace = TransformReplace<S::Replace>;
 
     async fn add(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        self.sink.add(scope, self.step.apply(object)?).await
+        self.sink.add(scope, self.step.apply(&object)?).await
     }
 
     async fn update(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        self.sink.update(scope, self.step.apply(object)?).await
+        self.sink.update(scope, self.step.apply(&object)?).await
     }
 
     async fn delete(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
-        let changed = self.step.apply(object.clone()).unwrap_or(object);
+        let changed = self.step.apply(&object).unwrap_or(object);
         self.sink.delete(scope, changed).await
     }
 
@@ -84,7 +84,7 @@ impl<S: Sink> Sink for TransformSink<S> {
 impl<R: Replace> Replace for TransformReplace<R> {
     fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
         let key = Key::of(&object.head());
-        match self.step.apply(object) {
+        match self.step.apply(&object) {
             Ok(changed) => self.replace.put(changed),
             Err(error) => {
                 // It exists, though it cannot be shown.
@@ -110,8 +110,8 @@ impl<R: Replace> Replace for TransformReplace<R> {
 // === impl TransformStep ===
 
 impl TransformStep {
-    fn apply(&self, object: RawObject) -> Result<RawObject, SinkError> {
-        let changed = guarded(|| (self.transform)(&object)).flatten().and_then(|text| {
+    fn apply(&self, object: &RawObject) -> Result<RawObject, SinkError> {
+        let changed = guarded(|| (self.transform)(object)).flatten().and_then(|text| {
             // It was within its limits when it came.
             let limits = Limits::default().object_bytes_max(usize::MAX);
             let mut reader = ObjectReader::new(self.projection.clone(), limits);
@@ -126,7 +126,7 @@ impl TransformStep {
                 [head.namespace(), head.name(), head.uid(), head.resource_version()].map(str::to_owned);
             (texts, object.type_meta().clone())
         };
-        if identity(&changed) != identity(&object) {
+        if identity(&changed) != identity(object) {
             let why =
                 "the transform made another object of it: type, name, uid and resourceVersion must stay";
             return Err(rejected(why.to_owned()));

@@ -42,6 +42,7 @@ mod packing;
 mod replace;
 mod root;
 mod snapshot;
+#[expect(clippy::module_inception, reason = "the file of the type that the module is named for")]
 mod store;
 mod table;
 mod wait;

@@ -164,7 +164,7 @@ fn a_key_that_comes_twice_in_one_write_is_written_twice() {
         stored(pod_with("web/api", version, &json!({"metadata": {"labels": {"app": app}}})))
     };
     let (first, second) = (labelled(1, "one"), labelled(2, "two"));
-    let changes = lines(apply(&store, [Delta::Updated(first.clone()), Delta::Updated(second.clone())]));
+    let changes = lines(apply(&store, [Delta::Updated(first), Delta::Updated(second)]));
     assert_eq!(changes, ["live: added web/api 1", "live: updated web/api 1 -> 2"]);
     assert!(store.by_index("app", "one").unwrap().is_empty());
     assert_eq!(content(&store.by_index("app", "two").unwrap()), ["web/api 2"]);
@@ -220,11 +220,11 @@ fn the_order_of_a_list_depends_on_history_alone() {
 fn the_bytes_of_all_objects_are_counted() {
     let store = new_store();
     let (first, second) = (stored(pod("a", 1)), stored(pod_with("a", 2, &json!({"spec": {"more": "text"}}))));
-    apply(&store, [Delta::Updated(first.clone())]);
+    apply(&store, [Delta::Updated(first)]);
     let held = || store.get(&Key::new("", "a")).map(|object| object.stored_bytes());
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
     apply(&store, [Delta::Updated(second.clone())]);
     assert_eq!(Some(store.snapshot().stored_bytes()), held());
-    apply(&store, [Delta::Deleted(second.clone())]);
+    apply(&store, [Delta::Deleted(second)]);
     assert_eq!(store.snapshot().stored_bytes(), 0);
 }
