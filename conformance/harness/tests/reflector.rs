@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use common::MAPS;
 use kube_client::Client;
+use kube_informer::Scope;
+use kube_informer::WatchList;
 use kube_informer::building_blocks::StoreSink;
 use kube_informer::building_blocks::{Fifo, FifoConfig};
-use kube_informer::Scope;
-use kube_informer::building_blocks::{Reflector, ReflectorConfig, ReflectorStatus};
-use kube_informer::WatchList;
 use kube_informer::building_blocks::{ListWatch, Resource};
-use kube_informer::{Cluster, EncodingPreference};
+use kube_informer::building_blocks::{Reflector, ReflectorConfig, ReflectorStatus};
 use kube_informer::building_blocks::{Store, StoreConfig};
+use kube_informer::{Cluster, EncodingPreference};
 use kube_informer_conformance::{Programs, RealServer, raw};
 use kube_wire::Encoding;
 use tokio::sync::watch;

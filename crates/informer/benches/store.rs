@@ -17,12 +17,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Sink};
+use kube_informer::Key;
 use kube_informer::Scope;
+use kube_informer::building_blocks::StoreSink;
+use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Sink};
 use kube_informer::building_blocks::{Store, StoreConfig, StoredObject};
 use kube_informer::{Index, Memory};
-use kube_informer::building_blocks::StoreSink;
-use kube_informer::Key;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder, WatchEvent};
 use pods::PodReader;
 

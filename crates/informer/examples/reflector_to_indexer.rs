@@ -11,11 +11,11 @@
 
 use std::sync::Arc;
 
-use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Popped};
-use kube_informer::Scope;
-use kube_informer::building_blocks::{Reflector, ReflectorConfig};
-use kube_informer::building_blocks::{Indexer, Store, StoreConfig, StoredObject};
 use kube_informer::Index;
+use kube_informer::Scope;
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Popped};
+use kube_informer::building_blocks::{Indexer, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Reflector, ReflectorConfig};
 use kube_informer::testing::ScriptedSource;
 use serde_json::json;
 

@@ -114,17 +114,17 @@
 // Objects as bytes, and everything read from them without decoding, are this crate's types.
 pub use kube_wire;
 
+pub use crate::delta::Delta;
 pub use crate::informer::Filtered;
 pub use crate::informer::StoreReplace;
 pub use crate::informer::StoreSink;
 pub use crate::queue::Committed;
-pub use crate::delta::Delta;
 pub use crate::queue::DeltaBatch;
 pub use crate::queue::DeltaFifo;
 pub use crate::queue::DeltaFifoConfig;
+pub use crate::queue::DeltaReplace;
 pub use crate::queue::Fifo;
 pub use crate::queue::FifoConfig;
-pub use crate::queue::DeltaReplace;
 pub use crate::queue::KnownObjects;
 pub use crate::queue::Newest;
 pub use crate::queue::Popped;

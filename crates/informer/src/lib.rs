@@ -62,19 +62,6 @@ mod waiters;
 pub use kube_client;
 pub use kube_core;
 
-pub use key::InvalidKey;
-pub use key::Key;
-pub use lister::Lister;
-pub use lister::View;
-#[cfg(feature = "metrics")]
-pub use metrics::InformerMetrics;
-#[doc(hidden)]
-pub use panic::panic_text;
-pub use scope::Scope;
-pub use reflector::WatchList;
-pub use kube_wire::FieldSelector;
-pub use kube_wire::InvalidSelector;
-pub use kube_wire::LabelSelector;
 pub use informer::DecodeError;
 pub use informer::Event;
 pub use informer::EventHandler;
@@ -94,6 +81,19 @@ pub use informer::Subscription;
 pub use informer::SyncError;
 pub use informer::Unsynced;
 pub use informer::WaitError;
+pub use key::InvalidKey;
+pub use key::Key;
+pub use kube_wire::FieldSelector;
+pub use kube_wire::InvalidSelector;
+pub use kube_wire::LabelSelector;
+pub use lister::Lister;
+pub use lister::View;
+#[cfg(feature = "metrics")]
+pub use metrics::InformerMetrics;
+#[doc(hidden)]
+pub use panic::panic_text;
+pub use reflector::WatchList;
+pub use scope::Scope;
 pub use source::Cluster;
 pub use source::ClusterConfig;
 pub use source::Compression;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Replace, Sink};
 use kube_informer::Scope;
-use kube_informer::building_blocks::{Packing, Store, StoreConfig, StoredObject};
-use kube_informer::{Index, Memory};
-use kube_informer::testing::ScriptedSource;
 use kube_informer::building_blocks::StoreSink;
+use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Replace, Sink};
+use kube_informer::building_blocks::{Packing, Store, StoreConfig, StoredObject};
+use kube_informer::testing::ScriptedSource;
+use kube_informer::{Index, Memory};
 use kube_informer::{Informer, Key};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
 use parking_lot::{Mutex, MutexGuard};

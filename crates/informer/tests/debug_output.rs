@@ -5,11 +5,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
-use kube_informer::Informer;
-use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Fifo, FifoConfig, ListPart, Replace, Sink, Store, StoreConfig, StoreSink};
 use kube_informer::Cluster;
-use kube_informer::{Index, Scope};
+use kube_informer::Informer;
+use kube_informer::building_blocks::{
+    DeltaFifo, DeltaFifoConfig, Fifo, FifoConfig, ListPart, Replace, Sink, Store, StoreConfig, StoreSink,
+};
 use kube_informer::testing::ScriptedSource;
+use kube_informer::{Index, Scope};
 use kube_wire::{
     Encoding, FieldPath, Limits, ListDecoder, ObjectReader, Projection, RawObject, TypeMeta, WatchDecoder,
     WatchEvent,

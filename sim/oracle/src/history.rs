@@ -71,7 +71,8 @@ impl History {
     ) -> BTreeMap<&'a str, &'a Value> {
         let Some(epoch) = self.epochs.get(epoch) else { return BTreeMap::new() };
         let at = |versions: &'a [Version]| versions.iter().rfind(|version| version.revision <= revision);
-        let states = epoch.keys.iter().filter_map(|(key, versions)| Some((&**key, at(versions)?.state.as_ref()?)));
+        let states =
+            epoch.keys.iter().filter_map(|(key, versions)| Some((&**key, at(versions)?.state.as_ref()?)));
         states.filter(|(_, state)| selection.selects(state)).collect()
     }
 
@@ -86,7 +87,13 @@ impl History {
     }
 
     /// Whether an object left the selection (deleted, replaced, or no longer selected) after a revision.
-    pub(crate) fn left_after(&self, epoch: usize, object: &Value, revision: u64, selection: &Selection) -> bool {
+    pub(crate) fn left_after(
+        &self,
+        epoch: usize,
+        object: &Value,
+        revision: u64,
+        selection: &Selection,
+    ) -> bool {
         self.versions(epoch, object)
             .iter()
             .filter(|version| version.revision > revision)
@@ -96,7 +103,9 @@ impl History {
     /// Whether an object left the selection at exactly this revision, and had this content before.
     pub(crate) fn left_at(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
         let versions = self.versions(epoch, object);
-        let Some(at) = versions.iter().position(|found| found.revision == version(object)) else { return false };
+        let Some(at) = versions.iter().position(|found| found.revision == version(object)) else {
+            return false;
+        };
         let before = at.checked_sub(1).and_then(|before| versions[before].state.as_ref());
         !is_selected(&versions[at], uid(object), selection)
             && before.is_some_and(|before| {

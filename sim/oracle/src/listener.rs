@@ -86,12 +86,21 @@ impl Listener {
         Ok(())
     }
 
-    fn updated(&mut self, old: &Value, new: &Value, resync: bool, history: &History) -> Result<(), Violation> {
+    fn updated(
+        &mut self,
+        old: &Value,
+        new: &Value,
+        resync: bool,
+        history: &History,
+    ) -> Result<(), Violation> {
         let Some(known) = self.view.get(&key(new)) else {
             return broken(3, format!("{} updated, but never added", brief(new)));
         };
         if (uid(known), version(known)) != (uid(old), version(old)) {
-            return broken(5, format!("{} updated from {}, not from {}", brief(new), brief(old), brief(known)));
+            return broken(
+                5,
+                format!("{} updated from {}, not from {}", brief(new), brief(old), brief(known)),
+            );
         }
         if uid(old) != uid(new) {
             return broken(3, format!("{} replaced {} without a deletion", brief(new), brief(old)));

@@ -20,11 +20,8 @@ pub struct Reader {
 impl Reader {
     /// A reader that has read nothing yet.
     pub fn new(selection: Selection, history: &History) -> Self {
-        let scopes = if selection.namespaces.is_empty() {
-            vec![String::new()]
-        } else {
-            selection.namespaces.clone()
-        };
+        let scopes =
+            if selection.namespaces.is_empty() { vec![String::new()] } else { selection.namespaces.clone() };
         let epoch = history.epoch().saturating_sub(1);
         Self { selection, seen: scopes.into_iter().map(|scope| (scope, (epoch, 0))).collect() }
     }
@@ -78,14 +75,20 @@ impl Reader {
             Some(stored) if version(stored) >= version(event) => Ok(()),
             // After a restore versions begin anew.
             Some(_) if history.epoch() > 0 => Ok(()),
-            Some(stored) => broken(4, format!("{} is notified; the store has {}", brief(event), brief(stored))),
+            Some(stored) => {
+                broken(4, format!("{} is notified; the store has {}", brief(event), brief(stored)))
+            }
             None => {
                 let gone = (0..=history.epoch()).any(|epoch| {
                     history.left_after(epoch, event, version(event), &self.selection)
                         || history.left_at(epoch, event, &self.selection)
                         || (epoch > 0 && !history.had(epoch, event, &self.selection))
                 });
-                if gone { Ok(()) } else { broken(4, format!("{} is notified; the store lacks it", brief(event))) }
+                if gone {
+                    Ok(())
+                } else {
+                    broken(4, format!("{} is notified; the store lacks it", brief(event)))
+                }
             }
         }
     }
@@ -100,11 +103,7 @@ impl Reader {
     }
 }
 
-fn difference(
-    expected: &BTreeMap<&str, &Value>,
-    objects: &[Value],
-    selection: &Selection,
-) -> Option<String> {
+fn difference(expected: &BTreeMap<&str, &Value>, objects: &[Value], selection: &Selection) -> Option<String> {
     let mut missing = expected.clone();
     for object in objects {
         match missing.remove(&*key(object)) {
@@ -131,8 +130,9 @@ pub fn check_index(label: &str, value: &str, found: &[Value], view: &[Value]) ->
         keys.sort();
         keys
     };
-    let mut with_label =
-        view.iter().filter(|object| object["metadata"]["labels"].get(label).is_some_and(|found| found == value));
+    let mut with_label = view
+        .iter()
+        .filter(|object| object["metadata"]["labels"].get(label).is_some_and(|found| found == value));
     let (expected, found) = (keys(&mut with_label), keys(&mut found.iter()));
     if expected == found {
         return Ok(());

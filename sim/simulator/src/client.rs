@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Client;
-use kube_informer::building_blocks::{ErrorReport, NextStep, ReflectorConfig};
-use kube_informer::WatchList;
-use kube_informer::Scope;
 use kube_informer::EncodingPreference;
+use kube_informer::Scope;
+use kube_informer::WatchList;
 use kube_informer::building_blocks::Packing;
+use kube_informer::building_blocks::{ErrorReport, NextStep, ReflectorConfig};
 use kube_informer::{Event, HandlerHandle, Index, Informer, ListenerConfig, Lister, Memory, Object, Origin};
 use kube_informer_oracle::{Listener, Reader, Seen, Selection, check_index};
 use parking_lot::Mutex;
@@ -190,7 +190,11 @@ impl Subject {
             let Ok(revision) = view.resource_version(Scope(number)).parse::<u64>() else { continue };
             let inside = |object: &&Value| scope.is_empty() || object["metadata"]["namespace"] == **scope;
             let inside = objects.iter().filter(inside).cloned().collect::<Vec<_>>();
-            self.world.trace.note(format_args!("{}: {scope:?} at {revision}: {} objects", self.name, inside.len()));
+            self.world.trace.note(format_args!(
+                "{}: {scope:?} at {revision}: {} objects",
+                self.name,
+                inside.len()
+            ));
             let judged = self.world.judge(|history| reader.view(scope, revision, &inside, history));
             self.judged(judged.map_err(|violation| violation.to_string()));
         }
@@ -205,7 +209,11 @@ impl Subject {
             // Coalesced per key: nothing waits beyond the limit but one change of each key, and of each deleted one.
             let bound = listening.plan.changes_max + 2 * 5 * 3 * 4;
             if listening.plan.changes_max < 100 && handle.lag() > bound {
-                self.world.trace.fail(&format!("promise 6 is broken: {} lags by {}", listening.name, handle.lag()));
+                self.world.trace.fail(&format!(
+                    "promise 6 is broken: {} lags by {}",
+                    listening.name,
+                    handle.lag()
+                ));
             }
         }
     }

@@ -148,7 +148,11 @@ impl Link {
             header::USER_AGENT,
             HeaderValue::from_str(&agent).unwrap_or(HeaderValue::from_static(USER_AGENT)),
         );
-        let asked = format!("{} {}", request.method(), request.uri().path_and_query().map_or("", |path| path.as_str()));
+        let asked = format!(
+            "{} {}",
+            request.method(),
+            request.uri().path_and_query().map_or("", |path| path.as_str())
+        );
         self.delay().await;
         if self.state.borrow().refuses {
             self.trace.note(format_args!("{}: {asked}: refused", self.name));
@@ -176,7 +180,12 @@ impl Link {
         self.passable(connection).await?;
         self.delay().await;
         let fault = self.next.lock().take();
-        self.trace.note(format_args!("{}: {asked}: {}{}", self.name, response.status().as_u16(), Shown(fault)));
+        self.trace.note(format_args!(
+            "{}: {asked}: {}{}",
+            self.name,
+            response.status().as_u16(),
+            Shown(fault)
+        ));
         Ok(self.respond(response, connection, fault))
     }
 

@@ -39,7 +39,9 @@ fn main() -> ExitCode {
     let passed = match arguments[..] {
         ["--seed", seed] => number(seed).map(replay),
         ["--seeds", count] => number(count).map(|count| bulk(0, count)),
-        ["--seeds", count, "--from", from] => number(count).zip(number(from)).map(|(count, from)| bulk(from, count)),
+        ["--seeds", count, "--from", from] => {
+            number(count).zip(number(from)).map(|(count, from)| bulk(from, count))
+        }
         ["--digest", count] => number(count).map(digest),
         _ => None,
     };
@@ -59,7 +61,11 @@ fn replay(seed: u64) -> bool {
     let recorded = run::run(&plan, true);
     let Some(failure) = recorded.failure else {
         println!("{}", recorded.lines.join("\n"));
-        println!("seed {seed} passed: {} steps, {} s of virtual time", plan.steps.len(), plan.ends().as_secs());
+        println!(
+            "seed {seed} passed: {} steps, {} s of virtual time",
+            plan.steps.len(),
+            plan.ends().as_secs()
+        );
         return true;
     };
     println!("seed {seed} failed: {failure}\nshrinking {} steps …", plan.steps.len());
@@ -112,7 +118,11 @@ fn bulk(from: u64, count: u64) -> bool {
     for (seed, failure) in failures.iter().take(20) {
         println!("seed {seed}: {failure}");
     }
-    println!("{count} seeds in {seconds:.1} s, {:.0} a second; {} failed", count as f64 / seconds, failures.len());
+    println!(
+        "{count} seeds in {seconds:.1} s, {:.0} a second; {} failed",
+        count as f64 / seconds,
+        failures.len()
+    );
     failures.is_empty()
 }
 

@@ -54,7 +54,10 @@ async fn follow(plan: &Plan, trace: &Trace) -> io::Result<()> {
     count_pairs(plan, trace);
     heal(&world, &subjects);
     if let Some(why) = converge(&subjects, trace).await {
-        trace.fail(&format!("not converged {} minutes after the last fault: {why}", CONVERGED_WITHIN.as_secs() / 60));
+        trace.fail(&format!(
+            "not converged {} minutes after the last fault: {why}",
+            CONVERGED_WITHIN.as_secs() / 60
+        ));
     }
     for subject in &subjects {
         subject.look();

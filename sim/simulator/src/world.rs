@@ -39,7 +39,9 @@ struct Recorder {
 impl World {
     /// Starts a server, and records from the beginning.
     pub(crate) async fn start(seed: u64, history_events: usize, trace: Trace) -> io::Result<Self> {
-        let clock = embedded_apiserver::Clock::starting_at(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000));
+        let clock = embedded_apiserver::Clock::starting_at(
+            std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000),
+        );
         let server = Server::builder()
             .without_socket()
             .seed(seed)
@@ -79,7 +81,8 @@ impl World {
             let path = format!("{path}/map-{name}");
             send(&self.server, Method::PUT, &path, Some(&object)).await?;
         }
-        self.trace.note(format_args!("server: put {namespace}/map-{name}, revision {}", self.server.revision()));
+        self.trace
+            .note(format_args!("server: put {namespace}/map-{name}, revision {}", self.server.revision()));
         Ok(())
     }
 

@@ -23,7 +23,9 @@ use super::{Stopped, SyncError, WaitError};
 use crate::deadline::until;
 use crate::panic::panic_text;
 use crate::queue::{Fifo, FifoConfig, Sink, Transform, TransformSink};
-use crate::reflector::{LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorState, ReflectorStatus};
+use crate::reflector::{
+    LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorState, ReflectorStatus,
+};
 use crate::scope::Scope;
 use crate::source::{JsonSwitch, ListerWatcher, Resource};
 use crate::store::{ChangeBatch, Index, IndexError, Store, StoredObject};
@@ -347,7 +349,9 @@ impl Core {
             return InformerState::Stopped;
         }
         let error = self.scopes.iter().find_map(|scope| match &scope.status.borrow().state {
-            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => Some(error.clone()),
+            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => {
+                Some(error.clone())
+            }
             _ => None,
         });
         match error {

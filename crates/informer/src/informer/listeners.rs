@@ -15,8 +15,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Cursor};
-use crate::panic::wake;
 use crate::deadline::after;
+use crate::panic::wake;
 use crate::scope::Scope;
 use crate::store::{ChangeBatch, FullList, Origin, Store};
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Newest, Popped, Replace, Sink, SinkError, Store};
 use kube_informer::Scope;
+use kube_informer::building_blocks::{
+    Delta, DeltaFifo, DeltaFifoConfig, Newest, Popped, Replace, Sink, SinkError, Store,
+};
 use serde_json::json;
 
 use super::support::*;

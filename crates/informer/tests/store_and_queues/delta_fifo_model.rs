@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, KnownObjects, Popped, Sink};
 use kube_informer::building_blocks::Indexer;
+use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, KnownObjects, Popped, Sink};
 use proptest::prelude::*;
 
 use super::delta_fifo::shown;

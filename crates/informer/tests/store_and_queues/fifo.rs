@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{Delta, DeltaBatch, FifoConfig, Newest, Replace, Sink, SinkError};
+use kube_informer::Index;
 use kube_informer::Scope;
 use kube_informer::building_blocks::{ChangeBatch, Store};
-use kube_informer::Index;
+use kube_informer::building_blocks::{Delta, DeltaBatch, FifoConfig, Newest, Replace, Sink, SinkError};
 use serde_json::json;
 
 use super::support::*;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
-use kube_informer::building_blocks::{Delta, DeltaBatch, FifoConfig, Replace, Sink};
 use kube_informer::Scope;
 use kube_informer::building_blocks::Store;
+use kube_informer::building_blocks::{Delta, DeltaBatch, FifoConfig, Replace, Sink};
 use proptest::prelude::*;
 
 use super::support::*;

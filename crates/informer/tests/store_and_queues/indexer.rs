@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use kube_informer::Index;
 use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig};
 use kube_informer::building_blocks::{Indexer, StoredObject};
-use kube_informer::Index;
 use kube_wire::RawObject;
 use serde_json::json;
 

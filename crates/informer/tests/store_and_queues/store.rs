@@ -1,9 +1,9 @@
 //! Objects, resourceVersions, stale states, snapshots.
 
+use kube_informer::Index;
 use kube_informer::Key;
 use kube_informer::building_blocks::Delta;
 use kube_informer::building_blocks::{Store, StoredObject};
-use kube_informer::Index;
 use kube_wire::Encoding;
 use serde_json::json;
 

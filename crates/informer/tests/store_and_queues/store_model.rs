@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use std::sync::Arc;
 
-use kube_informer::building_blocks::Delta;
 use kube_informer::Scope;
+use kube_informer::building_blocks::Delta;
 use kube_informer::building_blocks::{Change, Snapshot, Store, StoredObject};
 use kube_informer::{Index, Origin};
 use kube_wire::{Encoding, RawObject};

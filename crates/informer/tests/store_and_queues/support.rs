@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 pub(crate) use kube_informer::Key;
-use kube_informer::building_blocks::StoreSink;
-use kube_informer::building_blocks::{Committed, Delta, Fifo, FifoConfig, Newest, Replace, Sink, SinkError};
 use kube_informer::Scope;
+use kube_informer::building_blocks::StoreSink;
 use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Committed, Delta, Fifo, FifoConfig, Newest, Replace, Sink, SinkError};
 use kube_informer::{Memory, Origin};
 use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};

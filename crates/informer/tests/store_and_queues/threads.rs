@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kube_informer::Index;
 use kube_informer::building_blocks::Delta;
 use kube_informer::building_blocks::{Store, StoredObject};
-use kube_informer::Index;
 use serde_json::json;
 
 use super::support::*;

@@ -291,7 +291,12 @@ impl Watching<'_> {
     }
 
     /// One broken kind does not end the others; the last one that is refused does.
-    async fn report(&mut self, number: usize, report: &ErrorReport, screen: &mut Screen) -> Result<(), Failure> {
+    async fn report(
+        &mut self,
+        number: usize,
+        report: &ErrorReport,
+        screen: &mut Screen,
+    ) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
         if mirror::is_lack_of_watch_lists(report) {
             return Ok(());
