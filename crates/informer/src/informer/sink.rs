@@ -19,7 +19,7 @@ use crate::store::{Replacement, Store, StoredObject};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use kube_informer::{StoreSink, queue::{Fifo, FifoConfig}, store::Store};
+/// # use kube_informer::building_blocks::{Fifo, FifoConfig, Store, StoreSink};
 /// let (queue, store) = (Fifo::new(FifoConfig::default()), Arc::new(Store::default()));
 /// let sink = StoreSink::new(queue.clone(), store.clone());
 /// # async fn apply(queue: Fifo, store: Arc<Store>) {
