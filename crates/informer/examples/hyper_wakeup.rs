@@ -33,8 +33,8 @@ struct Counts {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut counts = std::env::args().skip(1).map(|argument| argument.parse());
-    let channels = counts.next().transpose()?.unwrap_or(20_000);
-    let connections = counts.next().transpose()?.unwrap_or(2_000);
+    let channels = counts.next().transpose()?.unwrap_or(500);
+    let connections = counts.next().transpose()?.unwrap_or(20);
 
     let lost = (0..channels).filter(|_| loses_a_message()).count();
     println!("{lost} of {channels} channels kept a message that was neither received nor dropped");
