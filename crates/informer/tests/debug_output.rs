@@ -51,7 +51,7 @@ fn readers_and_decoders_print_no_content() {
     check(&object.head().labels());
     check(&object.kept());
     check(&WatchEvent::Added(object.clone()));
-    check(&ListPart::Item(object.clone()));
+    check(&ListPart::Item(object));
     let mut reader = reader().in_blocks();
     reader.read(secret().to_string().as_bytes(), Encoding::Json, None).unwrap();
     check(&reader);

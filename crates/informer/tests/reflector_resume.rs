@@ -11,7 +11,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_informer::Scope;
 use kube_informer::building_blocks::{
-    ListOptions, ListStream, ListerWatcher, Reflector, ReflectorStatus, SourceError, WatchOptions, WatchStream,
+    ListOptions, ListStream, ListerWatcher, Reflector, ReflectorStatus, SourceError, WatchOptions,
+    WatchStream,
 };
 use kube_informer::testing::{Request, ScriptedSource};
 use kube_informer::{Informer, InformerState};

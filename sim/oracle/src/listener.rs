@@ -131,7 +131,9 @@ impl Listener {
                 || (*epoch > known_in && !history.had(*epoch, last, &self.selection))
         };
         if let Some(epoch) = (known_in..=history.epoch()).find(happened) {
-            self.newest.insert(key(last), (epoch, version(last)));
+            // Versions of an earlier epoch mean nothing in a later one.
+            let version = if final_state_known || epoch == known_in { version(last) } else { 0 };
+            self.newest.insert(key(last), (epoch, version));
             return Ok(());
         }
         let how = if final_state_known { "in this state" } else { "since" };
@@ -144,12 +146,11 @@ impl Listener {
         let (known_in, newest) = self.newest_of(object);
         let had = |epoch: &usize| history.had(*epoch, object, &self.selection);
         let in_order = |epoch: &usize| *epoch > known_in || version(object) > newest;
-        let epochs = known_in..=history.epoch();
-        if let Some(epoch) = epochs.clone().find(|epoch| had(epoch) && in_order(epoch)) {
+        if let Some(epoch) = (known_in..=history.epoch()).find(|epoch| had(epoch) && in_order(epoch)) {
             self.newest.insert(key(object), (epoch, version(object)));
             return Ok(());
         }
-        if epochs.clone().any(|epoch| had(&epoch)) {
+        if (known_in..=history.epoch()).any(|epoch| had(&epoch)) {
             return broken(2, format!("{} reported after version {newest}", brief(object)));
         }
         broken(1, format!("{} was reported; the server never had that state", brief(object)))

@@ -24,7 +24,7 @@ use crate::waiters::Waiters;
 /// processor panicked, or was cancelled) returns to the front of the queue and is taken again. So no delta is lost, and a
 /// processor may see one twice; applying it to the store twice does no harm.
 ///
-/// A reflector writes to it through a [`StoreSink`](crate::StoreSink). Cloning gives another handle to the same queue.
+/// A reflector writes to it through a [`StoreSink`](crate::building_blocks::StoreSink). Cloning gives another handle to the same queue.
 #[derive(Clone, Debug)]
 pub struct Fifo {
     shared: Arc<SharedFifo>,

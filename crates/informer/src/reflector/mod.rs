@@ -34,8 +34,6 @@ pub use config::{ErrorHandler, ReflectorConfig, WatchList};
 pub use error::{ErrorReport, NextStep, ReflectorError};
 pub use state::{ReflectorState, ReflectorStatus};
 
-pub use crate::source::ServerMemory;
-
 use crate::panic::guarded;
 use crate::queue::{Scope, Sink, SinkError};
 use crate::source::ListerWatcher;

@@ -26,9 +26,9 @@ mod tls;
 mod tracked_body;
 mod unpack;
 
-pub use cluster::{Cluster, ClusterConfig, IsList, Pings};
 #[cfg(any(test, feature = "testing"))]
 pub use cluster::STREAMS_PER_CONNECTION;
+pub use cluster::{Cluster, ClusterConfig, IsList, Pings};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;

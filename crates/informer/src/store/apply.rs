@@ -110,17 +110,15 @@ impl Store {
     }
 
     fn delete(&self, last: &StoredObject, commit: &mut Commit<'_, '_>, changes: &mut Vec<Change>) {
-        let origin = Origin::Live;
-        let Some(old) = self.stored(last) else {
-            return changes.push(Change::Deleted { last: last.clone(), final_state_known: true, origin });
-        };
+        // A repeated deletion, or one of an object that was never reported, changes nothing.
+        let Some(old) = self.stored(last) else { return };
         if is_older(last.resource_version(), old.resource_version()) {
             return self.count_stale();
         }
         // The deletion of an earlier object implies that this one is gone too, in an unknown state.
         let final_state_known = old.uid() == last.uid();
         let last = if final_state_known { last.clone() } else { old.clone() };
-        changes.push(Change::Deleted { last, final_state_known, origin });
+        changes.push(Change::Deleted { last, final_state_known, origin: Origin::Live });
         commit.remove(old);
     }
 

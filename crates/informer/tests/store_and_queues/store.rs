@@ -152,9 +152,12 @@ fn a_key_under_which_another_object_was_is_told_as_vanished_and_added() {
 }
 
 #[test]
-fn the_deletion_of_an_unknown_object_is_told() {
+fn promise_3_a_repeated_or_unknown_deletion_is_not_reported() {
     let store = new_store();
+    put(&store, pod("web/api", 5));
     assert_eq!(delete(&store, pod("web/api", 6)), ["live: deleted web/api 6"]);
+    assert!(delete(&store, pod("web/api", 6)).is_empty());
+    assert!(delete(&store, pod("web/other", 7)).is_empty());
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Listener {
             }
             Change::Deleted { last, final_state_known, .. } => {
                 let known = self.0.remove(&state_of(last).0);
-                assert!(known.is_some() || *final_state_known, "{change:?}");
+                assert!(known.is_some(), "deleted what was never added: {change:?}");
                 if change.origin() == Origin::Relist {
                     assert!(!final_state_known, "nobody saw it go");
                 }
