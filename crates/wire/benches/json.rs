@@ -1,7 +1,7 @@
-//! How fast JSON is copied, searched and walked, and what that allocates.
+//! Speed and allocations of copying, searching and walking JSON.
 //!
-//! The input is 256 pods of about 5.2 KB, two fifths of it managedFields. No two are alike: a processor learns the
-//! branches of one text by heart within a few rounds, and shows figures that no stream of objects ever reaches.
+//! The input is 256 pods of about 5.2 KB, two fifths of it managedFields. All pods differ: with a single text, the
+//! branch predictor would learn it within a few rounds, and the figures would be better than for any real stream.
 //!
 //! `cargo bench -p kube-wire --features internals --bench json`
 
@@ -19,7 +19,7 @@ fn main() {
     divan::main();
 }
 
-/// What every object goes through on arrival: managedFields dropped, head found.
+/// The work per object on arrival: drop managedFields, find the head.
 #[divan::bench]
 fn copy_and_head(bencher: Bencher<'_, '_>) {
     let projection = Projection::default();
@@ -57,7 +57,7 @@ fn copy_indented(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A list of all pods as it comes from a socket: framed, copied, heads found.
+/// A list of all pods, as from a socket: framing, copying, heads.
 #[divan::bench]
 fn list_of_256(bencher: Bencher<'_, '_>) {
     let body =
@@ -99,7 +99,7 @@ fn watch_of_256(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Where does the value end?
+/// Finds the end of the value.
 #[divan::bench]
 fn finder(bencher: Bencher<'_, '_>) {
     each(bencher, &pods(), internals::find_end);
@@ -115,7 +115,7 @@ fn reader() -> ObjectReader {
     ObjectReader::new(Projection::default(), Limits::default())
 }
 
-/// The body in chunks as hyper hands them out.
+/// The body in chunks like hyper's.
 fn chunks(body: &str) -> Vec<Bytes> {
     body.as_bytes().chunks(16 << 10).map(Bytes::copy_from_slice).collect()
 }
@@ -138,7 +138,7 @@ fn pods() -> Vec<String> {
     pods
 }
 
-/// Leaves out or repeats letters of string values and of managedFields' names (`f:spec`).
+/// Omits or repeats letters of string values and of managedFields' names (`f:spec`).
 fn vary(text: &str, chance: &mut u64) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut in_string, mut may_vary, mut previous) = (false, false, ' ');

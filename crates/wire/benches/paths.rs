@@ -1,7 +1,7 @@
-//! One field of a pod with two containers, read from the bytes of both encodings; and the pod copied less its
-//! managedFields. Times and allocations are for one pod.
+//! One field of a pod with two containers, read from the bytes of both encodings; and the pod copied without its
+//! managedFields. Times and allocations are per pod.
 //!
-//! The pods are 256 that differ in the lengths of their names, so that no branch is learnt by heart.
+//! The 256 pods differ in the lengths of their names, so that the branch predictor cannot learn one text.
 //!
 //! `cargo bench -p kube-wire --features internals --bench paths`
 
@@ -58,7 +58,7 @@ fn ready(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     first(bencher, "status.conditions[?type=Ready].status", *encoding);
 }
 
-/// What every object goes through on arrival: managedFields dropped, head found, one allocation for what is kept.
+/// The work per object on arrival: drop managedFields, find the head, one allocation for the kept bytes.
 #[divan::bench(args = ENCODINGS, sample_size = 256)]
 fn arrive(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     let (bodies, type_meta) = (bodies(*encoding), type_meta());
@@ -69,7 +69,7 @@ fn arrive(bencher: Bencher<'_, '_>, encoding: &Encoding) {
     });
 }
 
-/// The same without the allocation, protobuf only; JSON's is in the benchmark `json`.
+/// Like `arrive` without the allocation, protobuf only; the benchmark `json` covers JSON.
 #[divan::bench(sample_size = 256)]
 fn copy_and_head(bencher: Bencher<'_, '_>) {
     let plan = ProtobufPlan::new(&Projection::default(), Schema::builtin().kind("v1", "Pod"));
@@ -127,7 +127,7 @@ fn objects(encoding: Encoding) -> Vec<RawObject> {
     bodies(encoding).iter().map(read).collect()
 }
 
-/// As a server sends them.
+/// The bodies that a server sends.
 fn bodies(encoding: Encoding) -> Vec<Vec<u8>> {
     let pod = Schema::builtin().kind("v1", "Pod").expect("pods are built in");
     let mut chance = 1u64;
@@ -143,7 +143,7 @@ fn bodies(encoding: Encoding) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Makes names a little longer. (Elsewhere a string may be a time or a quantity.)
+/// Makes names a little longer. (Other strings may be times or quantities.)
 fn vary(value: &mut Value, chance: &mut u64) {
     match value {
         Value::Object(members) => {

@@ -1,6 +1,6 @@
-//! Protobuf into and out of the values that users hold, beside serde_json and prost with the same pod: two containers,
-//! status and managedFields as a cluster has them. With managedFields it is what a server sends; without, what an
-//! informer keeps.
+//! Protobuf decoding and encoding of user-facing values, compared with serde_json and prost on the same pod: two
+//! containers, with status and managedFields as in a cluster. With managedFields, it is what a server sends; without,
+//! what an informer stores.
 #![allow(clippy::print_stdout, reason = "a benchmark tells by printing")]
 
 use divan::Bencher;
@@ -62,7 +62,7 @@ fn message() -> &'static Message {
     Schema::builtin().kind("v1", "Pod").expect("pods are built in")
 }
 
-/// The argument `true` is with managedFields.
+/// The argument `true` includes managedFields.
 const BOTH: [bool; 2] = [true, false];
 
 #[divan::bench_group(name = "decode")]
@@ -75,7 +75,7 @@ mod decode {
         bencher.counter(BytesCount::of_slice(&pod.protobuf)).bench_local(|| pod.pod());
     }
 
-    /// What the typed value costs without any reading: the floor under `typed_from_protobuf`.
+    /// The cost of the typed value without reading: the lower bound of `typed_from_protobuf`.
     #[divan::bench(args = BOTH)]
     fn typed_clone(bencher: Bencher<'_, '_>, managed_fields: bool) {
         let pod = Sample::new(managed_fields).pod();

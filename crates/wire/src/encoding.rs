@@ -1,4 +1,4 @@
-//! The two encodings of the Kubernetes API that are read as objects, and the media types that name them.
+//! The two supported encodings of the Kubernetes API, and their media types.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a `Content-Type` header names, with any parameters; `None` for anything else
-    /// (plain text, HTML, CBOR, YAML).
+    /// The encoding of a `Content-Type` header, with any parameters; `None` for anything else (plain text, HTML, CBOR,
+    /// YAML).
     ///
     /// ```
     /// use kube_wire::Encoding;

@@ -1,7 +1,7 @@
-//! The envelope of Kubernetes' protobuf: four magic bytes and a message that says what is inside.
+//! The envelope of Kubernetes protobuf: four magic bytes and a message that names the type of its content.
 //!
-//! Protobuf messages do not name their type, so the API wraps each object in `Unknown { typeMeta = 1, raw = 2 }` behind
-//! `k8s\0`. The type is read here once; the raw part is what the rest of this crate calls an object's bytes.
+//! Protobuf messages do not name their type, so the API wraps each object in `Unknown { typeMeta = 1, raw = 2 }` after
+//! `k8s\0`. The type is read here once; the rest of this crate calls the raw part an object's bytes.
 
 use crate::error::{Error, Result};
 use crate::proto::{Reader, WireType, Writer, varint_len};
@@ -12,15 +12,15 @@ pub const MAGIC: [u8; 4] = *b"k8s\0";
 /// An opened envelope.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// apiVersion of what is inside.
+    /// apiVersion of the content.
     pub api_version: &'a str,
-    /// kind of what is inside.
+    /// kind of the content.
     pub kind: &'a str,
-    /// The message inside.
+    /// The content: a protobuf message.
     pub raw: &'a [u8],
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Envelope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Envelope")
@@ -35,10 +35,10 @@ impl<'a> Envelope<'a> {
     /// Opens an envelope.
     ///
     /// # Errors
-    /// If the magic bytes are missing, the message is malformed, or its content is encoded in a way of its own.
+    /// If the magic bytes are missing, the message is malformed, or its content has a content encoding.
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
         let Some(message) = bytes.strip_prefix(&MAGIC) else {
-            return Err(Error::malformed("protobuf envelope", 0, "it does not begin with `k8s\\0`"));
+            return Err(Error::malformed("protobuf envelope", 0, "missing `k8s\\0` prefix"));
         };
         let mut envelope = Self::default();
         let mut reader = Reader::new(message);
@@ -50,7 +50,7 @@ impl<'a> Envelope<'a> {
                 RAW => envelope.raw = reader.expect_bytes(tag)?,
                 CONTENT_ENCODING if !reader.expect_bytes(tag)?.is_empty() => {
                     let at = MAGIC.len() + reader.position();
-                    return Err(Error::malformed("protobuf envelope", at, "its content is encoded"));
+                    return Err(Error::malformed("protobuf envelope", at, "unsupported content encoding"));
                 }
                 CONTENT_ENCODING => {}
                 _ => reader.skip(tag.wire_type)?,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_can_be_opened() {
+    fn sealed_envelopes_can_be_opened() {
         let envelope = Envelope { api_version: "apps/v1", kind: "Deployment", raw: b"\x0a\x00" };
         let mut out = Vec::new();
         envelope.seal(&mut out);
@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_without_magic_or_with_an_encoding_is_refused() {
+    fn envelopes_without_magic_or_with_an_encoding_are_rejected() {
         assert!(Envelope::open(b"{}").unwrap_err().to_string().contains("k8s"));
         let mut out = MAGIC.to_vec();
         Writer::new(&mut out).bytes_field(CONTENT_ENCODING, b"gzip");
-        assert!(Envelope::open(&out).unwrap_err().to_string().contains("encoded"));
+        assert!(Envelope::open(&out).unwrap_err().to_string().contains("content encoding"));
     }
 }

@@ -1,4 +1,4 @@
-//! The crate's one error: what was being read, where it went wrong, and which limit it broke.
+//! The crate's error type: what was being read, where it failed, and which limit it exceeded.
 
 use crate::head::key::Key;
 use crate::limits::Limit;
@@ -8,43 +8,43 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why bytes could not be read or written.
 ///
-/// An error about an object is that object's alone: framing errors end a stream (the next frame cannot be found), all
-/// others leave it readable. [`Error::is_fatal`] tells them apart. [`Error::key`] says which object it was.
+/// Framing errors end a stream, because the next frame cannot be found. All other errors concern one object and leave
+/// the stream readable. [`Error::is_fatal`] distinguishes them, and [`Error::key`] identifies the object.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are not what they should be.
+    /// The bytes are malformed.
     #[error("malformed {what} at byte {at}: {why}")]
     Malformed {
         /// What was being read, e.g. `protobuf message`.
         what: &'static str,
         /// Offset in the bytes that were being read.
         at: usize,
-        /// What is wrong there.
+        /// Why they are malformed.
         why: &'static str,
     },
     /// The bytes end too early.
-    #[error("the {what} ends too early, after {at} bytes")]
+    #[error("truncated {what}: ends after {at} bytes")]
     Truncated {
         /// What was being read.
         what: &'static str,
-        /// How many bytes there were.
+        /// The number of bytes available.
         at: usize,
     },
     /// A limit was exceeded.
-    #[error("{limit} exceeded: found {found}, allowed {allowed} (raise `Limits::{field}` if this is legitimate)", field = limit.field())]
+    #[error("{limit} exceeded: found {found}, allowed {allowed}; raise `Limits::{field}` if this is expected", field = limit.field())]
     Limit {
-        /// Which limit.
+        /// The limit.
         limit: Limit,
-        /// What was found (at least this much).
+        /// The value found, or a lower bound of it.
         found: usize,
-        /// What is allowed.
+        /// The value allowed.
         allowed: usize,
     },
-    /// One object could not be read, and this one it is. See [`key`](Self::key).
+    /// One object could not be read; the error identifies it. See [`key`](Self::key).
     #[error("{namespace}{slash}{name}: {error}", slash = if namespace.is_empty() { "" } else { "/" })]
     Object {
-        /// Namespace of the object; empty if it is in none.
+        /// Namespace of the object; empty if it is cluster-scoped.
         namespace: Box<str>,
         /// Name of the object.
         name: Box<str>,
@@ -52,8 +52,8 @@ pub enum Error {
         #[source]
         error: Box<Error>,
     },
-    /// The stream cannot be read on: its framing is lost.
-    #[error("the stream cannot be read on: {0}")]
+    /// The rest of the stream cannot be read: its framing is lost.
+    #[error("cannot read the rest of the stream: {0}")]
     Framing(#[source] Box<Error>),
     /// The schema table has no entry for a kind, so its protobuf bytes cannot be read by name.
     #[error("no protobuf schema for {kind} in {api_version}; ask the server for JSON")]
@@ -63,7 +63,7 @@ pub enum Error {
         /// kind of the object.
         kind: String,
     },
-    /// A protobuf field that the schema table does not know: a value without it would be incomplete.
+    /// A protobuf field is not in the schema table: a value without it would be incomplete.
     #[error(
         "field {number} of {message} is newer than the schema table (Kubernetes {table}); ask the server for JSON"
     )]
@@ -75,20 +75,19 @@ pub enum Error {
         /// The table's Kubernetes version.
         table: &'static str,
     },
-    /// A field path does not parse, or does not fit the kind.
-    #[error("field path `{path}`: {why}")]
+    /// A field path is invalid, or does not exist in the kind.
+    #[error("invalid field path `{path}`: {why}")]
     Path {
         /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// The fields of a protobuf message are not in the order in which Go writes them, and the value borrows from the bytes.
-    #[error(
-        "the message's fields are not in order; read it by `de::Deserializer::read`, which puts them in order"
-    )]
+    /// The fields of a protobuf message are not in the order in which Go writes them, and the value borrows from the
+    /// bytes.
+    #[error("protobuf fields out of order; use `de::Deserializer::read`, which sorts them")]
     Unordered,
-    /// The value does not fit the type that was asked for (or cannot be written as the message).
+    /// The value does not match the requested type (or cannot be written as the message).
     #[error("{0}")]
     Value(String),
 }
@@ -105,7 +104,7 @@ impl Error {
         }
     }
 
-    /// With the object that the error is about, if that is known.
+    /// Adds the key of the object to the error, if known.
     pub(crate) fn about(self, key: Option<Key>) -> Self {
         match key {
             Some((namespace, name)) => Self::Object { namespace, name, error: Box::new(self) },
@@ -113,8 +112,8 @@ impl Error {
         }
     }
 
-    /// Namespace and name of the object that could not be read, where they could be: for who has to know which of its objects
-    /// is not up to date. The namespace of a cluster-scoped object is empty.
+    /// Namespace and name of the object that could not be read, if they could be read: identifies the stale object to
+    /// a cache. The namespace of a cluster-scoped object is empty.
     ///
     /// ```
     /// # use kube_wire::{Encoding, Limits, ObjectReader, Projection};
@@ -131,7 +130,7 @@ impl Error {
         }
     }
 
-    /// Whether the stream the error came from is lost. Otherwise only one object is.
+    /// Whether the rest of the stream is unreadable. Otherwise only one object is.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Framing(_))
     }

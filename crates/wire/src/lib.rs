@@ -1,20 +1,20 @@
-//! Kubernetes objects as bytes: what a cache needs of them, without decoding what nobody asked for.
+//! Kubernetes objects as bytes: what a cache needs, without decoding the rest.
 //!
-//! Most clients turn every object into a large struct the moment it arrives. This crate is for the other way: keep the
-//! bytes, find in them what must be known at once, and decode when somebody looks. It does no I/O and knows no state; it is
-//! fed chunks and gives objects.
+//! Most clients decode every object into a large struct when it arrives. This crate keeps the bytes instead, extracts
+//! what is needed immediately, and decodes on demand. It performs no I/O: push chunks, get objects.
 //!
-//! # What comes over the wire
+//! # Wire format
 //!
-//! An API server sends objects in two bodies and two encodings.
+//! An API server sends objects in two kinds of body and in two encodings.
 //!
-//! A **list** is one body with many items, often hundreds of megabytes. A **watch** is an endless row of *frames*, each an
-//! event with one object. In JSON a list is one object with an array in it, and a frame is a line. In protobuf a frame is a
-//! length of four bytes and a `WatchEvent`; and because protobuf messages do not say what they are, every object (and every
-//! list) stands in an **envelope**: the bytes `k8s\0` and a message that names apiVersion and kind and holds the object.
+//! A **list** is one body with many items, often hundreds of megabytes. A **watch** is an endless sequence of
+//! *frames*, each an event with one object. In JSON, a list is one object that contains an array, and a frame is a
+//! line. In protobuf, a frame is a length of four bytes and a `WatchEvent`. Protobuf messages do not name their type,
+//! so every object (and every list) has an **envelope**: the bytes `k8s\0` and a message that contains apiVersion,
+//! kind and the object.
 //!
-//! [`WatchDecoder`] and [`ListDecoder`] ([`frame`]) take such bodies apart, over any chunking, in either encoding, and never
-//! hold one whole.
+//! [`WatchDecoder`] and [`ListDecoder`] ([`frame`]) split such bodies into objects, with any chunk sizes, in either
+//! encoding, and never hold a whole body.
 //!
 //! ```
 //! use kube_wire::{Encoding, Limits, ListDecoder, ObjectReader, Projection};
@@ -39,25 +39,24 @@
 //!
 //! # Heads
 //!
-//! A cache has to know an object's name, its uid and resourceVersion, its labels and owners, and little else. That is its
-//! **head**: [`RawObject::head`]. Reading an object notes where in the bytes those stand; nothing is copied, and a pod's head
-//! is found in less than a microsecond, where decoding the pod takes about fifteen.
+//! A cache needs an object's name, uid, resourceVersion, labels and owners, and little else. These are its **head**:
+//! [`RawObject::head`]. Reading an object records their positions in the bytes and copies nothing. Finding a pod's
+//! head takes less than a microsecond; decoding the pod takes about fifteen.
 //!
-//! Anything beyond the head is read by **field path** ([`path`]): `spec.nodeName`, `status.conditions[?type=Ready].status`,
-//! from the bytes of either encoding, with the same result as from the decoded value. What nobody will ever read is dropped on
-//! arrival by a **projection** ([`projection`]); `metadata.managedFields`, half of many objects, always is.
+//! Other fields are read by **field path** ([`path`]): `spec.nodeName`, `status.conditions[?type=Ready].status`, from
+//! the bytes of either encoding, with the same result as from the decoded value. A **projection** ([`projection`])
+//! drops unneeded fields on arrival; by default `metadata.managedFields`, half of many objects.
 //!
 //! # Values
 //!
-//! [`RawObject::decode`] makes any `serde` type: a `k8s_openapi` type, a `DynamicObject`, a `serde_json::Value`. For protobuf
-//! bytes that takes a **schema table** ([`schema`]), because they carry numbers where JSON carries names.
+//! [`RawObject::decode`] produces any `serde` type: a `k8s_openapi` type, a `DynamicObject`, a `serde_json::Value`.
+//! For protobuf it uses a **schema table** ([`schema`]), because protobuf has numbers where JSON has names.
 //!
-//! # Bad input
+//! # Invalid input
 //!
-//! Bytes come from a network. Every length is checked against [`Limits`] before memory is set aside for it; an error about one
-//! object leaves the others readable ([`Error::is_fatal`] says when it does not) and says which object it was if that can be
-//! seen ([`Error::key`]); and a server's refusal, in whatever form it
-//! comes, becomes one [`Status`].
+//! Every length from the network is checked against [`Limits`] before memory is allocated for it. An error in one
+//! object leaves the others readable (except if [`Error::is_fatal`]) and identifies the object if possible
+//! ([`Error::key`]). Every error response of a server, in any form, becomes a [`Status`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod de;
@@ -78,6 +77,7 @@ mod proto;
 pub mod schema;
 mod selector;
 mod ser;
+pub mod shard;
 mod status;
 mod text;
 mod type_meta;

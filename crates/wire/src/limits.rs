@@ -1,20 +1,20 @@
-//! What a server may ask of us. Every length that comes from the network is checked against one of these before
-//! memory is set aside for it, so that a broken or hostile server costs an error and not the process.
+//! Limits on input. Every length from the network is checked against one of these before memory is allocated for it,
+//! so a broken or hostile server causes an error instead of exhausting memory.
 
 use std::fmt;
 
-/// Limits on what is read. `Limits::default()` suits a kube-apiserver, whose own limit on a written object is 3 MiB.
+/// Limits on input. `Limits::default()` suits a kube-apiserver, whose own limit on a written object is 3 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Largest object, frame or error body, in bytes. Default: 8 MiB.
     pub object_bytes_max: usize,
-    /// Deepest nesting of objects, lists or messages in what is decoded or encoded. Default: 128. (Reading an object does not
-    /// care how deep it is: nothing is kept for a level.)
+    /// Deepest nesting of objects, lists or messages for decoding and encoding. Default: 128. (Reading an object works
+    /// at any depth, because it needs no memory per level.)
     pub nesting_max: usize,
 }
 
-/// Names one of the [`Limits`].
+/// Identifies one of the [`Limits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -27,20 +27,20 @@ pub enum Limit {
 // === impl Limits ===
 
 impl Limits {
-    /// The defaults, usable in constants.
+    /// The defaults, for use in constants.
     pub const DEFAULT: Self = Self { object_bytes_max: 8 << 20, nesting_max: 128 };
 
-    /// With another limit on an object's size.
+    /// Sets the limit on an object's size.
     #[must_use]
     pub const fn object_bytes_max(mut self, bytes: usize) -> Self {
         self.object_bytes_max = bytes;
         self
     }
 
-    /// With another limit on nesting. Values above 512 are taken as 512.
+    /// Sets the limit on nesting. Values above 512 count as 512.
     ///
-    /// Decoding a deep typed value may take much of the stack: 128 levels of a `JSONSchemaProps` have been seen to need 2 to
-    /// 3 MB without optimisation. Raise it only where threads have the stack.
+    /// Decoding a deeply nested typed value may need much stack: without optimization, 128 levels of a
+    /// `JSONSchemaProps` needed 2 to 3 MB. Raise the limit only if threads have enough stack.
     #[must_use]
     pub const fn nesting_max(mut self, levels: usize) -> Self {
         self.nesting_max = if levels > 512 { 512 } else { levels };

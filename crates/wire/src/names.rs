@@ -1,6 +1,7 @@
-//! Names by the rules of Kubernetes: DNS labels, subdomains, and the keys and values of labels.
+//! Validation of Kubernetes names: DNS labels, subdomains, and the keys and values of labels.
 //!
-//! Each function returns what is wrong with a name, in the words of a kube-apiserver, or `None` if the name is valid.
+//! Each function returns what is wrong with a name, in the wording of a kube-apiserver, or `None` if the name is
+//! valid.
 
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;

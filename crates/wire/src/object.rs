@@ -1,4 +1,4 @@
-//! An object as bytes, and the reader that makes it from a frame.
+//! An object as bytes, and the reader that creates it from a frame.
 
 use std::fmt;
 
@@ -15,25 +15,24 @@ use crate::projection::{Plan, Projection};
 use crate::schema::Schema;
 use crate::{Encoding, TypeMeta};
 
-/// A Kubernetes object as it came, less what the [`Projection`] dropped.
+/// A Kubernetes object as received, without the fields that the [`Projection`] drops.
 ///
-/// The bytes hold neither envelope nor apiVersion and kind: two deliveries of the same object have the same bytes,
-/// whether they came in a list or in a watch. Cloning shares the bytes.
+/// The bytes contain neither the envelope nor apiVersion and kind: the same object has the same bytes whether it came
+/// from a list or from a watch. Cloning shares the bytes.
 #[derive(Clone)]
 pub struct RawObject {
     bytes: Bytes,
     encoding: Encoding,
     type_meta: TypeMeta,
     spans: Spans,
-    /// The bytes share a block of memory with others.
+    /// The bytes share a block of memory with other objects.
     in_block: bool,
 }
 
-/// The kept bytes of an object, wherever they are at the moment, with what is needed to decode them. See
-/// [`RawObject::kept`].
+/// The kept bytes of an object, wherever they are stored, with what is needed to decode them. See [`RawObject::kept`].
 #[derive(Clone, Copy)]
 pub struct KeptBytes<'a> {
-    /// As [`RawObject::bytes`].
+    /// See [`RawObject::bytes`].
     pub bytes: &'a [u8],
     /// Their encoding.
     pub encoding: Encoding,
@@ -41,7 +40,7 @@ pub struct KeptBytes<'a> {
     pub type_meta: &'a TypeMeta,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl fmt::Debug for KeptBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeptBytes")
@@ -52,24 +51,24 @@ impl fmt::Debug for KeptBytes<'_> {
     }
 }
 
-/// Makes [`RawObject`]s: applies a projection, checks limits, finds the head.
+/// Creates [`RawObject`]s: applies a projection, checks limits, finds the head.
 ///
-/// One reader serves one stream; it keeps what is the same for all of its objects (the compiled projection, a buffer).
+/// Use one reader per stream: it caches what all objects of the stream share (the compiled projection, a buffer).
 pub struct ObjectReader {
     projection: Projection,
     limits: Limits,
-    /// The type of objects that don't carry one: items of built-in lists.
+    /// The type of objects that do not contain one: items of built-in lists.
     expected: Option<TypeMeta>,
-    /// The projection compiled for the type met last.
+    /// The projection compiled for the most recent type.
     plan: Option<(TypeMeta, Plan)>,
-    /// The type met last, shared by all objects that have it.
+    /// The most recent type, shared by all objects that have it.
     last_type: Option<TypeMeta>,
     scratch: Vec<u8>,
-    /// Where the next objects go, if they go into blocks.
+    /// The memory for the next objects, if they are stored in blocks.
     block: Option<BytesMut>,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl fmt::Debug for ObjectReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObjectReader")
@@ -80,14 +79,14 @@ impl fmt::Debug for ObjectReader {
     }
 }
 
-/// How large blocks are, and the largest object that goes into one.
+/// Size of a block, and the largest object stored in one.
 const BLOCK_BYTES: usize = 64 << 10;
 const IN_BLOCK_MAX: usize = BLOCK_BYTES / 8;
 
 // === impl RawObject ===
 
 impl RawObject {
-    /// What is known of the object without decoding it.
+    /// The object's metadata, read without decoding the object.
     pub fn head(&self) -> Head<'_> {
         Head { bytes: &self.bytes, encoding: self.encoding, type_meta: &self.type_meta, spans: &self.spans }
     }
@@ -107,11 +106,11 @@ impl RawObject {
         &self.type_meta
     }
 
-    /// An object from its kept bytes, as [`bytes`](Self::bytes) gave them: for who kept them elsewhere meanwhile. Its head
-    /// is found anew.
+    /// Restores an object from its kept bytes, as returned by [`bytes`](Self::bytes), if they were stored elsewhere.
+    /// Finds its head again.
     ///
     /// # Errors
-    /// If the bytes are none that an object has kept.
+    /// If the bytes are not the kept bytes of an object.
     pub fn restore(bytes: Bytes, encoding: Encoding, type_meta: TypeMeta) -> Result<Self> {
         let spans = match encoding {
             Encoding::Json if !bytes.starts_with(b"{") || !bytes.ends_with(b"}") => return Err(not_kept()),
@@ -121,8 +120,8 @@ impl RawObject {
         Ok(Self { bytes, encoding, type_meta, spans, in_block: false })
     }
 
-    /// The same object in memory of its own, if it was read [into a block](ObjectReader::in_blocks). Who holds an object for
-    /// longer than a moment holds this one.
+    /// Copies the object to its own memory if it was read [into a block](ObjectReader::in_blocks). Call this before
+    /// storing an object for a long time: otherwise it keeps the whole block alive.
     #[must_use]
     pub fn detached(self) -> Self {
         match self.in_block {
@@ -131,15 +130,15 @@ impl RawObject {
         }
     }
 
-    /// Whether it was read [into a block](ObjectReader::in_blocks).
+    /// Whether the object was read [into a block](ObjectReader::in_blocks).
     pub fn is_in_block(&self) -> bool {
         self.in_block
     }
 }
 
 impl RawObject {
-    /// The value: everything that was kept of the object and that `T` has a place for. A protobuf field that the schema
-    /// table does not know is an error, because the value would be incomplete, and writing it back would erase the field.
+    /// Decodes the kept part of the object as `T`. A protobuf field that is not in the schema table is an error,
+    /// because the value would be incomplete, and writing it back would erase the field.
     ///
     /// ```
     /// # use kube_wire::{Encoding, Limits, ObjectReader, Projection};
@@ -152,8 +151,8 @@ impl RawObject {
     /// ```
     ///
     /// # Errors
-    /// If the object does not fit the type. In protobuf also if the schema table lacks the kind
-    /// ([`Error::UnknownKind`]) or one of the fields ([`Error::UnknownField`]).
+    /// If the object does not match the type. In protobuf, also if the schema table lacks the kind
+    /// ([`Error::UnknownKind`]) or a field ([`Error::UnknownField`]).
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
         self.kept().decode()
     }
@@ -167,10 +166,10 @@ impl RawObject {
 // === impl KeptBytes ===
 
 impl KeptBytes<'_> {
-    /// As [`RawObject::decode`].
+    /// Like [`RawObject::decode`].
     ///
     /// # Errors
-    /// As [`RawObject::decode`].
+    /// Like [`RawObject::decode`].
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
         self.read().map_err(|error| match error {
             Error::Value(why) => {
@@ -181,7 +180,8 @@ impl KeptBytes<'_> {
         })
     }
 
-    /// The field that does not fit the type. Protobuf is looked at as JSON, so that no type is compiled for a third reader.
+    /// The field that does not match the type. Checks protobuf as JSON, so that no type is compiled for a third
+    /// reader.
     #[cold]
     fn misfit<T: DeserializeOwned>(&self) -> Option<String> {
         let text = match self.encoding {
@@ -207,7 +207,7 @@ impl KeptBytes<'_> {
         }
     }
 
-    /// Namespace and name, for a message.
+    /// Namespace and name, for messages.
     fn key(&self) -> String {
         let Some((namespace, name)) = key::of(self.bytes, self.encoding) else {
             return "without a name".to_owned();
@@ -216,7 +216,7 @@ impl KeptBytes<'_> {
         format!("{namespace}{slash}{name}")
     }
 
-    /// The JSON text with apiVersion and kind put back.
+    /// The JSON text with apiVersion and kind restored.
     fn json_with_type(&self) -> Result<Vec<u8>> {
         // The kept text is an object without white space: `{}` or `{"…`.
         let Some(members) = self.bytes.strip_prefix(b"{") else { return Err(not_kept()) };
@@ -235,7 +235,7 @@ impl KeptBytes<'_> {
 }
 
 fn not_kept() -> Error {
-    Error::malformed("kept object", 0, "its JSON is no object in compact text")
+    Error::malformed("kept object", 0, "not a compact JSON object")
 }
 
 impl fmt::Debug for RawObject {
@@ -257,37 +257,37 @@ impl ObjectReader {
         Self { projection, limits, expected, plan, last_type, scratch, block }
     }
 
-    /// Reads objects into blocks of memory that many of them share, which are used again when all of those are gone: for
-    /// large states, whose objects are let go soon, or [copied](RawObject::detached). An allocation for each, freed after
-    /// what was made of it was allocated, would leave the heap full of holes.
+    /// Reads objects into shared blocks of memory, which are reused when all their objects are dropped. For large
+    /// initial states whose objects are soon dropped or [copied](RawObject::detached): one allocation per object,
+    /// freed after its copy was allocated, would fragment the heap.
     #[must_use]
     pub fn in_blocks(mut self) -> Self {
         self.block = Some(BytesMut::new());
         self
     }
 
-    /// From now on every object has memory of its own.
+    /// Gives each further object its own memory.
     pub(crate) fn leave_blocks(&mut self) {
         self.block = None;
     }
 
-    /// With the type that objects have which carry none.
+    /// Sets the type of objects that do not contain one.
     #[must_use]
     pub fn expect(mut self, type_meta: TypeMeta) -> Self {
         self.expected = Some(type_meta);
         self
     }
 
-    /// The limits the reader checks.
+    /// The reader's limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Reads an object from its text or message, without an envelope. Protobuf bytes carry no type, so `type_meta` says
-    /// it; JSON text carries its own, which goes before `type_meta` and the expected one.
+    /// Reads an object from its text or message, without an envelope. Protobuf bytes do not contain the type, so
+    /// `type_meta` supplies it; the type in JSON text takes precedence over `type_meta` and the expected type.
     ///
     /// # Errors
-    /// If the bytes are malformed, exceed a limit, or nobody knows their type. [`Error::key`] says which object it is.
+    /// If the bytes are malformed or exceed a limit, or their type is unknown. [`Error::key`] identifies the object.
     pub fn read(
         &mut self,
         body: &[u8],
@@ -301,10 +301,10 @@ impl ObjectReader {
         read.map_err(|error| error.about(key::of(body, encoding)))
     }
 
-    /// Reads an object in its envelope (`k8s\0`), as it stands in a protobuf watch event or answer.
+    /// Reads an object in its envelope (`k8s\0`), as in a protobuf watch event or response.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Like [`read`](Self::read).
     pub fn read_envelope(&mut self, bytes: &[u8]) -> Result<RawObject> {
         self.open_envelope(bytes).map_err(|error| error.about(key::in_envelope(bytes)))
     }
@@ -321,7 +321,11 @@ impl ObjectReader {
         let copied = json::copy::copy(body, self.projection.root(), &self.limits, &mut self.scratch)?;
         let rest = &body[copied.consumed..];
         if let Some(at) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
-            return Err(Error::malformed("JSON object", copied.consumed + at, "more text after its end"));
+            return Err(Error::malformed(
+                "JSON object",
+                copied.consumed + at,
+                "unexpected data after the object",
+            ));
         }
         let type_meta = match (copied.api_version, copied.kind) {
             (Some(api_version), Some(kind)) => self.intern(&api_version, &kind),
@@ -345,13 +349,13 @@ impl ObjectReader {
         Ok(self.finish(Encoding::Protobuf, type_meta, spans))
     }
 
-    /// One exactly sized allocation an object (the scratch buffer has grown to the largest and is used again), or a place in
-    /// a block.
+    /// Uses one allocation of exact size per object (the reused scratch buffer has the size of the largest), or part
+    /// of a block.
     fn finish(&mut self, encoding: Encoding, type_meta: TypeMeta, spans: Spans) -> RawObject {
         let (bytes, in_block) = match &mut self.block {
             Some(block) if self.scratch.len() <= IN_BLOCK_MAX => {
                 if block.capacity() < self.scratch.len() {
-                    // The same one again, if nobody holds anything in it.
+                    // Reuses the same block if no object in it is alive.
                     block.reserve(BLOCK_BYTES);
                 }
                 block.extend_from_slice(&self.scratch);
@@ -366,7 +370,7 @@ impl ObjectReader {
         type_meta.or(self.expected.as_ref()).cloned().ok_or(Error::malformed(
             "object",
             0,
-            "it carries no apiVersion and kind, and none was expected",
+            "no apiVersion and kind; set the type with `ObjectReader::expect`",
         ))
     }
 

@@ -1,5 +1,4 @@
-//! What a server says when it refuses: a `Status` in either encoding, or plain text, or a proxy's HTML page, made into
-//! one error that can be asked what it means.
+//! Error responses: a `Status` in either encoding, plain text, or a proxy's HTML page, converted to one error type.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,23 +10,23 @@ use crate::envelope::{Envelope, MAGIC};
 use crate::error::Result;
 use crate::proto::Reader;
 
-/// A server's refusal.
+/// An error response of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct Status {
-    /// HTTP code; 0 if a `Status` inside a stream carried none.
+    /// HTTP status code; 0 if a `Status` in a stream has none.
     pub code: u16,
-    /// The reason in one word, as the API knows it: `NotFound`, `Expired`, `Forbidden`; empty if the server gave none.
+    /// The API's one-word reason: `NotFound`, `Expired`, `Forbidden`; empty if absent.
     pub reason: String,
-    /// The message for people.
+    /// The human-readable message.
     pub message: String,
-    /// What exactly was wrong, where the server says.
+    /// The individual causes, if the server lists them.
     pub causes: Vec<StatusCause>,
-    /// How long the server asks to be left alone.
+    /// How long the server asks clients to wait before retrying.
     pub retry_after: Option<Duration>,
-    /// A fresh continue token that comes with an expired one: the list can go on, but is no longer consistent.
+    /// A fresh continue token that replaces an expired one: the list can continue, but is no longer consistent.
     pub continue_token: String,
-    /// uid of the object concerned, where the server says it.
+    /// uid of the object concerned, if the server includes it.
     pub uid: String,
 }
 
@@ -37,19 +36,19 @@ pub struct Status {
 pub struct StatusCause {
     /// The cause in one word, e.g. `ResourceVersionTooLarge`.
     pub reason: String,
-    /// The cause for people.
+    /// The human-readable message.
     pub message: String,
-    /// The field it is about.
+    /// The field concerned.
     pub field: String,
 }
 
-/// Longest message taken from a body that is no `Status`.
+/// Maximum length of a message taken from a body that is not a `Status`.
 const TEXT_MAX: usize = 512;
 
 // === impl Status ===
 
 impl Status {
-    /// Makes sense of an error answer, whatever it is written in. `retry_after` is the header of that name.
+    /// Interprets an error response in any format. `retry_after` is the header of that name.
     ///
     /// ```
     /// use kube_wire::Status;
@@ -61,7 +60,7 @@ impl Status {
     pub fn from_response(code: u16, content_type: &str, retry_after: Option<&str>, body: &[u8]) -> Self {
         let parsed = match Encoding::from_content_type(content_type) {
             Some(encoding) => Self::from_body(body, encoding).ok(),
-            // Some servers answer a Status without saying so.
+            // Some servers send a Status without declaring its type.
             None if body.starts_with(&MAGIC) => Self::from_body(body, Encoding::Protobuf).ok(),
             None if body.trim_ascii_start().starts_with(b"{") => Self::from_body(body, Encoding::Json).ok(),
             None => None,
@@ -79,14 +78,14 @@ impl Status {
         status
     }
 
-    /// What a redirect means to a client that does not follow it: credentials must not go to another server.
+    /// A redirect, as an error: clients must not send credentials to another server.
     pub fn redirect(code: u16, location: &str) -> Self {
-        let mut message = String::from("the server redirects elsewhere");
+        let mut message = String::from("the server redirects to an unknown location");
         if !location.is_empty() {
             let location: String = location.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect();
             message = format!("the server redirects to {location}");
         }
-        message.push_str(", which is not followed; use the API server's own address");
+        message.push_str(", but redirects are not followed; use the API server's own address");
         Self { code, reason: "Redirect".to_owned(), message, ..Self::default() }
     }
 
@@ -174,12 +173,12 @@ impl Status {
         Ok(())
     }
 
-    /// The resourceVersion or continue token is gone: 410, reason `Expired` or `Gone`.
+    /// The resourceVersion or continue token has expired: 410, reason `Expired` or `Gone`.
     pub fn is_expired(&self) -> bool {
         matches!(self.reason.as_str(), "Expired" | "Gone") || (self.reason.is_empty() && self.code == 410)
     }
 
-    /// The resourceVersion asked for is newer than the server's.
+    /// The requested resourceVersion is newer than the server's.
     pub fn is_too_large_resource_version(&self) -> bool {
         const TEXT: &str = "Too large resource version";
         self.causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
@@ -198,18 +197,17 @@ impl Status {
         self.reason == "InternalError"
     }
 
-    /// 401, 403 or 404: trying again will not help until somebody changes something.
+    /// 401, 403 or 404: retrying does not help until the configuration changes.
     pub fn is_refusal(&self) -> bool {
         matches!(self.code, 401 | 403 | 404)
     }
 
-    /// A refusal of a list that repeating the request cannot change: one of [`is_refusal`](Self::is_refusal), or 400, 405, 406
-    /// or 422.
+    /// An error that retrying a list cannot fix: one of [`is_refusal`](Self::is_refusal), or 400, 405, 406 or 422.
     pub fn is_list_refusal(&self) -> bool {
         self.is_refusal() || matches!(self.code, 400 | 405 | 406 | 422)
     }
 
-    /// 422: the request itself is wrong, e.g. watch-list on a server that does not know it.
+    /// 422: the request itself is invalid, e.g. watch-list on a server without it.
     pub fn is_invalid(&self) -> bool {
         self.reason == "Invalid" || self.code == 422
     }
@@ -278,14 +276,14 @@ impl From<JsonCause> for StatusCause {
 // === helpers ===
 
 fn not_a_status(kind: &str) -> crate::Error {
-    crate::Error::Value(format!("an object of kind Status was expected, not `{kind}`"))
+    crate::Error::Value(format!("expected an object of kind Status, found `{kind}`"))
 }
 
 fn retry_after(seconds: i64) -> Option<Duration> {
     u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Duration::from_secs)
 }
 
-/// The reason that goes with an HTTP code where the server gave none.
+/// The reason for an HTTP code if the server did not send one.
 fn reason_of(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",
@@ -307,8 +305,8 @@ fn reason_of(code: u16) -> &'static str {
     }
 }
 
-/// The message of a body that is not a `Status`. An API server never writes HTML: a proxy, a load balancer or a login page
-/// answered in its place, and the message says so.
+/// The message of a body that is not a `Status`. An API server never sends HTML: a proxy, a load balancer or a login
+/// page responded instead, and the message states that.
 fn message_of(content_type: &str, body: &[u8]) -> String {
     let start = body.trim_ascii_start();
     let is_html = content_type.to_ascii_lowercase().contains("html")
@@ -324,9 +322,9 @@ fn message_of(content_type: &str, body: &[u8]) -> String {
     }
 }
 
-/// The readable part of a text or HTML body, on one line and not too long.
+/// The readable part of a text or HTML body, on one line and truncated.
 fn text(body: &[u8]) -> String {
-    // Four times the message is enough to find it behind tags, whatever the size of the page.
+    // A multiple of the message length is enough to find it behind tags, whatever the size of the page.
     let body = String::from_utf8_lossy(&body[..body.len().min(16 * TEXT_MAX)]);
     let mut plain = String::new();
     let mut rest = &*body;
@@ -334,7 +332,7 @@ fn text(body: &[u8]) -> String {
         plain.push_str(&rest[..open]);
         plain.push(' ');
         let tag = &rest[open..];
-        // What stands in these is no message.
+        // These elements contain no message.
         let end = ["style", "script", "head"]
             .iter()
             .find(|name| tag.get(1..=name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)))
@@ -387,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_the_two_waits_counts() {
+    fn the_longer_retry_after_wins() {
         let body = br#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":3}}"#;
         let status = Status::from_response(429, "application/json", Some("1"), body);
         assert_eq!(status.retry_after, Some(Duration::from_secs(3)));

@@ -1,12 +1,12 @@
-//! apiVersion and kind, held apart from an object's bytes.
+//! apiVersion and kind, stored apart from an object's bytes.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// The apiVersion and kind of an object.
 ///
-/// Items of a built-in list lack them, watch events carry them; so they are cut off an object's bytes on arrival, kept
-/// here once for all objects of a stream, and put back when an object is decoded. Cloning is cheap.
+/// Items of a built-in list lack them, watch events have them. They are therefore removed from an object's bytes on
+/// arrival, stored here once for all objects of a stream, and restored when an object is decoded. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TypeMeta(Arc<(Box<str>, Box<str>)>);
 
@@ -36,7 +36,7 @@ impl TypeMeta {
         self.api_version().rsplit_once('/').map_or(self.api_version(), |(_, version)| version)
     }
 
-    /// The type of a list's items: `PodList` gives `Pod`. `None` if the kind is no list's.
+    /// The type of a list's items: `PodList` gives `Pod`. `None` if the kind is not a list.
     pub fn item_of_list(&self) -> Option<Self> {
         match self.kind().strip_suffix("List") {
             Some(kind) if !kind.is_empty() => Some(Self::new(self.api_version(), kind)),

@@ -1,4 +1,4 @@
-//! Objects that are read into blocks of memory which they share.
+//! Objects read into shared blocks of memory.
 #![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
 
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder};
@@ -19,10 +19,10 @@ fn read(reader: &mut ObjectReader, text: &str) -> RawObject {
 }
 
 #[test]
-fn an_object_is_the_same_in_a_block_and_apart() {
+fn an_object_is_equal_in_and_outside_a_block() {
     let (mut apart, mut together) = (reader(), reader().in_blocks());
     let texts = (0..300).map(|number| text(&format!("map-{number}"), number * 7)).collect::<Vec<_>>();
-    // All are held at the same time: over several blocks.
+    // All are held at the same time, across several blocks.
     let objects = texts.iter().map(|text| read(&mut together, text)).collect::<Vec<_>>();
     for (text, object) in texts.iter().zip(objects) {
         let expected = read(&mut apart, text);
@@ -39,7 +39,7 @@ fn an_object_is_the_same_in_a_block_and_apart() {
 }
 
 #[test]
-fn a_block_is_used_again_when_its_objects_are_gone() {
+fn a_block_is_reused_when_its_objects_are_dropped() {
     let mut reader = reader().in_blocks();
     let addresses = (0..2000).map(|_| read(&mut reader, &text("map", 1000)).bytes().as_ptr().addr());
     let (least, most) = addresses.fold((usize::MAX, 0), |(least, most), at| (least.min(at), most.max(at)));
@@ -47,7 +47,7 @@ fn a_block_is_used_again_when_its_objects_are_gone() {
 }
 
 #[test]
-fn a_large_object_has_memory_of_its_own() {
+fn a_large_object_has_its_own_memory() {
     assert!(!read(&mut reader().in_blocks(), &text("map", 20_000)).is_in_block());
 }
 

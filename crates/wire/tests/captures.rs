@@ -1,6 +1,6 @@
-//! Answers of a real kube-apiserver (`tests/captures`), read by the public decoders: every list, every watch and every
-//! error, in both encodings and over any chunking. What was read is compared, line by line, with
-//! `tests/captures.expected`; `UPDATE_EXPECT=1 cargo test` writes that file anew, to be read as a diff.
+//! Responses of a real kube-apiserver (`tests/captures`), read by the public decoders: every list, every watch and
+//! every error, in both encodings and with any chunk sizes. The results are compared, line by line, with
+//! `tests/captures.expected`; `UPDATE_EXPECT=1 cargo test` rewrites that file, for review as a diff.
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
@@ -15,7 +15,7 @@ use kube_wire::{
 };
 use proptest::prelude::*;
 
-/// One request and its answer.
+/// One request and its response.
 struct Capture {
     name: String,
     request: String,
@@ -49,7 +49,7 @@ fn every_capture_is_read_as_expected() {
 }
 
 #[test]
-fn a_body_may_be_cut_in_two_anywhere() {
+fn a_body_may_be_split_in_two_anywhere() {
     for capture in captures().iter().filter(|capture| capture.body.len() < 3_000) {
         let Some(what @ (What::List(_) | What::Watch(_))) = capture.what() else { continue };
         let whole = capture.read(&what, std::slice::from_ref(&capture.body));
@@ -61,7 +61,7 @@ fn a_body_may_be_cut_in_two_anywhere() {
 }
 
 #[test]
-fn json_and_protobuf_of_the_same_answer_give_the_same() {
+fn json_and_protobuf_of_the_same_response_are_equal() {
     let captures =
         captures().iter().map(|capture| (capture.name.as_str(), capture)).collect::<BTreeMap<_, _>>();
     for (json, protobuf) in [
@@ -75,7 +75,7 @@ fn json_and_protobuf_of_the_same_answer_give_the_same() {
         ("watch-expired-json", "watch-expired-protobuf"),
         ("watchlist-json", "watchlist-protobuf"),
     ] {
-        // What happened while a watch-list was open is another story each time; its initial events are the same.
+        // Events during a watch-list differ between recordings; its initial events do not.
         let compared = if json == "watchlist-json" { 5 } else { usize::MAX };
         let [json, protobuf] = [json, protobuf].map(|name| {
             let capture = captures[name];
@@ -83,7 +83,7 @@ fn json_and_protobuf_of_the_same_answer_give_the_same() {
             capture.read(&what, std::slice::from_ref(&capture.body))
         });
         assert!(!json.is_empty());
-        // Two requests are two moments: the server's own revision moves on, and bookmarks come by the clock.
+        // Two requests happen at two times: the server's revision advances, and bookmarks depend on the clock.
         let timeless = |lines: Vec<String>| {
             let periodic =
                 |line: &String| line.starts_with("bookmark") && !line.ends_with("initial-events-end");
@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_body_may_be_cut_into_any_chunks(sizes in prop::collection::vec(1usize..200, 1..40), pick in any::<prop::sample::Index>()) {
+    fn a_body_may_be_split_into_any_chunks(sizes in prop::collection::vec(1usize..200, 1..40), pick in any::<prop::sample::Index>()) {
         let captures = captures();
         let readable = captures
             .iter()
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_body_is_an_error_or_another_value_but_never_a_panic(
+    fn a_damaged_body_never_panics(
         pick in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         chunk in 1usize..4096,
@@ -140,7 +140,7 @@ proptest! {
 // === reading ===
 
 impl Capture {
-    /// What kind of test vector the answer is; `None` for single objects, discovery and the like.
+    /// The kind of test vector; `None` for single objects, discovery and similar responses.
     fn what(&self) -> Option<What> {
         let content_type = self.headers.get("content-type").map_or("", String::as_str);
         if self.code >= 400 {
@@ -150,7 +150,7 @@ impl Capture {
             return None; // the client unpacks it before it comes here
         }
         let encoding = Encoding::from_content_type(content_type)?;
-        if self.request.contains("watch=1") {
+        if self.request.contains("watch=1") || self.request.contains("watch=true") {
             return Some(What::Watch(encoding));
         }
         let is_list = match encoding {
@@ -165,7 +165,7 @@ impl Capture {
         is_list.then_some(What::List(encoding))
     }
 
-    /// Reads the body as it comes in chunks; one line for each thing that was read.
+    /// Reads the body in chunks; returns one line per result.
     fn read(&self, what: &What, chunks: &[Bytes]) -> Vec<String> {
         match what {
             What::List(encoding) => read_list(*encoding, chunks),
@@ -301,7 +301,7 @@ fn read_captures() -> Vec<Capture> {
     names.into_iter().map(capture).collect()
 }
 
-/// `NAME.http` holds the request line, the request's headers behind `>` and the answer's behind `<`.
+/// `NAME.http` contains the request line, the request's headers after `>` and the response's after `<`.
 fn capture(name: String) -> Capture {
     let http = std::fs::read_to_string(folder().join(format!("{name}.http"))).unwrap();
     let mut lines = http.lines();

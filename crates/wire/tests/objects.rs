@@ -1,5 +1,5 @@
-//! Objects and lists as a server may send them, and as it may not: what is read, what is refused, and that both are the same
-//! for whoever reads the head and for whoever decodes.
+//! Valid and invalid objects and lists: what is read, what is rejected, and that reading the head agrees with
+//! decoding.
 #![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
 
 use bytes::Bytes;
@@ -27,7 +27,7 @@ fn any_number_of_labels_is_read() {
 }
 
 #[test]
-fn strings_that_are_not_text_are_no_reason_to_refuse_an_object() {
+fn invalid_utf8_strings_do_not_fail_an_object() {
     let entry = |key: &[u8], value: &[u8]| fields(&[(1, key), (2, value)]);
     let meta = fields(&[
         (1, b"odd"),
@@ -43,7 +43,7 @@ fn strings_that_are_not_text_are_no_reason_to_refuse_an_object() {
     let labels = head.labels().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
     assert_eq!(labels, ["good=yes", "bad=a\u{fffd}"]);
     assert_eq!(head.owners().map(|owner| owner.name).collect::<Vec<_>>(), ["\u{fffd}o"]);
-    // What an object is known by must be text.
+    // The identity of an object must be valid text.
     for number in [1, 3, 5, 6] {
         let bytes = fields(&[(1, &fields(&[(number, b"\xff")]))]);
         let error = reader().read(&bytes, Encoding::Protobuf, Some(&config_map())).unwrap_err();
@@ -52,7 +52,7 @@ fn strings_that_are_not_text_are_no_reason_to_refuse_an_object() {
 }
 
 #[test]
-fn a_name_that_json_escapes_is_the_same_in_either_encoding_and_when_it_is_restored() {
+fn an_escaped_name_is_equal_in_both_encodings_and_after_restore() {
     for name in ["R&D", "a<b>", "say \"hi\"", "back\\slash", "line\u{2028}", "\u{1}"] {
         let value =
             json!({"metadata": {"name": name, "namespace": "n&n", "uid": "u", "resourceVersion": "1"}});
@@ -72,19 +72,19 @@ fn a_name_that_json_escapes_is_the_same_in_either_encoding_and_when_it_is_restor
 }
 
 #[test]
-fn an_object_is_read_however_deep_it_is_nested() {
+fn objects_of_any_nesting_depth_are_read() {
     let deep = [&"[".repeat(1_000)[..], &"]".repeat(1_000)].concat();
     let text =
         format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","aaa":{deep},"metadata":{{"name":"deep"}}}}"#);
     let object = reader().read(text.as_bytes(), Encoding::Json, None).unwrap();
     assert_eq!(object.head().name(), "deep");
     assert_eq!(object.decode::<ConfigMap>().unwrap().metadata.name.as_deref(), Some("deep"));
-    // A value that shows it all is bounded.
+    // Decoding it to a value is limited.
     assert!(object.decode::<Value>().unwrap_err().to_string().contains("recursion limit"));
 }
 
 #[test]
-fn an_object_that_a_raised_limit_lets_in_can_be_decoded() {
+fn an_object_allowed_by_a_raised_limit_can_be_decoded() {
     let value = json!({"metadata": {"name": "large"}, "data": {"d": "x".repeat(9 << 20)}});
     let bytes = ser::to_vec(&value, Schema::builtin().kind("v1", "ConfigMap").unwrap()).unwrap();
     let mut reader = reader_with(Limits::default().object_bytes_max(16 << 20));
@@ -97,18 +97,18 @@ fn an_object_that_a_raised_limit_lets_in_can_be_decoded() {
 }
 
 #[test]
-fn metadata_that_stands_there_twice_is_refused_in_either_encoding() {
+fn duplicate_metadata_is_rejected_in_both_encodings() {
     let meta = fields(&[(1, b"a")]);
     let bytes = fields(&[(1, &meta), (2, b""), (1, &meta)]);
     let text = br#"{"metadata":{"name":"a"},"data":{},"metadata":{"name":"a"}}"#;
     for (bytes, encoding) in [(&bytes[..], Encoding::Protobuf), (text, Encoding::Json)] {
         let error = reader().read(bytes, encoding, Some(&config_map())).unwrap_err();
-        assert!(error.to_string().contains("metadata stands there twice"), "{error}");
+        assert!(error.to_string().contains("duplicate metadata"), "{error}");
     }
 }
 
 #[test]
-fn bytes_that_no_object_has_kept_are_refused_and_never_a_panic() {
+fn invalid_kept_bytes_are_errors_and_never_panic() {
     for text in ["", "{", "}", "[]", "null", "\"", " {}", "{}x"] {
         let bytes = Bytes::from_static(text.as_bytes());
         let restored = RawObject::restore(bytes.clone(), Encoding::Json, config_map());
@@ -121,7 +121,7 @@ fn bytes_that_no_object_has_kept_are_refused_and_never_a_panic() {
 }
 
 #[test]
-fn a_protobuf_list_whose_own_head_is_too_large_is_lost() {
+fn an_oversized_head_of_a_protobuf_list_is_fatal() {
     let large = "x".repeat(200);
     let raw = fields(&[(1, &fields(&[(2, large.as_bytes())]))]);
     for (kind, raw) in [("ConfigMapList", &raw[..]), (&large, b"")] {
@@ -138,7 +138,7 @@ fn a_protobuf_list_whose_own_head_is_too_large_is_lost() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_named_by_its_error() {
+fn the_error_of_an_unreadable_object_names_it() {
     let meta = |namespace: &[u8], broken: &[u8]| {
         let names = fields(&[(1, b"web"), (2, b""), (3, namespace)]);
         fields(&[(1, &[&names, broken].concat())])
@@ -147,7 +147,7 @@ fn an_object_that_cannot_be_read_is_named_by_its_error() {
     for (bytes, encoding, key) in [
         (meta(b"shop", &bad_label), Encoding::Protobuf, Some(("shop", "web"))),
         (meta(b"", &bad_label), Encoding::Protobuf, Some(("", "web"))),
-        // Broken off.
+        // Truncated.
         (meta(b"shop", &bad_label)[..15].to_vec(), Encoding::Protobuf, Some(("shop", "web"))),
         (meta(b"shop", &bad_label)[..12].to_vec(), Encoding::Protobuf, None),
         (fields(&[(1, &fields(&[(1, b"web")]))])[..6].to_vec(), Encoding::Protobuf, None),
@@ -182,7 +182,7 @@ fn an_object_that_cannot_be_read_is_named_by_its_error() {
 }
 
 #[test]
-fn an_object_that_is_too_large_is_named_too_and_the_rest_is_read() {
+fn the_error_of_an_oversized_object_names_it_and_the_rest_is_read() {
     let object = |name: &str, bytes: usize| json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"d": "x".repeat(bytes)}});
     let objects = [object("a", 1), object("large", 30_000), object("b", 1)].map(|object| both(&object));
     let expected = ["a", "too large: shop/large", "b"];
@@ -237,7 +237,7 @@ fn an_object_that_is_too_large_is_named_too_and_the_rest_is_read() {
     }
 }
 
-/// An object's name, or what its error says of it.
+/// An object's name, or the name in its error.
 fn named(object: Result<RawObject, Error>) -> String {
     match object {
         Ok(object) => object.head().name().to_owned(),

@@ -1,4 +1,4 @@
-//! Field paths on every kind: what a path leads to is the same on JSON text, on protobuf bytes and on the decoded value.
+//! Field paths on every kind: a path gives the same result on JSON text, on protobuf bytes and on the decoded value.
 
 #![cfg_attr(
     not(feature = "go-vectors"),
@@ -21,7 +21,7 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 use support::Vector;
 
-/// One step, in the test's own words: the library's path is made from its text.
+/// One segment in the test's own representation: the library's path is parsed from its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Seg {
     Member(String),
@@ -42,7 +42,7 @@ fn text(path: &[Seg]) -> String {
         .collect()
 }
 
-/// What the path leads to in the decoded value.
+/// The values at the path in the decoded value.
 fn follow<'v>(path: &[Seg], value: &'v Value) -> Vec<&'v Value> {
     let mut found = Vec::new();
     follow_into(path, value, &mut found);
@@ -84,14 +84,14 @@ fn scalar_text(value: &Value) -> Option<String> {
     }
 }
 
-/// How paths go through lists.
+/// How paths pass through lists.
 #[derive(Clone, Copy, Debug)]
 enum Through {
     /// One element.
     Index,
     /// All elements.
     Star,
-    /// Elements chosen by a member, where they have one with a text.
+    /// Elements selected by a text member, if they have one.
     Filter,
 }
 
@@ -141,16 +141,16 @@ fn compiled(path: &str, vector: &Vector) -> CompiledPath {
         .unwrap_or_else(|error| panic!("{}: {error}", vector.name))
 }
 
-/// Work for one vector on JSON, in paths times bytes: reading all paths of large ones would take minutes. JSON is walked
-/// without regard to the kind, so that every so many will do.
+/// Maximum work per vector on JSON, in paths times bytes: reading all paths of large vectors would take minutes. JSON
+/// is walked independently of the kind, so a sample is enough.
 const JSON_WORK: usize = 1_000_000;
 
-/// Lists above this size say nothing that their items don't.
+/// Larger lists add nothing to their items.
 const LIST_MAX: usize = 16_000;
 
 #[cfg(feature = "go-vectors")]
 #[test]
-fn every_path_gives_the_same_on_both_encodings_and_on_the_value() {
+fn every_path_gives_equal_results_on_both_encodings_and_the_value() {
     let vectors = support::vectors();
     let mut count = 0;
     for vector in &vectors {
@@ -181,7 +181,7 @@ fn every_path_gives_the_same_on_both_encodings_and_on_the_value() {
 
 #[cfg(feature = "go-vectors")]
 #[test]
-fn a_path_that_leads_nowhere_in_the_value_leads_nowhere_in_the_bytes() {
+fn a_path_without_a_value_finds_nothing_in_the_bytes() {
     let vectors = support::vectors();
     let (mut count, mut absent) = (0, 0);
     for full in
@@ -213,7 +213,7 @@ fn a_path_that_leads_nowhere_in_the_value_leads_nowhere_in_the_bytes() {
 fn paths_in(value: &Value, through: Through) -> BTreeSet<Vec<Seg>> {
     let mut paths = BTreeSet::new();
     all_paths(value, through, &mut Vec::new(), &mut paths);
-    // They stand in the envelope.
+    // They are in the envelope.
     paths.remove(&[Seg::Member("apiVersion".to_owned())][..]);
     paths.remove(&[Seg::Member("kind".to_owned())][..]);
     paths
@@ -239,7 +239,7 @@ fn check(path: &CompiledPath, bytes: &[u8], encoding: Encoding, expected: &[&Val
     );
 }
 
-/// A pod with one of everything that has a form of its own, and much that is left out.
+/// A pod with one field of every special form, and many omitted fields.
 static POD: LazyLock<Value> = LazyLock::new(|| {
     json!({
         "apiVersion": "v1",
@@ -247,7 +247,7 @@ static POD: LazyLock<Value> = LazyLock::new(|| {
         "metadata": {
             "name": "web",
             "creationTimestamp": "2026-11-15T08:39:17Z",
-            "labels": {"app": "web", "app.kubernetes.io/name": "shop", "": "nobody"},
+            "labels": {"app": "web", "app.kubernetes.io/name": "shop", "": "none"},
             "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:metadata": {"f:labels": {}}}}],
         },
         "spec": {
@@ -295,9 +295,9 @@ fn paths_through_a_pod() {
         ("spec.serviceAccountName", json!([])),
         ("metadata.labels['app']", json!(["web"])),
         ("metadata.labels['app.kubernetes.io/name']", json!(["shop"])),
-        ("metadata.labels['']", json!(["nobody"])),
+        ("metadata.labels['']", json!(["none"])),
         ("metadata.labels.none", json!([])),
-        ("metadata.labels", json!([{"": "nobody", "app": "web", "app.kubernetes.io/name": "shop"}])),
+        ("metadata.labels", json!([{"": "none", "app": "web", "app.kubernetes.io/name": "shop"}])),
         ("metadata.annotations", json!([])),
         ("metadata.creationTimestamp", json!(["2026-11-15T08:39:17Z"])),
         ("metadata.deletionTimestamp", json!([])),
@@ -326,7 +326,7 @@ fn paths_through_a_pod() {
 }
 
 #[test]
-fn a_path_that_a_kind_does_not_have_is_refused_with_the_reason() {
+fn a_path_missing_in_the_kind_is_rejected_with_a_reason() {
     for (path, why) in [
         ("spec.nodeNam", "`spec` has no member `nodeNam` (k8s.io.api.core.v1.PodSpec of Kubernetes 1."),
         ("[0]", "the object is an object: name one of its members"),
@@ -356,8 +356,8 @@ fn a_path_that_a_kind_does_not_have_is_refused_with_the_reason() {
 }
 
 #[test]
-fn of_an_unknown_kind_only_metadata_is_read_from_protobuf() {
-    // metadata { name: "a" }, and a field 2 that nobody can name
+fn only_metadata_is_read_from_protobuf_of_an_unknown_kind() {
+    // metadata { name: "a" }, and a field 2 without a known name
     let bytes = b"\x0a\x03\x0a\x01a\x12\x01b";
     let type_meta = TypeMeta::new("example.com/v1", "Widget");
     let mut reader = ObjectReader::new(Projection::default(), Limits::DEFAULT);
@@ -373,7 +373,7 @@ fn of_an_unknown_kind_only_metadata_is_read_from_protobuf() {
 }
 
 #[test]
-fn a_reader_made_for_one_type_reads_another() {
+fn a_reader_for_one_type_reads_another() {
     let path: FieldPath = "data.key".parse().unwrap();
     let reader = PathReader::new(&path, &TypeMeta::new("v1", "ConfigMap")).unwrap();
     let secret = ser::to_vec(
@@ -388,7 +388,7 @@ fn a_reader_made_for_one_type_reads_another() {
 }
 
 #[test]
-fn an_object_in_protobuf_inside_of_a_raw_extension_is_looked_into() {
+fn paths_lead_into_protobuf_in_a_raw_extension() {
     let pod = ser::to_vec(&*POD, Schema::builtin().kind("v1", "Pod").unwrap()).unwrap();
     let mut raw = Vec::new();
     Envelope { api_version: "v1", kind: "Pod", raw: &pod }.seal(&mut raw);
@@ -417,7 +417,7 @@ fn an_object_in_protobuf_inside_of_a_raw_extension_is_looked_into() {
 }
 
 #[test]
-fn protobuf_that_go_does_not_write_is_read_or_refused() {
+fn unusual_protobuf_is_read_or_rejected() {
     let pod = Schema::builtin().kind("v1", "Pod");
     let values = |path: &str, bytes: &[u8]| -> Result<Vec<Value>, Error> {
         let path = path.parse::<FieldPath>().unwrap().compile(pod).unwrap();
@@ -439,7 +439,7 @@ fn protobuf_that_go_does_not_write_is_read_or_refused() {
     assert_eq!(values("metadata.labels", labels), Ok(vec![json!({"": "", "k": "b"})]));
     // metadata in two parts
     let error = values("metadata.name", b"\x0a\x03\x0a\x01a\x0a\x00").unwrap_err().to_string();
-    assert!(error.contains("a message in several parts"), "{error}");
+    assert!(error.contains("message split into several fields"), "{error}");
     // spec is a number; a name is not UTF-8
     assert!(values("spec.nodeName", b"\x10\x01").is_err());
     assert!(values("metadata.name", b"\x0a\x03\x0a\x01\xff").is_err());

@@ -1,4 +1,4 @@
-//! Projections on every kind: what is left of the bytes decodes to what is left of the value.
+//! Projections on every kind: the projected bytes decode to the projected value.
 
 #![cfg_attr(
     not(feature = "go-vectors"),
@@ -48,7 +48,7 @@ fn text(path: &Path) -> String {
     path.iter().map(|name| name.as_ref().map_or("[*]".to_owned(), quoted)).collect()
 }
 
-/// What a projection that drops these leaves of the value.
+/// The value after a projection that drops these paths.
 fn without(value: &mut Value, paths: &[&[Option<String>]]) {
     let rest_of = |wanted: Option<&str>| -> Vec<&[Option<String>]> {
         paths
@@ -75,7 +75,7 @@ fn without(value: &mut Value, paths: &[&[Option<String>]]) {
     }
 }
 
-/// What a projection that keeps these leaves of the value.
+/// The value after a projection that keeps these paths.
 fn with_only(value: &Value, paths: &[&[Option<String>]]) -> Value {
     if paths.iter().any(|path| path.is_empty()) {
         return value.clone();
@@ -96,7 +96,7 @@ fn with_only(value: &Value, paths: &[&[Option<String>]]) -> Value {
     }
 }
 
-/// Whether a value from protobuf is the one expected: what was dropped may show as zero, an emptied map not at all.
+/// Whether a value from protobuf is the expected one: dropped fields may show as zero, an emptied map not at all.
 fn same(found: &Value, expected: &Value) -> bool {
     match (found, expected) {
         (Value::Object(found), Value::Object(expected)) => {
@@ -150,7 +150,7 @@ fn touches_head(path: &Path) -> bool {
     }
 }
 
-/// Whether protobuf can follow the path: it ends at a value of a special shape, which is kept whole.
+/// Whether protobuf can follow the path: paths end at a value of a special shape, which is kept as a whole.
 fn is_followed(path: &[Option<String>], message: &'static Message) -> bool {
     let Some((name, mut rest)) = path.split_first() else { return true };
     if message.shape != Shape::Object {
@@ -203,7 +203,7 @@ static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| {
         {
             continue;
         }
-        // Some have names that no object may have.
+        // Some have names that are invalid for objects.
         let type_meta = TypeMeta::new(&vector.api_version, &vector.kind);
         let mut reader = ObjectReader::new(Projection::everything(), Limits::DEFAULT);
         if reader.read(&vector.json, Encoding::Json, Some(&type_meta)).is_err() {
@@ -245,7 +245,7 @@ proptest! {
 
     #[cfg(feature = "go-vectors")]
     #[test]
-    fn what_is_dropped_is_gone_and_the_rest_is_as_it_was(
+    fn dropped_fields_are_removed_and_the_rest_is_unchanged(
         object: Index,
         chosen in prop::collection::vec(any::<Index>(), 0..8),
     ) {
@@ -267,7 +267,7 @@ proptest! {
         let mut expected = object.value.clone();
         without(&mut expected, &dropped.iter().map(Vec::as_slice).collect::<Vec<_>>());
         if dropped.contains(&path(&["metadata", "annotations"])) && object.has_annotations() {
-            // The marker of initial events would be kept, so its map is.
+            // The marker of initial events would be kept, and so is its map.
             expected["metadata"]["annotations"] = json!({});
         }
         object.check(&projection, &expected);
@@ -275,7 +275,7 @@ proptest! {
 
     #[cfg(feature = "go-vectors")]
     #[test]
-    fn what_is_kept_is_there_and_the_rest_is_gone(
+    fn only_kept_fields_remain(
         object: Index,
         chosen in prop::collection::vec(any::<Index>(), 0..8),
     ) {
@@ -328,7 +328,7 @@ proptest! {
 
 #[cfg(feature = "go-vectors")]
 #[test]
-fn everything_leaves_the_protobuf_bytes_as_they_are() {
+fn keeping_everything_leaves_the_protobuf_bytes_unchanged() {
     let paths: usize = OBJECTS.iter().map(|object| object.paths.len()).sum();
     assert!(OBJECTS.len() > 300 && paths > 50_000, "{} {paths}", OBJECTS.len());
     for object in OBJECTS.iter() {
@@ -339,7 +339,7 @@ fn everything_leaves_the_protobuf_bytes_as_they_are() {
     }
 }
 
-/// A pod whose messages change the length of their length when something is dropped from inside.
+/// A pod with messages whose length prefix shrinks when a nested field is dropped.
 fn nested() -> Value {
     let environment: Vec<_> =
         (0..40).map(|at| json!({"name": format!("VARIABLE_{at}"), "value": "x"})).collect();
@@ -420,7 +420,7 @@ fn a_pod_is_projected() {
         let found = from_protobuf(object.bytes(), message);
         assert_eq!(support::difference("pod", &found, &expected), [""; 0], "{projection}");
         assert!(object.head().is_initial_events_end(), "{projection}");
-        // Lengths are as short as can be: what is decoded and encoded again is the same.
+        // Lengths are minimal: decoding and encoding again gives the same size.
         let deserialized = ser::to_vec(&found, message).unwrap().len();
         assert!(object.bytes().len() <= deserialized, "{projection}");
     }
@@ -437,13 +437,13 @@ fn fields_newer_than_the_table_are_kept_when_dropping_and_dropped_when_keeping()
     let keeping = Projection::keeping(["data"]).unwrap();
     assert_eq!(after(&dropping, "ConfigMap"), bytes);
     assert_eq!(after(&keeping, "ConfigMap"), b"\x0a\x03\x0a\x01a");
-    // Of a kind that the table does not have only metadata is looked into.
+    // For a kind that is not in the table, only metadata is projected.
     assert_eq!(after(&dropping, "Unheard"), bytes);
     assert_eq!(after(&keeping, "Unheard"), b"\x0a\x03\x0a\x01a\xba\x3e\x03new");
 }
 
 #[test]
-fn projections_that_keep_the_same_are_equal_and_print_the_same() {
+fn equivalent_projections_are_equal_and_print_the_same() {
     let dropping = |paths: &[&str]| Projection::dropping(paths.iter().copied()).unwrap();
     let keeping = |paths: &[&str]| Projection::keeping(paths.iter().copied()).unwrap();
     for (projection, printed) in [
@@ -470,9 +470,9 @@ fn projections_that_keep_the_same_are_equal_and_print_the_same() {
 }
 
 #[test]
-fn a_path_that_a_projection_cannot_take_is_refused_with_the_reason() {
+fn an_unsupported_projection_path_is_rejected_with_a_reason() {
     let head = "is part of the head of an object, which is always kept";
-    let elements = "fields are dropped or kept in all elements of a list: write `[*]`";
+    let elements = "cannot select single list elements; use `[*]`";
     for (path, why) in [
         ("metadata", head),
         ("metadata.name", head),
@@ -483,7 +483,7 @@ fn a_path_that_a_projection_cannot_take_is_refused_with_the_reason() {
         ("kind", head),
         ("spec.containers[0]", elements),
         ("spec.containers[?name=web].env", elements),
-        ("[*].spec", "an object has members, not elements: begin with a name"),
+        ("[*].spec", "expected a member name first"),
         ("spec.", "expected a name at byte 5, found the end"),
     ] {
         let error = Projection::dropping([path]).unwrap_err().to_string();
@@ -496,7 +496,7 @@ fn a_path_that_a_projection_cannot_take_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_a_projection_keeps_is_known_before_any_object_is() {
+fn a_projection_reports_what_it_keeps() {
     let dropping = Projection::dropping(["status.conditions[*].message", "metadata.annotations"]).unwrap();
     let keeping = Projection::keeping(["spec.nodeName", "status.conditions[*].type"]).unwrap();
     for (path, dropped, kept) in [

@@ -1,4 +1,4 @@
-//! The schema table beside objects that Go has written: whatever is in their bytes is in the table.
+//! The schema table compared with objects written by Go: everything in their bytes is in the table.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
@@ -62,7 +62,7 @@ fn every_name_in_the_json_of_the_test_vectors_is_in_the_table() {
 }
 
 #[test]
-fn with_nothing_set_json_has_exactly_the_names_that_the_table_does_not_leave_out() {
+fn json_of_zero_values_has_exactly_the_names_shown_by_the_table() {
     let vectors = support::vectors();
     for vector in vectors.iter().filter(|vector| vector.name.ends_with(".zero")) {
         let message = Schema::builtin().kind(&vector.api_version, &vector.kind).expect("tested above");
@@ -74,7 +74,7 @@ fn with_nothing_set_json_has_exactly_the_names_that_the_table_does_not_leave_out
     }
 }
 
-/// What a field holds on the wire.
+/// The wire form of a field.
 #[derive(Clone, Copy, Debug)]
 enum Part<'a> {
     Varint,
@@ -82,7 +82,7 @@ enum Part<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message that Go has written, so that anything odd in it is worth a panic.
+/// The fields of a message written by Go; panics on anything unexpected.
 fn tags(mut bytes: &[u8]) -> impl Iterator<Item = (u32, Part<'_>)> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -206,7 +206,7 @@ fn check_field(at: &str, field: &Field, value: &Value) {
     }
 }
 
-/// By the table's rules alone, the JSON of a message with nothing set.
+/// Checks the JSON of a message with no field set against the table's rules.
 fn check_zero(at: &str, message: &'static Message, value: &Value) {
     let Value::Object(members) = value else { panic!("{at}: {value} instead of an object") };
     let mut expected = BTreeSet::new();
@@ -232,13 +232,13 @@ fn check_zero(at: &str, message: &'static Message, value: &Value) {
     assert_eq!(members.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{at}");
 }
 
-/// The field that a JSON name stands for, through inlined messages.
+/// The field with a JSON name, through inlined messages.
 fn reach(message: &'static Message, name: &str) -> Option<&'static Field> {
     let field = message.field_towards(name)?;
     if field.inline { reach(field.ty.message(Schema::builtin())?, name) } else { Some(field) }
 }
 
-/// The schema of a message that is a schema or something else.
+/// The schema in a message that is a schema or something else.
 fn schema_in(message: &'static Message) -> &'static Message {
     let schema = message.field_named("schema").expect("all three shapes call it so");
     schema.ty.message(Schema::builtin()).expect("a schema is a message")

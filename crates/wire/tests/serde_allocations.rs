@@ -1,4 +1,4 @@
-//! What decoding allocates: what the value keeps, and nothing besides. One test, since the counter is the process's.
+//! Decoding allocates only what the value keeps. A single test, because the counter is per process.
 #![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
 
 use std::collections::BTreeMap;
@@ -33,26 +33,26 @@ struct Status<'a> {
 }
 
 #[test]
-fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
+fn decoding_allocates_only_what_the_value_keeps() {
     let mut value: Value = serde_json::from_str(include_str!("../benches/pod.json")).unwrap();
     let bytes = ser::to_vec(&value, message("v1", "Pod")).unwrap();
     value["metadata"].as_object_mut().unwrap().remove("managedFields");
     let kept = ser::to_vec(&value, message("v1", "Pod")).unwrap();
     let profiler = dhat::Profiler::builder().testing().build();
 
-    // Nothing for what is passed over or borrowed.
+    // Nothing for skipped and borrowed fields.
     let (borrowed, blocks, _) =
         counted(|| Borrowed::deserialize(Deserializer::new(&bytes, message("v1", "Pod"))).unwrap());
     assert_eq!(blocks, 0);
     assert_eq!((borrowed.metadata.namespace, borrowed.status.phase), ("shop", "Running"));
     assert!(borrowed.metadata.name.starts_with("web"));
 
-    // As much as a copy for what is kept. (With apiVersion and kind, k8s-openapi makes strings of them to compare.)
+    // As much as a clone for kept fields. (With apiVersion and kind, k8s-openapi allocates strings to compare them.)
     let (pod, blocks, total) = counted(|| from_slice::<Pod>(&kept, message("v1", "Pod")).unwrap());
     let (_copy, copy_blocks, copy_total) = counted(|| pod.clone());
     assert_eq!((blocks, total), (copy_blocks, copy_total));
 
-    // In proportion to the input where that is hostile: a hundred thousand empty containers, two bytes each.
+    // Proportional to hostile input: a hundred thousand empty containers, two bytes each.
     let mut hostile = Vec::new();
     for _ in 0..100_000 {
         Writer::new(&mut hostile).bytes_field(2, &[]);
@@ -63,12 +63,12 @@ fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
     assert!(total <= 3 * exact, "{total} bytes were allocated for {exact}");
     drop(spec_value);
 
-    // A length that lies allocates nothing.
+    // A false length allocates nothing.
     let lying = [0x12, 0xff, 0xff, 0xff, 0xff, 0x07];
     let (error, _, total) = counted(|| from_slice::<PodSpec>(&lying, spec).unwrap_err());
     assert!(total < 200, "{total} bytes for {error}");
 
-    // Values in a map of one's own choice borrow as well.
+    // Values in a user-defined map are borrowed as well.
     #[derive(Deserialize)]
     struct Labels<'a> {
         #[serde(borrow)]
@@ -85,8 +85,8 @@ fn decoding_allocates_what_the_value_keeps_and_nothing_besides() {
     }
 }
 
-/// Putting a deep message in order takes memory in proportion to the message, not to its depth; be each level whole, or split
-/// into two fields that are merged.
+/// Sorting a deep message takes memory proportional to the message, not to its depth, whether each level is whole or
+/// split into two fields that are merged.
 fn put_in_order(split: bool) {
     const LEAF: usize = 1 << 20;
     let schema = Schema::builtin()
@@ -118,7 +118,7 @@ fn put_in_order(split: bool) {
         #[serde(default)]
         description: String,
     }
-    // Without optimisation a level takes more of the stack than a test's thread has for a hundred.
+    // Without optimization, a level takes more stack than a test thread has for a hundred.
     let read = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(16 << 20);
         thread.spawn_scoped(scope, || from_slice::<Props>(&bytes, schema).unwrap()).unwrap().join().unwrap()
@@ -129,7 +129,7 @@ fn put_in_order(split: bool) {
     assert!(peak < 10 * LEAF, "{peak} bytes were held for {LEAF}, split: {split}");
 }
 
-/// The result, and how many blocks and bytes were allocated on the way.
+/// The result, and the number of blocks and bytes allocated.
 fn counted<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
     let before = dhat::HeapStats::get();
     let result = work();

@@ -1,4 +1,4 @@
-//! What protobuf allows but Go never writes, what breaks the rules, and what exceeds the limits.
+//! Protobuf that is valid but never written by Go, protobuf that is invalid, and exceeded limits.
 #![cfg_attr(
     not(feature = "go-vectors"),
     allow(dead_code, unused_imports, reason = "helpers of tests that need vectors")
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use support::{Vector, object, vectors};
 
 #[test]
-fn a_field_that_the_table_lacks_is_an_error_unless_skipping_is_asked_for() {
+fn unknown_fields_are_errors_unless_skipped() {
     let message = message("v1", "ConfigMap");
     let mut bytes = ser::to_vec(&json!({"data": {"a": "b"}}), message).unwrap();
     Writer::new(&mut bytes).varint_field(99, 1);
@@ -43,7 +43,7 @@ fn promise_13_a_field_that_the_table_lacks_is_found_wherever_it_stands() {
         Writer::new(&mut bytes).bytes_field(field.number, inner);
         bytes
     };
-    // number 99, a varint, alone and after what such a message usually holds
+    // number 99, a varint, alone and after the usual content of such a message
     let unknown = &[0x98, 0x06, 1][..];
     let meta = schema_message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     let port = schema_message("k8s.io.api.core.v1.ServicePort");
@@ -96,7 +96,7 @@ fn promise_13_a_type_that_lacks_a_field_of_the_table_skips_it_and_everything_in_
         data: BTreeMap<String, String>,
     }
     let message = message("v1", "ConfigMap");
-    // A metadata with a field that the table lacks: the type would have no place for it in any encoding.
+    // Metadata with a field that is not in the table: the type has no such field in any encoding.
     let mut bytes = Vec::new();
     Writer::new(&mut bytes).bytes_field(1, &[0xf8, 0x3f, 1]);
     bytes.extend_from_slice(b"\x12\x06\x0a\x01k\x12\x01v");
@@ -120,7 +120,7 @@ fn numbers_may_be_packed_and_split_in_any_way() {
 }
 
 #[test]
-fn map_entries_may_lack_key_or_value_and_the_last_of_a_key_counts() {
+fn map_entries_may_lack_key_or_value_and_the_last_key_wins() {
     let message = message("v1", "ConfigMap");
     let entry = |key: Option<&str>, value: Option<&str>| {
         let mut entry = Vec::new();
@@ -141,7 +141,7 @@ fn map_entries_may_lack_key_or_value_and_the_last_of_a_key_counts() {
 }
 
 #[test]
-fn a_singular_field_given_twice_counts_as_its_last_and_messages_are_merged() {
+fn the_last_singular_field_wins_and_messages_are_merged() {
     let message = message("v1", "Pod");
     let [first, second] =
         [json!({"name": "a", "labels": {"x": "1"}}), json!({"namespace": "n", "labels": {"y": "2"}})];
@@ -154,14 +154,14 @@ fn a_singular_field_given_twice_counts_as_its_last_and_messages_are_merged() {
         Writer::new(&mut bytes).bytes_field(1, &part);
     }
     let value: Value = from_slice(&bytes, message).unwrap();
-    // The second part says name = "", as Go writes it, and so that is the last.
+    // The second part has name = "", as Go writes it, which is the last one.
     assert_eq!(value["metadata"], json!({"namespace": "n", "labels": {"x": "1", "y": "2"}}));
     let typed: Pod = from_slice(&bytes, message).unwrap();
     assert_eq!(typed.metadata.namespace.as_deref(), Some("n"));
 }
 
 #[test]
-fn an_object_in_protobuf_within_a_raw_extension_is_shown_as_json() {
+fn protobuf_in_a_raw_extension_is_decoded() {
     let watch_event = message("v1", "WatchEvent");
     let config_map = ser::to_vec(&json!({"data": {"a": "b"}}), message("v1", "ConfigMap")).unwrap();
     let value = |kind: &str| from_slice::<Value>(&event(&enveloped("v1", kind, &config_map)), watch_event);
@@ -176,7 +176,7 @@ fn an_object_in_protobuf_within_a_raw_extension_is_shown_as_json() {
 }
 
 #[test]
-fn objects_nested_in_envelopes_are_bounded() {
+fn nesting_of_envelopes_is_limited() {
     let watch_event = message("v1", "WatchEvent");
     let mut bytes = event(b"{}");
     for _ in 0..1_000 {
@@ -187,14 +187,14 @@ fn objects_nested_in_envelopes_are_bounded() {
 }
 
 #[test]
-fn the_limits_are_kept_and_named() {
+fn exceeded_limits_are_named_errors() {
     let message = message("v1", "ConfigMap");
     let bytes = ser::to_vec(&json!({"data": {"a": "b"}}), message).unwrap();
     let decode = |limits| Value::deserialize(Deserializer::new(&bytes, message).limits(limits));
     let error = decode(Limits::DEFAULT.object_bytes_max(bytes.len() - 1)).unwrap_err();
     assert!(matches!(error, Error::Limit { limit: Limit::ObjectBytes, .. }), "{error}");
     assert!(decode(Limits::DEFAULT.object_bytes_max(bytes.len())).is_ok());
-    // The object and, within it, the map.
+    // The object and the map in it.
     assert!(decode(Limits::DEFAULT.nesting_max(2)).is_ok());
     let error = decode(Limits::DEFAULT.nesting_max(1)).unwrap_err();
     assert!(matches!(error, Error::Limit { limit: Limit::Nesting, found: 2, allowed: 1 }), "{error}");
@@ -202,7 +202,8 @@ fn the_limits_are_kept_and_named() {
 
 #[test]
 fn the_deepest_nesting_allowed_fits_the_stack_of_a_thread() {
-    // A thread has 2 MiB. Without optimisation a level of JSONSchemaProps takes some 20 KB of it, which is a little too much.
+    // A thread has 2 MiB. Without optimization, a level of JSONSchemaProps takes some 20 KB, which is slightly too
+    // much.
     let stack_bytes = if cfg!(debug_assertions) { 4 << 20 } else { 2 << 20 };
     std::thread::Builder::new().stack_size(stack_bytes).spawn(nest_deeply).unwrap().join().unwrap();
 }
@@ -237,7 +238,7 @@ fn nest_deeply() {
 }
 
 #[test]
-fn odd_values_are_errors_that_say_where() {
+fn mismatched_values_are_errors_with_a_path() {
     let pod = message("v1", "Pod");
     for (value, place) in [
         (json!({"spec": {"containers": [{"name": 1}]}}), "`spec.containers.name`"),
@@ -320,7 +321,7 @@ fn fields_in_any_order_give_the_same_value() {
 }
 
 #[test]
-fn elements_of_a_list_may_stand_apart() {
+fn list_elements_may_be_apart() {
     let message = schema_message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     let finalizers = message.field_named("finalizers").unwrap().number;
     for between in [1, finalizers + 1, 99] {
@@ -338,7 +339,7 @@ fn elements_of_a_list_may_stand_apart() {
 }
 
 #[test]
-fn messages_in_odd_places_are_put_in_order_too() {
+fn unordered_messages_are_sorted_wherever_they_occur() {
     let config_map = schema_message("k8s.io.api.core.v1.ConfigMap");
     // data before metadata, in an envelope in an event whose type comes last.
     let mut object = Vec::new();
@@ -368,28 +369,29 @@ fn messages_in_odd_places_are_put_in_order_too() {
     writer.bytes_field(1, b"name");
     let value: Value = from_slice(&bytes, user).unwrap();
     assert_eq!(value, json!({"username": "name", "extra": {"k": ["x", "y"]}}));
-    // A value that is no message is not taken for one: with the number 10, which would be the tag of a string.
+    // A value that is not a message is not treated as one, even with the number 10, which would be the tag of a
+    // string.
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
     writer.bytes_field(extra, b"\x10\x0a\x0a\x01k");
     writer.bytes_field(1, b"name");
     let error = from_slice::<Value>(&bytes, user).unwrap_err();
-    assert!(error.to_string().contains("a string or a message was expected"), "{error}");
+    assert!(error.to_string().contains("expected a string or a message"), "{error}");
 }
 
 #[test]
-fn a_field_that_is_missed_before_it_is_met_is_no_type_error() {
+fn a_late_field_is_not_a_type_error() {
     #[derive(Deserialize)]
     struct Spec {
         containers: Vec<Value>,
     }
     let message = schema_message("k8s.io.api.core.v1.PodSpec");
-    // restartPolicy = 3 before containers = 2, which JSON shows as `null` where there are none.
+    // restartPolicy = 3 before containers = 2, which JSON shows as `null` if absent.
     let bytes = b"\x1a\x05Never\x12\x03\x0a\x01c";
     let spec: Spec = from_slice(bytes, message).unwrap();
     assert_eq!(spec.containers.len(), 1);
     assert_eq!(spec.containers[0]["name"], "c");
-    // What is in order and does not fit says so.
+    // An ordered message that does not match reports the mismatch.
     let error = from_slice::<Spec>(b"\x1a\x05Never", message).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("expected a sequence"), "{error}");
 }
@@ -401,7 +403,7 @@ fn unordered_fields_are_an_error_when_borrowed_or_skipped() {
         #[serde(borrow)]
         metadata: BTreeMap<&'a str, Value>,
     }
-    /// Takes what cannot be read for nothing.
+    /// Treats unreadable fields as absent.
     #[derive(Debug, Default, Deserialize)]
     struct Careless {
         #[serde(deserialize_with = "or_nothing")]
@@ -446,7 +448,8 @@ fn mutated_objects_give_a_value_or_an_error() {
             let bytes = mutate(vector, &mut random);
             let message = message(&vector.api_version, &vector.kind);
             let value = from_slice::<Value>(&bytes, message);
-            // What could be read can be written, unless the mutation made a time, a quantity or the like that Go refuses.
+            // A decoded value can be encoded, unless the mutation produced a time, a quantity or similar that Go
+            // rejects.
             if let Ok(value) = value {
                 decoded += 1;
                 let _ = ser::to_vec(&value, message);
@@ -488,7 +491,7 @@ fn enveloped(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     envelope
 }
 
-/// The same message with its fields, and those of the messages within, in another order; elements of one list keep theirs.
+/// The same message with the fields at all levels in another order; elements of one list keep theirs.
 fn scramble(bytes: &[u8], message: &'static Message, random: &mut Random) -> Vec<u8> {
     let mut fields: Vec<(u32, Vec<u8>)> = Vec::new();
     let mut reader = Reader::new(bytes);
@@ -518,7 +521,7 @@ fn scramble(bytes: &[u8], message: &'static Message, random: &mut Random) -> Vec
         }
         fields.push((tag.number, field));
     }
-    // Swaps of neighbours with different numbers, so that each list keeps its order.
+    // Swap neighbors with different numbers, so that each list keeps its order.
     for _ in 0..fields.len() * 2 {
         let at = random.below(fields.len());
         if at + 1 < fields.len() && fields[at].0 != fields[at + 1].0 {
@@ -547,7 +550,7 @@ fn mutate(vector: &Vector, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// A small generator (xorshift), so that a failure repeats itself.
+/// A small generator (xorshift), so that failures are reproducible.
 struct Random(u64);
 
 impl Random {

@@ -1,9 +1,8 @@
-//! serde over protobuf into the types that users hold: what comes from protobuf is what comes from JSON.
+//! serde over protobuf into user-facing types: protobuf and JSON give the same values.
 #![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
 
 mod support;
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use k8s_openapi::{List, Resource};
@@ -16,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use support::{Vector, object, vectors};
 
-/// Every kind of k8s-openapi, by the macro that says in which of its versions it exists; after the semicolon those that
-/// have no list.
+/// Every kind of k8s-openapi, by the macro for the versions in which it exists; those after the semicolon have no
+/// list.
 macro_rules! kinds {
     ($with:ident) => {
         kinds! { @ $with
@@ -169,7 +168,7 @@ fn protobuf_and_json_give_the_same_partial_object_metadata() {
 k8s_openapi::k8s_if_1_37! {
 #[test]
 fn every_kind_of_the_schema_table_is_tested_unless_k8s_openapi_lacks_it() {
-    let mut listed = BTreeSet::new();
+    let mut listed = std::collections::BTreeSet::new();
     macro_rules! list {
         ($type:ty) => {
             listed.insert((<$type>::API_VERSION, <$type>::KIND));
@@ -186,8 +185,8 @@ fn every_kind_of_the_schema_table_is_tested_unless_k8s_openapi_lacks_it() {
     assert!(both.is_empty(), "k8s-openapi has these, so ABSENT must not name them: {both:?}");
 }
 
-/// Kinds of the schema table that k8s-openapi lacks, by apiVersion: API versions that servers no longer serve, options of
-/// requests, and types that never stand alone. `*` is every kind of that version; a kind's list is absent with it.
+/// Kinds of the schema table that k8s-openapi lacks, by apiVersion: API versions that are no longer served, request
+/// options, and types that never occur alone. `*` is every kind of that version; a kind's list is absent with it.
 const ABSENT: &[(&str, &str)] = &[
     ("*", "CreateOptions DeleteOptions GetOptions ListOptions PatchOptions UpdateOptions WatchEvent"),
     ("admission.k8s.io/v1", "*"),
@@ -253,8 +252,8 @@ fn is_absent((api_version, kind): (&str, &str)) -> bool {
 }
 }
 
-/// Checks that protobuf and JSON give the same. A few vectors are refused by k8s-openapi, whose time ends some hours before
-/// the year 9999 does and must not be null; those have to be refused from protobuf too, and give `false`.
+/// Checks that protobuf and JSON give the same value. k8s-openapi rejects a few vectors, because its time ends some
+/// hours before the year 9999 does and must not be null; those must be rejected from protobuf too, and return `false`.
 fn same<T: DeserializeOwned + PartialEq + Debug>(vector: &Vector) -> bool {
     match (from_protobuf::<T>(vector), from_json::<T>(vector)) {
         (Ok(found), Ok(expected)) => {
@@ -274,17 +273,17 @@ fn same_bytes<T: DeserializeOwned + Serialize>(vector: &Vector) {
     let Ok(value) = from_json::<T>(vector) else { return };
     let found =
         ser::to_vec(&value, message(vector)).unwrap_or_else(|error| panic!("{}: {error}", vector.name));
-    // Where a field is required, k8s-openapi makes a default of null. The bytes are then those of that default.
+    // k8s-openapi replaces null in a required field with a default. The bytes are then those of that default.
     let json = serde_json::to_value(&value).unwrap();
     let from_json = ser::to_vec(&json, message(vector)).unwrap();
     assert!(found == from_json, "{}: other bytes than its JSON gives", vector.name);
-    // Objects of earlier releases get fields that Go writes now even if nothing is set.
+    // Objects of earlier releases get fields that Go now writes even if unset.
     if !vector.earlier && json == serde_json::from_slice::<Value>(&vector.json).unwrap() {
         assert!(found == object(vector), "{}: other bytes than Go wrote", vector.name);
     }
 }
 
-/// `PartialObjectMeta`, to be compared.
+/// `PartialObjectMeta` with comparison.
 #[derive(Debug)]
 struct Partial(PartialObjectMeta);
 

@@ -1,4 +1,4 @@
-//! serde over protobuf beside objects that Go has written in both encodings: the same value, and the same bytes back.
+//! serde over protobuf compared with objects that Go wrote in both encodings: equal values, and equal bytes.
 #![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
 
 mod support;
@@ -26,7 +26,7 @@ fn protobuf_and_json_give_the_same_value() {
 }
 
 #[test]
-fn fields_that_later_releases_dropped_are_still_read() {
+fn fields_removed_in_later_releases_are_still_read() {
     let vectors = vectors();
     for (name, field) in [
         ("1.35/core.v1.Pod", "/spec/workloadRef/name"),
@@ -42,7 +42,7 @@ fn fields_that_later_releases_dropped_are_still_read() {
 }
 
 #[test]
-fn a_value_from_json_gives_the_bytes_that_go_wrote() {
+fn a_value_from_json_encodes_to_the_bytes_of_go() {
     let vectors = vectors();
     let mut differences = Vec::new();
     for vector in &vectors {
@@ -63,7 +63,7 @@ fn decoding_and_encoding_gives_the_same_message() {
 }
 
 #[test]
-fn api_version_and_kind_are_handed_back_when_encoding() {
+fn encoding_returns_api_version_and_kind() {
     let vectors = vectors();
     for vector in vectors.iter().filter(|vector| message(vector).type_meta) {
         let value: Value = serde_json::from_slice(&vector.json).unwrap();
@@ -74,8 +74,8 @@ fn api_version_and_kind_are_handed_back_when_encoding() {
     }
 }
 
-/// Go writes a field that is no pointer even if nothing is set, so that an object of an earlier release gets a few more
-/// bytes. They mean nothing: both decode to the same.
+/// Go writes non-pointer fields even if unset, so an object of an earlier release gets a few more bytes. They have no
+/// effect: both decode to the same value.
 fn check_bytes(vector: &Vector, value: &Value, differences: &mut Vec<String>) {
     match ser::to_vec(value, message(vector)) {
         Ok(bytes) if bytes == object(vector) => {}

@@ -1,22 +1,22 @@
-//! Reads the fields of one message as they stand on the wire.
+//! Reads the fields of one message in wire order.
 //!
-//! Go writes fields in ascending order, each singular one once and the elements of a list together, so a message can be
-//! handed to serde while it is read. Protobuf allows more, and serde cannot take a member back once it is out: whatever
-//! is found to be otherwise ends the reading, and the message is [put in order](super::order) first.
+//! Go writes fields in ascending order, each singular field once and the elements of a list together, so serde can
+//! consume a message while it is read. Protobuf allows other orders, and serde cannot retract a member. A message in
+//! another order therefore stops the read and is [sorted](super::order) first.
 
 use super::Context;
 use crate::error::{Error, Result};
 use crate::proto::{Reader, WireValue, varint};
 use crate::schema::{Cardinality, Message};
 
-/// What is left of the fields of a message.
+/// The unread fields of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'de>(pub(super) &'de [u8]);
 
-/// Number and wire type of a field, and what follows.
+/// Number and wire type of a field, and the bytes after them.
 #[derive(Clone, Copy)]
 pub(super) struct FieldTag<'de> {
-    /// 0 at the end, or where no tag can be read.
+    /// 0 at the end, or if the tag is malformed.
     key: u32,
     after: &'de [u8],
 }
@@ -24,7 +24,7 @@ pub(super) struct FieldTag<'de> {
 // === impl FieldTag ===
 
 impl FieldTag<'_> {
-    /// 0 at the end, or where no tag can be read.
+    /// 0 at the end, or if the tag is malformed.
     #[inline]
     pub(super) fn number(self) -> u32 {
         self.key >> 3
@@ -34,8 +34,8 @@ impl FieldTag<'_> {
 // === impl Cursor ===
 
 impl<'de> Cursor<'de> {
-    /// Before the first field of a message that was looked over, headers only: it is in order, its fields are known, and it
-    /// can be read to its end.
+    /// A cursor before the first field, after a check of all tags and lengths: the message is in order, its fields are
+    /// in the table, and it can be read to its end.
     pub(super) fn over(
         raw: WireValue<'de>,
         message: &'static Message,
@@ -65,8 +65,8 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// Puts the value of the next field, whose tag is known, where it is wanted; `false` if it cannot be read. (Handed out by
-    /// return, it would be copied on its way, which takes longer than reading it.)
+    /// Stores the value of the next field, whose tag was read, in `into`; `false` if it is malformed. (Returning the
+    /// value would copy it, which takes longer than reading it.)
     #[inline(always)]
     pub(super) fn next(&mut self, tag: FieldTag<'de>, into: &mut WireValue<'de>) -> bool {
         match checked::value(tag.key, tag.after, into) {
@@ -78,14 +78,14 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// The same, if the next field has this number: the next element of a list.
+    /// Like `next`, if the next field has this number: the next element of a list.
     #[inline]
     pub(super) fn next_of(&mut self, wanted: u32, into: &mut WireValue<'de>) -> bool {
         let tag = self.tag();
         tag.number() == wanted && self.next(tag, into)
     }
 
-    /// How many fields with this number come next. Counted from what is there, so a hint made of it cannot lie.
+    /// How many consecutive fields have this number. Counts existing fields, so it is safe as a size hint.
     pub(super) fn count(self, wanted: u32) -> usize {
         let (mut rest, mut count) = (self.0, 0);
         while let Some((number, after)) = checked::skip(rest)
@@ -96,18 +96,18 @@ impl<'de> Cursor<'de> {
         count
     }
 
-    /// What is wrong with what is left, said by the reader that says it everywhere else.
+    /// The error in the unread bytes, as reported by the ordinary reader.
     #[cold]
     pub(super) fn defect(self) -> Error {
         defect(self.0)
     }
 }
 
-/// Reading without saying what is wrong, which is faster.
+/// Faster reading without error details.
 pub(super) mod checked {
     use super::{WireValue, varint};
 
-    /// Passes over a field, and gives its number and what follows it.
+    /// Skips a field. Returns its number and the bytes after it.
     #[inline(always)]
     pub(super) fn skip(bytes: &[u8]) -> Option<(u32, &[u8])> {
         let (tag, rest) = varint(bytes)?;
@@ -125,7 +125,7 @@ pub(super) mod checked {
         Some((number, rest))
     }
 
-    /// The key of a map's entry that is written as usual, key and value; puts the value where it is wanted.
+    /// The key of a map entry in the usual form, key then value; stores the value in `value`.
     #[inline]
     pub(in super::super) fn entry<'de>(entry: &'de [u8], value: &mut WireValue<'de>) -> Option<&'de [u8]> {
         let (len, rest) = varint(entry.strip_prefix(&[0x0a])?)?;
@@ -135,7 +135,7 @@ pub(super) mod checked {
         Some(key)
     }
 
-    /// The seconds and nanoseconds of a time that is written as usual.
+    /// The seconds and nanoseconds of a time in the usual form.
     #[inline]
     pub(in super::super) fn time(time: &[u8]) -> Option<(i64, i32)> {
         let (seconds, rest) = varint(time.strip_prefix(&[0x08])?)?;
@@ -143,23 +143,23 @@ pub(super) mod checked {
         Some((seconds as i64, nanos as i32))
     }
 
-    /// The only string of a message that is written as usual.
+    /// The only string of a message in the usual form.
     #[inline]
     pub(in super::super) fn text(message: &[u8]) -> Option<&[u8]> {
         let (len, text) = varint(message.strip_prefix(&[0x0a])?)?;
         (usize::try_from(len) == Ok(text.len())).then_some(text)
     }
 
-    /// Reads a field and gives what follows it.
+    /// Reads a field and returns the bytes after it.
     fn field<'de>(bytes: &'de [u8], into: &mut WireValue<'de>) -> Option<&'de [u8]> {
         let (key, rest) = varint(bytes)?;
         value(u32::try_from(key).ok()?, rest, into)
     }
 
-    /// Reads a field's value, after its tag, and gives what follows it.
+    /// Reads a field's value, after its tag, and returns the bytes after it.
     #[inline(always)]
     pub(super) fn value<'de>(key: u32, rest: &'de [u8], into: &mut WireValue<'de>) -> Option<&'de [u8]> {
-        // Nearly all are of the first two kinds; a table to jump by would be guessed wrong more often.
+        // Nearly all fields are of the first two kinds; a jump table would be mispredicted more often.
         if key & 7 == 2 {
             let (len, rest) = varint(rest)?;
             let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
@@ -202,7 +202,7 @@ fn defect(bytes: &[u8]) -> Error {
     loop {
         match reader.tag().and_then(|tag| tag.map(|tag| reader.skip(tag.wire_type)).transpose()) {
             Ok(Some(())) => {}
-            Ok(None) => return Error::malformed("protobuf field", 0, "the message cannot be read"),
+            Ok(None) => return Error::malformed("protobuf field", 0, "unreadable message"),
             Err(error) => return error,
         }
     }

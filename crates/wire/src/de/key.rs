@@ -1,4 +1,4 @@
-//! A member's name as serde takes it: a borrowed string that may stand for a field, a variant or a newtype.
+//! A member's name as a serde deserializer: a borrowed string that may be a field, a variant or a newtype.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{Deserializer, Visitor};

@@ -1,8 +1,8 @@
-//! How far one message has been read, and the value that is to be read next.
+//! The read position in one message, and the next value.
 //!
-//! This is where Go's rules of what JSON shows are kept: fields that are empty though present are passed over, fields
-//! that are absent though JSON shows them are put in. The next value is kept in place and deserializers are a pointer to
-//! it, since serde hands a deserializer through three or four functions for each value, and copies cost more than reading.
+//! Implements Go's rules for JSON: skips empty fields that JSON omits, and adds absent fields that JSON shows. The
+//! next value is stored in place and deserializers point to it, because serde passes a deserializer through three or
+//! four functions per value, and copying it would cost more than reading.
 
 use super::cursor::{Cursor, FieldTag, is_singular};
 use super::{Context, shape};
@@ -11,41 +11,41 @@ use crate::limits::Limit;
 use crate::proto::WireValue;
 use crate::schema::{Cardinality, Field, Message, Scalar, Shape};
 
-/// Most messages around one that is inlined. The table's deepest is `NamedRuleWithOperations`.
+/// Maximum number of messages around an inlined one. The table's deepest is `NamedRuleWithOperations`.
 const OUTER_MAX: usize = 2;
 
-/// A message that is being read.
+/// A message being read.
 pub(super) struct Level<'c, 'de> {
     pub(super) context: &'c Context<'de>,
     frame: Frame<'de>,
     /// Messages that `frame` is inlined into, outermost first.
     outer: [Option<Frame<'de>>; OUTER_MAX],
-    /// How many objects and lists the members of this message stand in.
+    /// Nesting depth of this message's members.
     depth: u32,
-    /// The same for the next value, which may be an element of a member.
+    /// Nesting depth of the next value, which may be an element of a member.
     pub(super) value_depth: u32,
     type_meta: TypeMember,
-    /// What the next value is.
+    /// The kind of the next value.
     pub(super) what: What,
-    /// The next value; of a list or map the first element.
+    /// The next value; for a list or map, its first element.
     pub(super) raw: WireValue<'de>,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Null,
     Scalar(Scalar),
     Message(&'static Message),
-    /// The outermost message, or one in an envelope of its own: it shows apiVersion and kind.
+    /// The outermost message, or one in its own envelope: it shows apiVersion and kind.
     Root(&'static Message),
-    /// A repeated field: its number, and the type of its elements.
+    /// A repeated field: its number and element type.
     List(u32, Scalar),
-    /// A repeated field of entries: its number, and the type of the values.
+    /// A repeated field of map entries: its number and value type.
     Map(u32, Scalar),
 }
 
-/// Which member of the type comes next.
+/// The next member of the type metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TypeMember {
     ApiVersion,
@@ -53,16 +53,16 @@ pub(super) enum TypeMember {
     Done,
 }
 
-/// How far the fields of a message have been read.
+/// The read position in the fields of a message.
 #[derive(Clone, Copy)]
 struct Frame<'de> {
     message: &'static Message,
     cursor: Cursor<'de>,
-    /// Number of the last field that was read.
+    /// Number of the last field read.
     last: u32,
-    /// Index of the first field of the message that was not dealt with yet.
+    /// Index of the first field not handled yet.
     next: u16,
-    /// How many of the fields that are shown when absent were dealt with.
+    /// How many of the fields shown when absent have been handled.
     shown: u16,
 }
 
@@ -82,7 +82,7 @@ impl What {
 // === impl Level ===
 
 impl<'c, 'de> Level<'c, 'de> {
-    /// Holds one value and no message around it.
+    /// A single value without a surrounding message.
     pub(super) fn of(
         context: &'c Context<'de>,
         message: &'static Message,
@@ -94,7 +94,7 @@ impl<'c, 'de> Level<'c, 'de> {
         Self { context, frame, outer, depth: 0, value_depth: 0, type_meta, what, raw }
     }
 
-    /// Goes into a message whose members stand at `depth`.
+    /// Enters a message whose members are at `depth`.
     #[inline(always)] // built where it is needed: it is large enough for a copy to be felt
     pub(super) fn open(
         context: &'c Context<'de>,
@@ -115,7 +115,7 @@ impl<'c, 'de> Level<'c, 'de> {
         }
     }
 
-    /// The name of the next member; its value is then the next one.
+    /// The name of the next member; the next value becomes that member's.
     pub(super) fn next_name(&mut self) -> Result<Option<&'de str>> {
         if self.type_meta != TypeMember::Done
             && let Some((name, text)) = self.next_of_type()
@@ -162,8 +162,7 @@ impl<'c, 'de> Level<'c, 'de> {
         }
     }
 
-    /// Reads the next field, whose tag this is. `false` if it is what is left of a list that nobody wanted to read to its
-    /// end.
+    /// Reads the field with this tag. `false` if it belongs to a list that was not read to its end.
     #[inline(always)]
     fn step(&mut self, tag: FieldTag<'de>) -> Result<bool> {
         if !self.frame.cursor.next(tag, &mut self.raw) {
@@ -180,18 +179,18 @@ impl<'c, 'de> Level<'c, 'de> {
         Ok(false)
     }
 
-    /// The next element of the list or map that is being read; its value is then the next one.
+    /// Advances to the next element of the current list or map; it becomes the next value.
     #[inline]
     pub(super) fn next_of(&mut self, number: u32) -> bool {
         self.frame.cursor.next_of(number, &mut self.raw)
     }
 
-    /// How many elements come next.
+    /// The number of consecutive elements.
     pub(super) fn count(&self, number: u32) -> usize {
         self.frame.cursor.count(number)
     }
 
-    /// Passes over what comes before the fields with this number.
+    /// Skips fields before those with this number.
     pub(super) fn seek(&mut self, number: u32) {
         loop {
             let tag = self.frame.cursor.tag();
@@ -213,7 +212,7 @@ impl<'c, 'de> Level<'c, 'de> {
         (!self.context.kind.is_empty()).then_some(("kind", self.context.kind))
     }
 
-    /// Says what the next value is, unless JSON does not show it.
+    /// Sets the kind of the next value; `false` if JSON omits it.
     #[inline]
     fn present(&mut self, field: &'static Field) -> Result<bool> {
         let scalar = field.ty.scalar;
@@ -232,7 +231,7 @@ impl<'c, 'de> Level<'c, 'de> {
         Ok(true)
     }
 
-    /// Makes a field that JSON shows though it is absent the next value: `null` where Go has nil, else zero.
+    /// Makes an absent field that JSON shows the next value: `null` if Go has nil, otherwise zero.
     fn absent(&mut self, field: &'static Field) {
         let is_nil =
             field.pointer || field.ty.scalar == Scalar::Bytes || field.ty.cardinality != Cardinality::One;
@@ -241,7 +240,7 @@ impl<'c, 'de> Level<'c, 'de> {
         self.value_depth = self.depth;
     }
 
-    /// Goes on with the fields of an inlined message.
+    /// Continues with the fields of an inlined message.
     fn enter(&mut self, field: &'static Field, bytes: &'de [u8]) -> Result<()> {
         let message = field.ty.message(self.context.schema);
         let slot = self.outer.iter_mut().find(|slot| slot.is_none());
@@ -253,7 +252,7 @@ impl<'c, 'de> Level<'c, 'de> {
         Ok(())
     }
 
-    /// Goes back to the message that the present one is inlined into.
+    /// Returns to the message that the current one is inlined into.
     fn leave(&mut self) -> bool {
         match self.outer.iter_mut().rev().find_map(Option::take) {
             Some(frame) => {
@@ -273,7 +272,7 @@ impl<'de> Frame<'de> {
         Self { message, cursor, last: 0, next: 0, shown: 0 }
     }
 
-    /// The next field that is shown though absent, if it stands before the one that was found.
+    /// The next field that is shown when absent and precedes the field found.
     #[inline]
     fn absent_before(&mut self, found: usize) -> Option<&'static Field> {
         while let Some(&at) = self.message.shown_when_absent.get(usize::from(self.shown)) {
@@ -300,7 +299,7 @@ pub(super) fn enter(context: &Context<'_>, depth: u32) -> Result<u32> {
     Ok(depth + 1)
 }
 
-/// Go's protobuf writes what is no pointer even when it is empty or zero; JSON leaves it out if marked so.
+/// Go's protobuf writes non-pointers even if empty or zero; JSON omits them if so marked.
 #[inline]
 fn is_omitted(field: &Field, what: What, raw: WireValue<'_>, context: &Context<'_>) -> Result<bool> {
     match what {

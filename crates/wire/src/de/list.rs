@@ -14,11 +14,11 @@ pub(super) struct ElementAccess<'a, 'c, 'de> {
     pub(super) depth: u32,
     pub(super) number: u32,
     pub(super) scalar: Scalar,
-    /// What each element is.
+    /// The kind of each element.
     pub(super) what: What,
-    /// Whether the first element, which is the level's next value, was given out.
+    /// Whether the first element, which is the level's next value, was returned.
     pub(super) started: bool,
-    /// Numbers may be packed: many in one field. Go never does it, others may.
+    /// Numbers may be packed: many in one field. Go never packs, other writers may.
     pub(super) packed: Reader<'de>,
 }
 

@@ -1,6 +1,7 @@
 //! The members of a JSON object: the fields of a message, or the entries of a map.
 //!
-//! One [`MapAccess`] for both, because every visitor is compiled once for each; k8s-openapi has some seven hundred.
+//! One [`MapAccess`] for both, because every visitor is compiled once per implementation, and k8s-openapi has about
+//! 700.
 
 use serde::de::{DeserializeSeed, MapAccess};
 
@@ -53,7 +54,7 @@ impl<'de> MapAccess<'de> for MemberAccess<'_, '_, 'de> {
 
     fn size_hint(&self) -> Option<usize> {
         match self {
-            // How many fields will be shown is not known before they are read.
+            // The number of shown fields is unknown until they are read.
             Self::Fields(_) => None,
             Self::Entries(entries) => {
                 Some(usize::from(!entries.started) + entries.level.count(entries.number))
@@ -81,7 +82,7 @@ impl<'de> EntryAccess<'_, '_, 'de> {
         Ok(Some(key))
     }
 
-    /// An entry that is not simply key and value.
+    /// An entry that is not in the usual form.
     #[cold]
     fn odd_entry(&mut self, entry: &'de [u8]) -> Result<&'de str> {
         let mut key = "";

@@ -1,49 +1,50 @@
-//! serde from protobuf: typed and dynamic values straight from the bytes of a message.
+//! serde from protobuf: decodes typed and dynamic values directly from the bytes of a message.
 //!
-//! Whoever holds a `k8s_openapi` type, a `DynamicObject` or a `serde_json::Value` reads it through serde, by JSON names
-//! and in JSON's forms. Protobuf has neither; the [schema table](crate::schema) supplies both, and [`Deserializer`]
-//! presents a message as if it were the JSON that Go would have written for it. There is no JSON in between: strings
-//! are borrowed from the bytes, and nothing is allocated but what the target itself keeps.
+//! A `k8s_openapi` type, a `DynamicObject` or a `serde_json::Value` is deserialized through serde, with JSON names and
+//! JSON forms. Protobuf has neither; the [schema table](crate::schema) supplies both, and [`Deserializer`] presents a
+//! message as if it were the JSON that Go would write for it. No JSON is created in between: strings are borrowed from
+//! the bytes, and only the target allocates.
 //!
-//! # The same value as JSON
+//! # Equivalence with JSON
 //!
-//! *What is shown.* Go's protobuf writes every field that is no pointer, also when it is empty or zero, and JSON's
-//! `omitempty` leaves those out; the table says which. The other way round, JSON shows some fields that protobuf leaves
-//! out: a nil list without `omitempty` is `null`. A struct is never empty: it is shown as `{}`, unless its field is
-//! marked `omitzero` and it is zero, as `creationTimestamp` is.
+//! *Shown fields.* Go's protobuf writes every non-pointer field, even if empty or zero; JSON's `omitempty` omits
+//! those. The table records which. Conversely, JSON shows some fields that protobuf omits: a nil list without
+//! `omitempty` is `null`. A struct is never empty: it is shown as `{}`, unless its field is marked `omitzero` and it
+//! is zero, like `creationTimestamp`.
 //!
-//! *Inlined messages.* `Volume` holds a message `VolumeSource` whose members JSON shows among the volume's own.
+//! *Inlined messages.* `Volume` contains a message `VolumeSource` whose members JSON shows among the volume's own.
 //!
-//! *Special forms.* Some messages are not an object in JSON:
+//! *Special forms.* Some messages are not objects in JSON:
 //!
 //! | message | in protobuf | in JSON |
 //! |---|---|---|
 //! | `Time`, `MicroTime` | seconds and nanoseconds | RFC 3339 with no fraction, with six digits; the zero time is `null` |
 //! | `Duration` | nanoseconds | a string as Go prints it: `1h0m0s` |
 //! | `Quantity` | a message around a string | the string; absent is `"0"` |
-//! | `IntOrString` | a selector and both | the number or the string |
-//! | `RawExtension`, `FieldsV1`, `JSON` | JSON text | that JSON, embedded; nothing is `null`. An object in protobuf (`k8s\0…`) is shown as its JSON if the table has its kind |
+//! | `IntOrString` | a type and both values | the number or the string |
+//! | `RawExtension`, `FieldsV1`, `JSON` | JSON text | that JSON, embedded; absent is `null`. A protobuf object (`k8s\0…`) is converted to JSON if the table has its kind |
 //! | `Verbs`, `ExtraValue` | a message around strings | the array; absent is `null` |
 //! | `JSONSchemaPropsOr…` | both alternatives | the one that is set |
 //! | bytes | bytes | base64 (raw to a target that asks serde for bytes) |
-//! | floats | IEEE 754 | a number; a whole one is an integer, as JSON text without a point would be |
+//! | floats | IEEE 754 | a number; a whole one is an integer, like JSON text without a decimal point |
 //!
-//! # What is accepted
+//! # Accepted input
 //!
-//! Everything protobuf allows, though Go writes less: fields in any order, repeated numbers packed or not, a singular
-//! field several times (the last one counts, messages are merged), map entries without key or value. Serde cannot take
-//! back a member that is out, so a message is read in its order; one that turns out not to be in Go's is put in order, which
-//! allocates, and read once more. A value that borrows from the bytes cannot be read so: that is [`Error::Unordered`].
+//! Everything that protobuf allows, although Go writes less: fields in any order, repeated numbers packed or not, a
+//! singular field several times (the last one wins, messages are merged), map entries without key or value. Serde
+//! cannot retract a member, so a message is read in wire order. A message that is not in Go's order is sorted, which
+//! allocates, and read again. A value that borrows from the bytes cannot be read that way and fails with
+//! [`Error::Unordered`].
 //!
-//! A field whose number the table does not know has no JSON name, so a value made without it would be incomplete. That
-//! is [`Error::UnknownField`], unless the caller [skips](UnknownFields::Skip) such fields. A field that the table knows
-//! and the target type lacks is skipped, as in JSON.
+//! A field whose number is not in the table has no JSON name, so a value without it would be incomplete. This is
+//! [`Error::UnknownField`], unless the caller [skips](UnknownFields::Skip) such fields. A field that is in the table
+//! but not in the target type is skipped, as in JSON.
 //!
-//! Other errors, on purpose: a time outside of the years 0 to 9999, which RFC 3339 cannot say; embedded text that is not
-//! JSON; an `IntOrString` that is neither. A quantity is passed on as it is: a Go server only ever writes canonical ones.
+//! Other intentional errors: a time outside the years 0 to 9999, which RFC 3339 cannot express; embedded text that is
+//! not JSON; an `IntOrString` that is neither. A quantity is passed on unchanged: a Go server only writes canonical
+//! ones.
 //!
-//! Nesting is bounded by [`Limits::nesting_max`], and memory by the input: size hints are counted from elements that are
-//! really there.
+//! Nesting is limited by [`Limits::nesting_max`], and memory by the input: size hints count existing elements.
 
 mod cursor;
 mod key;
@@ -66,15 +67,15 @@ use crate::limits::{Limit, Limits};
 use crate::proto::WireValue;
 use crate::schema::{Message, Schema, Shape};
 
-/// Reads a message as `T`, without apiVersion and kind.
+/// Decodes a message as `T`, without apiVersion and kind.
 ///
 /// # Errors
-/// If the bytes are not such a message, hold a field that the table does not know, or do not fit `T`.
+/// If the bytes are not a valid message, contain a field that is not in the table, or do not match `T`.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], message: &'static Message) -> Result<T> {
     Deserializer::new(bytes, message).read()
 }
 
-/// Whether a message is the zero value of its Go type, as `omitzero` asks.
+/// Whether a message is the zero value of its Go type, for `omitzero`.
 pub(crate) fn is_zero(message: &'static Message, bytes: &[u8]) -> Result<bool> {
     let deserializer = Deserializer::new(bytes, message).unknown_fields(UnknownFields::Skip);
     match shape::is_zero(&deserializer.context, message, WireValue::Bytes(bytes)) {
@@ -112,7 +113,7 @@ pub struct Deserializer<'de> {
     object_bytes_max: usize,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Deserializer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Deserializer")
@@ -122,7 +123,7 @@ impl std::fmt::Debug for Deserializer<'_> {
     }
 }
 
-/// What to do with a field that the schema table does not know.
+/// What to do with a field that is not in the schema table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownFields {
@@ -133,20 +134,20 @@ pub enum UnknownFields {
     Skip,
 }
 
-/// What holds for the whole object.
+/// State of one object.
 #[derive(Clone, Debug)]
 struct Context<'de> {
     schema: &'static Schema,
     unknown: UnknownFields,
     nesting_max: u32,
-    /// apiVersion and kind, which stand in the envelope and not in the message. Empty ones are not shown.
+    /// apiVersion and kind, which are in the envelope and not in the message. Empty ones are not shown.
     api_version: &'de str,
     kind: &'de str,
     /// The first reason why the value may be wrong although the target type accepted it: a type may swallow errors.
     defect: Cell<Option<Defect>>,
 }
 
-/// Why a value that was read may be wrong.
+/// Why a decoded value may be wrong.
 #[derive(Clone, Copy, Debug)]
 enum Defect {
     /// The fields of a message are not in order.
@@ -158,7 +159,8 @@ enum Defect {
 // === impl Deserializer ===
 
 impl<'de> Deserializer<'de> {
-    /// Over the bytes of `message`, with the default limit on nesting and none on their size: they are held already.
+    /// Decodes the bytes of `message`, with the default nesting limit and no size limit, because they are already in
+    /// memory.
     pub fn new(bytes: &'de [u8], message: &'static Message) -> Self {
         let (schema, unknown, nesting_max) = (Schema::builtin(), UnknownFields::default(), 0);
         let (api_version, kind, defect) = ("", "", Cell::new(None));
@@ -167,8 +169,8 @@ impl<'de> Deserializer<'de> {
             .limits(Limits::DEFAULT.object_bytes_max(usize::MAX))
     }
 
-    /// Shows these as `apiVersion` and `kind`, before everything else; unless the kind has no such members
-    /// (`WatchEvent` has none).
+    /// Shows these as `apiVersion` and `kind`, before all other members, if the kind has these members (`WatchEvent`
+    /// does not).
     #[must_use]
     pub fn type_meta(mut self, api_version: &'de str, kind: &'de str) -> Self {
         if self.message.type_meta {
@@ -177,14 +179,14 @@ impl<'de> Deserializer<'de> {
         self
     }
 
-    /// What to do with fields that the table does not know. Default: [`UnknownFields::Reject`].
+    /// What to do with fields that are not in the table. Default: [`UnknownFields::Reject`].
     #[must_use]
     pub fn unknown_fields(mut self, unknown: UnknownFields) -> Self {
         self.context.unknown = unknown;
         self
     }
 
-    /// With other limits than the default ones.
+    /// Replaces the default limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.context.nesting_max = limits.nesting_max.try_into().unwrap_or(u32::MAX);
@@ -192,16 +194,16 @@ impl<'de> Deserializer<'de> {
         self
     }
 
-    /// Reads the message as `T`, whatever the order of its fields.
+    /// Decodes the message as `T`, with its fields in any order.
     ///
     /// # Errors
-    /// If the bytes are not such a message, or do not fit `T`.
+    /// If the bytes are not a valid message, or do not match `T`.
     pub fn read<T: DeserializeOwned>(self) -> Result<T> {
         T::deserialize(self.clone()).or_else(|error| self.read_ordered(error))
     }
 
-    /// Reads the message in order, if that is why it could not be read: any error may come of a field that was shown as
-    /// absent before it was met further back.
+    /// Sorts the message and decodes it again, if its order caused the error: any error can result from a field that
+    /// was shown as absent before it was found later.
     #[cold]
     fn read_ordered<T: DeserializeOwned>(self, error: Error) -> Result<T> {
         match self.ordered() {
@@ -269,12 +271,12 @@ impl<'de> serde::Deserializer<'de> for Deserializer<'de> {
 // === impl Context ===
 
 impl<'de> Context<'de> {
-    /// For an object within the object.
+    /// For an object nested in the object.
     fn within(&self, api_version: &'de str, kind: &'de str) -> Self {
         Self { api_version, kind, ..self.clone() }
     }
 
-    /// The value, unless a defect was found on the way.
+    /// The value, unless a defect was found.
     #[inline]
     fn checked<T>(&self, value: Result<T>) -> Result<T> {
         match self.defect.get() {
@@ -288,7 +290,7 @@ impl<'de> Context<'de> {
         self.found(Defect::Unordered)
     }
 
-    /// A field that the table does not know was met.
+    /// Handles a field that is not in the table.
     #[cold]
     fn unknown(&self, message: &'static Message, number: u32) -> Result<()> {
         match self.unknown {

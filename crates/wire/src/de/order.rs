@@ -1,9 +1,9 @@
-//! Puts the fields of a message in order: as Go would have written it.
+//! Sorts the fields of a message into the order in which Go writes them.
 //!
-//! Protobuf allows any order, the elements of a list apart from each other, and singular fields repeated: the last one
-//! counts, and messages are merged, which is what one gets by reading their fields one after the other. No server has been
-//! seen to do any of this, so it may take its time: everything is copied once for each level of nesting. But only what is
-//! done is held while it goes deeper, so that memory stays in proportion to the input however deep that is.
+//! Protobuf allows any order, list elements apart from each other, and repeated singular fields: the last one wins,
+//! and messages are merged, which equals reading their fields one after the other. No known server does this, so speed
+//! does not matter: everything is copied once per level of nesting. Only finished output is held while descending, so
+//! memory stays proportional to the input at any depth.
 
 use super::Context;
 use super::level::enter;
@@ -13,21 +13,21 @@ use crate::error::{Error, Result};
 use crate::proto::{Reader, Tag, WireType, WireValue, Writer};
 use crate::schema::{Cardinality, Message, Shape};
 
-/// One field: its tag, and its value as it is written (without the length).
+/// One field: its tag and its encoded value (without the length).
 struct Part<'a> {
     number: u32,
     wire_type: WireType,
     bytes: &'a [u8],
 }
 
-/// The message that these bytes are together, in order, and all those within it.
+/// Merges the bytes into one sorted message, including all messages in it.
 pub(super) fn ordered(
     context: &Context<'_>,
     message: &'static Message,
     pieces: &[&[u8]],
     depth: u32,
 ) -> Result<Vec<u8>> {
-    // Other messages are no object in JSON, and hold one before they hold themselves.
+    // Other messages are not JSON objects, and contain an object before they contain themselves.
     let depth = if message.shape == Shape::Object { enter(context, depth)? } else { depth };
     let mut fields = Vec::new();
     for piece in pieces {
@@ -43,7 +43,7 @@ pub(super) fn ordered(
         let mut messages = Writer::new(&mut out);
         match (field.map(|field| field.ty.cardinality), inner) {
             (_, Some(_)) if parts.iter().any(|part| part.wire_type != WireType::Len) => {
-                return Err(Error::malformed("protobuf field", 0, "a message was expected"));
+                return Err(Error::malformed("protobuf field", 0, "expected a message"));
             }
             (Some(Cardinality::One), Some(inner)) => {
                 let pieces = parts.iter().map(|part| part.bytes).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ pub(super) fn ordered(
     Ok(out)
 }
 
-/// A message inside of another; or an object inside of raw bytes, in its envelope.
+/// A nested message, or an object in its envelope inside raw bytes.
 fn within(context: &Context<'_>, message: &'static Message, pieces: &[&[u8]], depth: u32) -> Result<Vec<u8>> {
     if message.shape == Shape::RawJson
         && let Some(last) = pieces.iter().rfind(|piece| shape::has_raw(piece))
@@ -82,7 +82,7 @@ fn within(context: &Context<'_>, message: &'static Message, pieces: &[&[u8]], de
     ordered(context, message, pieces, depth)
 }
 
-/// A map's entry: of key and value the last ones count.
+/// A map entry: the last key and the last value win.
 fn entry(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: u32) -> Result<Vec<u8>> {
     let mut parts = Vec::new();
     Part::all(bytes, &mut parts)?;
@@ -93,7 +93,7 @@ fn entry(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: 
         Some(value) if value.wire_type == WireType::Len => {
             Writer::new(&mut out).bytes_field(2, &within(context, message, &[value.bytes], depth)?);
         }
-        // Whoever reads it says what is wrong with it.
+        // The reader reports what is wrong with it.
         Some(value) => value.write(&mut out),
         None => {}
     }
@@ -101,7 +101,7 @@ fn entry(context: &Context<'_>, message: &'static Message, bytes: &[u8], depth: 
 }
 
 impl<'a> Part<'a> {
-    /// Adds the fields of a message, in the order of the bytes.
+    /// Appends the fields of a message, in wire order.
     fn all(bytes: &'a [u8], parts: &mut Vec<Self>) -> Result<()> {
         let mut reader = Reader::new(bytes);
         while let Some(Tag { number, wire_type }) = reader.tag()? {

@@ -1,7 +1,6 @@
-//! Messages whose JSON is not an object of their fields: times, quantities, numbers that may be strings, JSON in JSON.
+//! Messages that are not JSON objects of their fields: times, quantities, numbers or strings, embedded JSON.
 //!
-//! [`resolve`] says what such a message is, without regard to who asks; the visitor is served elsewhere, so that this
-//! is compiled once.
+//! [`resolve`] interprets such a message without the visitor, so it is compiled only once.
 
 use super::Context;
 use super::cursor::{Cursor, checked};
@@ -11,7 +10,7 @@ use crate::schema::{Message, Scalar, Shape};
 use crate::text::duration::{self, DurationText};
 use crate::text::time::{Precision, TimeText, Timestamp};
 
-/// What a message with a form of its own looks like.
+/// The JSON form of a special message.
 pub(super) enum Special<'de> {
     Null,
     Bool(bool),
@@ -27,17 +26,17 @@ pub(super) enum Special<'de> {
         api_version: &'de str,
         kind: &'de str,
     },
-    /// A list that this field of the message holds.
+    /// A list in this field of the message.
     List {
         number: u32,
         scalar: Scalar,
     },
 }
 
-/// What the first bytes of an object in protobuf are, where it stands for itself.
+/// The first bytes of an object in its protobuf envelope.
 const ENVELOPE: &[u8] = b"k8s\0";
 
-/// What a message with a shape of its own is.
+/// Interprets a message with a special shape.
 pub(super) fn resolve<'de>(
     context: &Context<'_>,
     message: &'static Message,
@@ -56,7 +55,7 @@ pub(super) fn resolve<'de>(
         Shape::IntOrString => match fields.last_varint(raw, 1)? {
             0 => Ok(Special::Int(i64::from(fields.last_varint(raw, 2)? as i32))),
             1 => Ok(Special::Text(utf8(fields.last_bytes(raw, 3)?.unwrap_or_default())?)),
-            _ => Err(Error::malformed("IntOrString", 0, "it is neither a number nor a string")),
+            _ => Err(Error::malformed("IntOrString", 0, "neither a number nor a string")),
         },
         Shape::RawJson => match fields.last_bytes(raw, 1)? {
             None | Some([]) => Ok(Special::Null),
@@ -72,7 +71,7 @@ pub(super) fn resolve<'de>(
     }
 }
 
-/// Whether the message is `null` in JSON. What cannot be read is not, and gives its error when it is.
+/// Whether the message is `null` in JSON. A malformed one is not, and fails when it is read.
 pub(super) fn is_null(context: &Context<'_>, message: &'static Message, raw: WireValue<'_>) -> bool {
     let fields = Fields { context, message };
     let lacks = |number| fields.last_bytes(raw, number).is_ok_and(|found| found.is_none());
@@ -93,17 +92,17 @@ pub(super) fn is_null(context: &Context<'_>, message: &'static Message, raw: Wir
     }
 }
 
-/// Whether a list that is a message is empty, as `omitempty` asks.
+/// Whether a message that is a list is empty, for `omitempty`.
 pub(super) fn is_empty_list(context: &Context<'_>, message: &'static Message, raw: WireValue<'_>) -> bool {
     Fields { context, message }.last_bytes(raw, 1).is_ok_and(|found| found.is_none())
 }
 
-/// Whether a message of raw bytes holds any, be they empty.
+/// Whether a message of raw bytes has the field, even if empty.
 pub(super) fn has_raw(message: &[u8]) -> bool {
     last_bytes(WireValue::Bytes(message), 1).is_ok_and(|found| found.is_some())
 }
 
-/// Whether the message is the zero value of its Go type, as `omitzero` asks.
+/// Whether the message is the zero value of its Go type, for `omitzero`.
 pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: WireValue<'_>) -> Result<bool> {
     match message.shape {
         Shape::Time | Shape::MicroTime => return Ok(is_null(context, message, raw)),
@@ -123,7 +122,7 @@ pub(super) fn is_zero(context: &Context<'_>, message: &'static Message, raw: Wir
         let Some(field) = message.field(number) else { continue };
         let zero = !field.pointer
             && match field.ty.message(context.schema) {
-                // A message within is part of the struct: Go's structs are finite, so this ends.
+                // A nested message is part of the struct. Go's structs are finite, so the recursion ends.
                 Some(inner) if field.ty.cardinality == crate::schema::Cardinality::One => {
                     is_zero(context, inner, raw)?
                 }
@@ -149,12 +148,12 @@ fn time<'de>(fields: Fields<'_, '_>, raw: WireValue<'de>, precision: Precision) 
         None => Ok(Special::Null),
         Some(instant) => match instant.format(precision) {
             Some(text) => Ok(Special::Time(text)),
-            None => Err(Error::malformed("time", 0, "the year is not between 0 and 9999")),
+            None => Err(Error::malformed("time", 0, "year not between 0 and 9999")),
         },
     }
 }
 
-/// The instant, or `None` if it is not set: nothing at all, or Go's zero time.
+/// The instant, or `None` if it is not set: absent, or Go's zero time.
 fn instant(fields: Fields<'_, '_>, raw: WireValue<'_>, precision: Precision) -> Result<Option<Timestamp>> {
     let usual = match raw {
         WireValue::Bytes([]) => return Ok(None),
@@ -169,13 +168,13 @@ fn instant(fields: Fields<'_, '_>, raw: WireValue<'_>, precision: Precision) -> 
     Ok((instant != Timestamp::ZERO).then_some(instant))
 }
 
-/// A time that is not simply seconds and nanoseconds.
+/// A time that is not in the usual form.
 #[cold]
 fn odd_time(fields: Fields<'_, '_>, raw: WireValue<'_>) -> Result<(i64, i32)> {
     Ok((fields.last_varint(raw, 1)? as i64, fields.last_varint(raw, 2)? as i32))
 }
 
-/// A message that holds either a list or another message, or nothing.
+/// A message that contains either a list or another message, or nothing.
 fn alternative<'de>(
     context: &Context<'_>,
     message: &'static Message,
@@ -205,7 +204,7 @@ fn alternative<'de>(
     Ok(found)
 }
 
-/// An object in protobuf inside of another: `Unknown{typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2}`.
+/// A nested object in protobuf: `Unknown{typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2}`.
 fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'de>> {
     let unknown = WireValue::Bytes(unknown);
     let type_meta = WireValue::Bytes(last_bytes(unknown, 1)?.unwrap_or_default());
@@ -218,7 +217,7 @@ fn envelope<'de>(context: &Context<'_>, unknown: &'de [u8]) -> Result<Special<'d
     Ok(Special::Root { message, raw, api_version, kind })
 }
 
-/// The fields of a message with a form of its own.
+/// The fields of a special message.
 #[derive(Clone, Copy)]
 struct Fields<'c, 'x> {
     context: &'c Context<'x>,
@@ -242,7 +241,7 @@ impl Fields<'_, '_> {
     }
 }
 
-/// The last field with this number, if there is one; `other` decides about all others.
+/// The last field with this number, if any; `other` handles all other fields.
 fn last<'de>(
     raw: WireValue<'de>,
     wanted: u32,
@@ -261,7 +260,7 @@ fn last<'de>(
     Ok(last)
 }
 
-/// Of messages that the table does not hold: envelopes, and raw bytes before it is known what they are.
+/// For messages that are not in the table: envelopes, and raw bytes of unknown type.
 fn last_bytes<'de>(raw: WireValue<'de>, wanted: u32) -> Result<Option<&'de [u8]>> {
     last(raw, wanted, |_| Ok(()))?.map(|raw| raw.bytes()).transpose()
 }

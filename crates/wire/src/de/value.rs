@@ -1,7 +1,7 @@
-//! One value as serde takes it. The table knows every type, so the deserializer is self-describing: what a visitor asks
-//! for is only a hint, and `serde_json::Value` or a flattened struct is served as well as a typed one.
+//! One value as a serde deserializer. The table has every type, so the deserializer is self-describing: a visitor's
+//! request is only a hint, and `serde_json::Value` or a flattened struct works as well as a typed one.
 //!
-//! There is one deserializer type for everything below the top, so that each target type is compiled once.
+//! Everything below the top uses one deserializer type, so each target type is compiled once.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ use crate::schema::{Message, Scalar, Shape};
 /// The next value of a level.
 pub(super) struct ValueDeserializer<'a, 'c, 'de>(pub(super) &'a mut Level<'c, 'de>);
 
-/// The name by which serde_json asks for JSON text as it is.
+/// The name by which serde_json requests raw JSON text.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 // === impl ValueDeserializer ===
@@ -118,7 +118,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         }
     }
 
-    // Hints are used for speed alone: the likely case is compiled where it is asked for, the others elsewhere.
+    // Hints only improve speed: the likely case is inlined, the others are not.
 
     #[inline]
     fn deserialize_struct<V: Visitor<'de>>(
@@ -239,11 +239,11 @@ fn visit_scalar<'de, V: Visitor<'de>>(scalar: Scalar, raw: WireValue<'de>, visit
         Scalar::Uint64 => visitor.visit_u64(raw.varint()?),
         Scalar::Float | Scalar::Double => visit_float(raw.float()?, visitor),
         Scalar::Bytes => visitor.visit_string(STANDARD.encode(raw.bytes()?)),
-        Scalar::Message(_) => Err(Error::Value("a message where none was expected".to_owned())),
+        Scalar::Message(_) => Err(Error::Value("unexpected message".to_owned())),
     }
 }
 
-/// JSON as Go writes it has no point in whole numbers, so they are integers to whoever reads it.
+/// Go's JSON writes whole floats without a decimal point, so readers see integers.
 fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value> {
     const WHOLE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
     let negative_zero = value == 0.0 && value.is_sign_negative();
@@ -257,7 +257,7 @@ fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value>
     }
 }
 
-/// Hands JSON text over to serde_json.
+/// Passes JSON text to serde_json.
 fn embedded<'de, T>(
     json: &'de [u8],
     read: impl FnOnce(&mut serde_json::Deserializer<serde_json::de::SliceRead<'de>>) -> serde_json::Result<T>,

@@ -1,25 +1,25 @@
-//! Bytes as they come from the socket, handed on in the pieces that the reader asks for.
+//! Input from the socket, split into the pieces that a reader requests.
 //!
-//! A piece that lies inside one chunk is a slice of that chunk; only one that crosses a border is copied together, and
-//! then exactly that piece. So a body is never held whole, and most of it is never copied here.
+//! A piece within one chunk is a slice of that chunk; only a piece that crosses a chunk boundary is copied. The body
+//! is never held as a whole, and most of it is never copied here.
 
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
-/// Unread input: the rest of the current chunk, and the beginning of a piece that crosses its border.
+/// Unread input: the rest of the current chunk, and the start of a piece that crosses its boundary.
 #[derive(Default)]
 pub(crate) struct Input {
     chunk: Bytes,
     at: usize,
-    /// Bytes of an unfinished piece; or of a finished one that was just handed out (`carry_done`).
+    /// Bytes of an unfinished piece, or of a finished one that was just returned (`carry_done`).
     carry: Vec<u8>,
     carry_done: bool,
-    /// A varint that a chunk's end cut: its value so far, and how many bytes of it were read.
+    /// A varint split by a chunk boundary: its value so far, and the number of bytes read.
     varint: (u64, u32),
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Input")
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Input {
 }
 
 impl Input {
-    /// Adds a chunk. Callers read until there is nothing left before they push again, so joining is the exception.
+    /// Adds a chunk. Callers consume all input before they push again, so joining chunks is the exception.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.chunk = if self.rest() == 0 {
             chunk
@@ -44,14 +44,14 @@ impl Input {
         self.at = 0;
     }
 
-    /// Whether no unread byte is left, nor a begun piece.
+    /// Whether there are no unread bytes and no unfinished piece.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest() == 0 && (self.carry.is_empty() || self.carry_done) && self.varint.1 == 0
     }
 
-    /// Whether the next `n` bytes are there; if so, `piece(n)` gives them.
+    /// Whether the next `n` bytes are available; if so, `piece(n)` returns them.
     pub(crate) fn has(&mut self, n: usize) -> bool {
-        self.let_go_of_carry();
+        self.release_carry();
         if self.carry.is_empty() && self.rest() >= n {
             return true;
         }
@@ -61,7 +61,7 @@ impl Input {
         self.carry.len() == n
     }
 
-    /// The next `n` bytes in one piece. Only after `has(n)` was true.
+    /// The next `n` bytes in one piece. Call only after `has(n)` returned true.
     pub(crate) fn piece(&mut self, n: usize) -> &[u8] {
         if self.carry.is_empty() {
             self.at += n;
@@ -71,17 +71,17 @@ impl Input {
         &self.carry
     }
 
-    /// Passes over up to `n` bytes; gives how many.
+    /// Skips up to `n` bytes; returns how many.
     pub(crate) fn skip(&mut self, n: u64) -> u64 {
-        self.let_go_of_carry();
+        self.release_carry();
         let skipped = (self.rest() as u64).min(n);
         self.at += skipped as usize;
         skipped
     }
 
-    /// A varint, and how many bytes it took; `None` until it is whole.
+    /// A varint and its length in bytes; `None` until it is complete.
     pub(crate) fn varint(&mut self) -> Result<Option<(u64, u64)>> {
-        self.let_go_of_carry();
+        self.release_carry();
         while self.rest() > 0 {
             let byte = self.chunk[self.at];
             self.at += 1;
@@ -103,10 +103,10 @@ impl Input {
         self.chunk.len() - self.at
     }
 
-    fn let_go_of_carry(&mut self) {
+    fn release_carry(&mut self) {
         if self.carry_done {
             self.carry.clear();
-            // One large object must not hold its room for the rest of a stream's life.
+            // One large object must not keep its memory for the rest of the stream.
             self.carry.shrink_to(64 << 10);
             self.carry_done = false;
         }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_inside_a_chunk_is_not_copied() {
+    fn a_piece_within_a_chunk_is_not_copied() {
         let chunk = Bytes::from_static(b"abcdef");
         let mut input = Input::default();
         input.push(chunk.clone());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_over_a_border_is_joined_and_nothing_more() {
+    fn only_a_piece_across_chunks_is_joined() {
         let mut input = Input::default();
         input.push(Bytes::from_static(b"ab"));
         assert!(!input.has(3));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_varint_may_be_cut_anywhere() {
+    fn a_varint_may_be_split_anywhere() {
         let mut input = Input::default();
         input.push(Bytes::from_static(&[0x96]));
         assert_eq!(input.varint(), Ok(None));

@@ -9,7 +9,7 @@ use crate::json;
 use crate::object::{ObjectReader, RawObject};
 use crate::{Encoding, TypeMeta};
 
-/// Reads the items of a list from its body, over any chunking, without ever holding the body.
+/// Reads the items of a list from its body, in chunks of any size, without holding the whole body.
 ///
 /// ```
 /// use kube_wire::{Encoding, Limits, ListDecoder, ObjectReader, Projection};
@@ -29,7 +29,7 @@ use crate::{Encoding, TypeMeta};
 pub struct ListDecoder {
     reader: ObjectReader,
     items: ItemDecoder,
-    /// The items' type as the list's own kind says it, once that is known.
+    /// The items' type according to the list's kind, once known.
     item_type: Option<TypeMeta>,
 }
 
@@ -40,7 +40,7 @@ enum ItemDecoder {
 }
 
 impl ListDecoder {
-    /// A decoder for a body in this encoding, whose items are read by `reader`.
+    /// A decoder for a body in this encoding; `reader` reads its items.
     pub fn new(encoding: Encoding, reader: ObjectReader) -> Self {
         let items = match encoding {
             Encoding::Json => ItemDecoder::Json(json::ListBody::new(reader.limits())),
@@ -49,7 +49,7 @@ impl ListDecoder {
         Self { reader, items, item_type: None }
     }
 
-    /// Adds a chunk of the body. Read all items that are there before adding the next.
+    /// Adds a chunk of the body. Read all available items before adding the next chunk.
     pub fn push(&mut self, chunk: Bytes) {
         match &mut self.items {
             ItemDecoder::Json(body) => body.push(chunk),
@@ -57,10 +57,11 @@ impl ListDecoder {
         }
     }
 
-    /// The next item, or `None` until there is one.
+    /// The next item; `None` until one is available.
     ///
     /// # Errors
-    /// About one item, unless [`Error::is_fatal`](crate::Error::is_fatal) says that the rest cannot be read.
+    /// Concerns one item, unless [`Error::is_fatal`](crate::Error::is_fatal) returns true: then the rest is
+    /// unreadable.
     pub fn next_item(&mut self) -> Option<Result<RawObject>> {
         let Self { reader, items, item_type } = self;
         let (encoding, item) = match items {
@@ -75,7 +76,7 @@ impl ListDecoder {
         }))
     }
 
-    /// What is known of the list so far. Complete only at the end: JSON may put it behind the items.
+    /// The list's head so far. Complete only at the end: JSON may put it after the items.
     pub fn head(&self) -> &ListHead {
         match &self.items {
             ItemDecoder::Json(body) => body.head(),
@@ -83,10 +84,10 @@ impl ListDecoder {
         }
     }
 
-    /// The body has ended: the list's head.
+    /// Ends the body and returns the list's head.
     ///
     /// # Errors
-    /// If it ended too early.
+    /// If the body is incomplete.
     pub fn finish(self) -> Result<ListHead> {
         match self.items {
             ItemDecoder::Json(body) => body.finish(),

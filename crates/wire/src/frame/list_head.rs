@@ -1,32 +1,32 @@
-//! The head of a list: what stands beside its items.
+//! The head of a list: everything except its items.
 
 use crate::error::Result;
 use crate::proto::Reader;
 
-/// What a list says of itself.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListHead {
     /// apiVersion of the list.
     pub api_version: String,
-    /// kind of the list: `PodList`; `Table` or `Status` when the server answered with something else.
+    /// kind of the list: `PodList`; `Table` or `Status` if the server responded with something else.
     pub kind: String,
-    /// The resourceVersion the list was taken at.
+    /// The resourceVersion of the list.
     pub resource_version: String,
     /// Token for the next page; empty on the last one.
     pub continue_token: String,
-    /// How many items follow on later pages, where the server says so.
+    /// The number of items on later pages, if the server reports it.
     pub remaining_item_count: Option<i64>,
-    /// Names of the first JSON members that no list has, for messages about answers that are something else.
+    /// Names of the first JSON members that are not part of a list, for error messages about unexpected responses.
     pub other_members: Vec<String>,
 }
 
-/// How many [other members](ListHead::other_members) are remembered, and how long their names may be.
+/// Maximum number of [other members](ListHead::other_members), and maximum length of their names.
 const OTHER_MEMBERS_MAX: usize = 8;
 const OTHER_MEMBER_BYTES_MAX: usize = 64;
 
 impl ListHead {
-    /// Remembers a member that no list has.
+    /// Records a member that is not part of a list.
     pub(crate) fn add_other_member(&mut self, name: &str) {
         if self.other_members.len() < OTHER_MEMBERS_MAX && name.len() <= OTHER_MEMBER_BYTES_MAX {
             self.other_members.push(name.to_owned());

@@ -1,4 +1,4 @@
-//! Protobuf bodies, piece by piece: the frames of a watch and the items of a list.
+//! Streaming of protobuf bodies: the frames of a watch and the items of a list.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ use crate::proto::{Reader, Tag, WireType};
 
 const LIST: &str = "protobuf list";
 
-/// How much is looked at of an object that is too large, to say which it is: its names stand at the beginning.
+/// How much of an oversized object is read to identify it: its name is near the beginning.
 const REFUSED_BYTES: usize = 4 << 10;
 
 /// The frames of a protobuf watch: each a big-endian length of four bytes and a `WatchEvent { type = 1, object = 2 }`.
@@ -28,27 +28,27 @@ pub(super) struct WatchFrames {
 enum FrameState {
     Length,
     Body(usize),
-    /// A frame that is too large, of so many bytes.
+    /// An oversized frame, with its length.
     Refuse(usize),
-    /// The rest of it.
+    /// The rest of an oversized frame.
     Skip(u64),
 }
 
-/// A frame's event type and the object in its envelope.
+/// The event type of a frame, and the object in its envelope.
 pub(super) struct WatchFrame<'a> {
     pub(super) event_type: &'a str,
     pub(super) object: &'a [u8],
 }
 
-/// The items of a protobuf list: `k8s\0`, `Unknown { typeMeta = 1, raw = 2 }`, and in `raw` the list
-/// `{ metadata = 1, items = 2… }`, which is entered without being held.
+/// The items of a protobuf list: `k8s\0`, `Unknown { typeMeta = 1, raw = 2 }`, and in `raw` the list `{ metadata = 1,
+/// items = 2… }`, which is streamed, not held.
 #[derive(Debug)]
 pub(super) struct ListItems {
     input: Input,
     state: ListState,
-    /// What is left of `raw` while inside it.
+    /// Remaining length of `raw` while inside it.
     inside: Option<u64>,
-    /// The envelope contains a list. Go always writes a list's metadata, so not even an empty one has no bytes.
+    /// The envelope contains a list. Go always writes a list's metadata, so even an empty list has bytes.
     has_payload: bool,
     object_bytes_max: usize,
     pub(super) head: ListHead,
@@ -62,7 +62,7 @@ enum ListState {
     Tag,
     Length(u32),
     Body(u32, usize),
-    /// An item that is too large, of so many bytes.
+    /// An oversized item, with its length.
     Refuse(u64),
     Skip(u64),
     SkipVarint,
@@ -80,7 +80,7 @@ impl WatchFrames {
         self.input.push(chunk);
     }
 
-    /// The next frame; `None` until there is one.
+    /// The next frame; `None` until one is available.
     pub(super) fn next(&mut self) -> Option<Result<WatchFrame<'_>>> {
         match self.advance() {
             Ok(Some(length)) => Some(watch_event(self.input.piece(length))),
@@ -89,7 +89,7 @@ impl WatchFrames {
         }
     }
 
-    /// Reads on until a whole frame is there, and gives its length.
+    /// Advances until a complete frame is available, and returns its length.
     fn advance(&mut self) -> Result<Option<usize>> {
         loop {
             match self.state {
@@ -137,7 +137,7 @@ impl WatchFrames {
     }
 }
 
-/// Takes a `WatchEvent { type = 1, object = 2 { raw = 1 } }` apart.
+/// Parses a `WatchEvent { type = 1, object = 2 { raw = 1 } }`.
 fn watch_event(frame: &[u8]) -> Result<WatchFrame<'_>> {
     let mut event = WatchFrame { event_type: "", object: &[] };
     let mut reader = Reader::new(frame);
@@ -178,7 +178,7 @@ impl ListItems {
         self.input.push(chunk);
     }
 
-    /// The next item's message, with what is known of the list by then; `None` until there is one.
+    /// The next item's message, with the list's head so far; `None` until one is available.
     pub(super) fn next(&mut self) -> Option<Result<(&ListHead, &[u8])>> {
         if self.lost.is_some() {
             return None;
@@ -193,7 +193,7 @@ impl ListItems {
         }
     }
 
-    /// Reads on until a whole item is there, and gives its length.
+    /// Advances until a complete item is available, and returns its length.
     fn advance(&mut self) -> Result<Option<usize>> {
         loop {
             match self.state {
@@ -202,7 +202,7 @@ impl ListItems {
                         return Ok(None);
                     }
                     if self.input.piece(MAGIC.len()) != MAGIC {
-                        return Err(Error::malformed(LIST, 0, "it does not begin with `k8s\\0`").framing());
+                        return Err(Error::malformed(LIST, 0, "missing `k8s\\0` prefix").framing());
                     }
                     self.state = ListState::Tag;
                 }
@@ -275,10 +275,10 @@ impl ListItems {
         Ok(())
     }
 
-    /// Decides what is done with a length-delimited field.
+    /// Decides how to handle a length-delimited field.
     fn enter(&mut self, number: u32, length: u64) -> Result<()> {
         if self.inside.is_some_and(|left| length > left) {
-            return Err(Error::malformed(LIST, 0, "a field goes beyond the list").framing());
+            return Err(Error::malformed(LIST, 0, "field exceeds the list").framing());
         }
         match (self.inside, number) {
             (None, envelope::RAW) => {
@@ -287,11 +287,11 @@ impl ListItems {
                 self.state = ListState::Tag;
             }
             (None, envelope::CONTENT_ENCODING) if length > 0 => {
-                return Err(Error::malformed(LIST, 0, "its content is encoded").framing());
+                return Err(Error::malformed(LIST, 0, "unsupported content encoding").framing());
             }
             (None, envelope::TYPE_META) | (Some(_), METADATA | ITEMS) => {
                 if length > self.object_bytes_max as u64 {
-                    // Without its head a list would end as one without a resourceVersion and a next page.
+                    // Without its head, a list would appear to have no resourceVersion and no next page.
                     if number != ITEMS {
                         return Err(too_large(length, self.object_bytes_max).framing());
                     }
@@ -305,7 +305,7 @@ impl ListItems {
         Ok(())
     }
 
-    /// A tag's or length's varint, counted against what is left of the list.
+    /// The varint of a tag or length, counted against the remaining length of the list.
     fn varint(&mut self) -> Result<Option<u64>> {
         let Some((value, length)) = self.input.varint().map_err(Error::framing)? else { return Ok(None) };
         self.spend(length)?;
@@ -316,7 +316,7 @@ impl ListItems {
         if let Some(left) = &mut self.inside {
             *left = left
                 .checked_sub(length)
-                .ok_or(Error::malformed(LIST, 0, "a field goes beyond the list").framing())?;
+                .ok_or(Error::malformed(LIST, 0, "field exceeds the list").framing())?;
         }
         Ok(())
     }
@@ -329,7 +329,7 @@ impl ListItems {
             ListState::Tag if self.input.is_empty() && self.inside.is_none_or(|left| left == 0) => {
                 match self.has_payload {
                     true => Ok(self.head),
-                    false => Err(Error::malformed(LIST, 0, "its envelope is empty").framing()),
+                    false => Err(Error::malformed(LIST, 0, "empty envelope").framing()),
                 }
             }
             _ => Err(Error::Truncated { what: LIST, at: 0 }.framing()),

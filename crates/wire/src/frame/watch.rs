@@ -12,26 +12,26 @@ use crate::{Encoding, Status};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchEvent {
-    /// The object is new, or has begun to match the selector.
+    /// The object is new, or has started to match the selector.
     Added(RawObject),
     /// The object has changed.
     Modified(RawObject),
-    /// The object is gone, or no longer matches the selector.
+    /// The object was deleted, or no longer matches the selector.
     Deleted(RawObject),
-    /// Nothing changed up to this object's resourceVersion.
+    /// No changes up to this object's resourceVersion.
     Bookmark(RawObject),
-    /// The server ends the watch with an error.
+    /// The server ended the watch with an error.
     Error(Status),
-    /// An event of a type that is not known here.
+    /// An event of an unknown type.
     Other {
         /// The type as the server wrote it.
         event_type: String,
-        /// The object it came with.
+        /// The object of the event.
         object: RawObject,
     },
 }
 
-/// Reads the events of a watch from its body, over any chunking.
+/// Reads the events of a watch from its body, in chunks of any size.
 ///
 /// ```
 /// use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
@@ -61,7 +61,7 @@ enum Frames {
 // === impl WatchEvent ===
 
 impl WatchEvent {
-    /// The object of the event, unless it is an error.
+    /// The object of the event; `None` for an error.
     pub fn object(&self) -> Option<&RawObject> {
         match self {
             Self::Added(object)
@@ -77,8 +77,8 @@ impl WatchEvent {
 // === impl WatchDecoder ===
 
 impl WatchDecoder {
-    /// A decoder for a body in this encoding, whose objects are read by `reader`; if that reads [into
-    /// blocks](ObjectReader::in_blocks), until the first bookmark, with which an initial state ends.
+    /// A decoder for a body in this encoding; `reader` reads its objects. A reader that reads [into
+    /// blocks](ObjectReader::in_blocks) does so until the first bookmark, which ends the initial state.
     pub fn new(encoding: Encoding, reader: ObjectReader) -> Self {
         let frames = match encoding {
             Encoding::Json => Frames::Json(json::Lines::new(reader.limits())),
@@ -87,7 +87,7 @@ impl WatchDecoder {
         Self { reader, frames }
     }
 
-    /// Adds a chunk of the body. Read all events that are there before adding the next.
+    /// Adds a chunk of the body. Read all available events before adding the next chunk.
     pub fn push(&mut self, chunk: Bytes) {
         match &mut self.frames {
             Frames::Json(lines) => lines.push(chunk),
@@ -95,10 +95,11 @@ impl WatchDecoder {
         }
     }
 
-    /// The next event, or `None` until there is one.
+    /// The next event; `None` until one is available.
     ///
     /// # Errors
-    /// About one event, unless [`Error::is_fatal`](crate::Error::is_fatal) says that the rest cannot be read.
+    /// Concerns one event, unless [`Error::is_fatal`](crate::Error::is_fatal) returns true: then the rest is
+    /// unreadable.
     pub fn next_event(&mut self) -> Option<Result<WatchEvent>> {
         let (reader, frames) = (&mut self.reader, &mut self.frames);
         Some(match frames {
@@ -119,10 +120,10 @@ impl WatchDecoder {
         })
     }
 
-    /// The body has ended.
+    /// Ends the body.
     ///
     /// # Errors
-    /// If it ended in the middle of an event.
+    /// If the body ends within an event.
     pub fn finish(&mut self) -> Result<()> {
         match &mut self.frames {
             Frames::Json(lines) => lines.finish(),

@@ -1,4 +1,4 @@
-//! Finds the head in the JSON text of an object. `metadata` stands near the front, so this stops early.
+//! Finds the head in the JSON text of an object. `metadata` is near the front, so the search ends early.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use crate::json::{Elements, JsonType, Members, Value, string};
 
 const WHAT: &str = "JSON head";
 
-/// The spans of the head of an object's (kept) text.
+/// The spans of the head in an object's (kept) text.
 ///
-/// An object without `metadata`, or with `null` there, has an empty head. Of a name that stands twice in `metadata` the
-/// last one counts, as it does for Go. The text behind `metadata` is not looked at.
+/// An object whose `metadata` is absent or `null` has an empty head. If a name occurs twice in `metadata`, the last
+/// one wins, as in Go. The text after `metadata` is not read.
 pub(crate) fn spans(bytes: &[u8]) -> Result<Spans> {
     let mut spans = Spans::default();
     let mut members = Members::new(bytes);
@@ -29,7 +29,7 @@ pub(crate) fn spans(bytes: &[u8]) -> Result<Spans> {
     Ok(spans)
 }
 
-/// Puts the names into a text of their own, since one of them does not stand in the bytes as it is.
+/// Copies the names into a separate string, because one of them contains escapes.
 #[cold]
 fn unescape(bytes: &[u8], spans: &mut Spans) -> Result<()> {
     let mut names = String::new();
@@ -42,7 +42,7 @@ fn unescape(bytes: &[u8], spans: &mut Spans) -> Result<()> {
     Ok(())
 }
 
-/// Reads `metadata`, which stands at `offset` in the kept text. Whether there is an escape in one of the names.
+/// Reads `metadata`, which starts at `offset` in the kept text. Returns whether a name contains an escape.
 fn object_meta(meta: Value<'_>, offset: usize, spans: &mut Spans) -> Result<bool> {
     if !is(meta, JsonType::Object, offset, "metadata must be an object")? {
         return Ok(false);
@@ -75,7 +75,7 @@ fn object_meta(meta: Value<'_>, offset: usize, spans: &mut Spans) -> Result<bool
     Ok(escaped)
 }
 
-/// Where the content of a string stands.
+/// The span of a string's content.
 fn text(value: Value<'_>, start: usize, escaped: &mut bool, why: &'static str) -> Result<Span> {
     if value.is_null() {
         return Ok(Span::default());
@@ -93,11 +93,11 @@ fn generation(value: Value<'_>, start: usize) -> Result<i64> {
     match value.as_i64() {
         Ok(Some(generation)) => Ok(generation),
         Ok(None) if value.is_null() => Ok(0),
-        _ => Err(Error::malformed(WHAT, start, "metadata.generation must be a whole number")),
+        _ => Err(Error::malformed(WHAT, start, "metadata.generation must be an integer")),
     }
 }
 
-/// Checks the labels, so that reading them later cannot fail. Whether there are any.
+/// Validates the labels, so that reading them later cannot fail. Returns whether there are any.
 fn labels(value: Value<'_>, start: usize) -> Result<bool> {
     if !is(value, JsonType::Object, start, "metadata.labels must be an object")? {
         return Ok(false);
@@ -113,7 +113,7 @@ fn labels(value: Value<'_>, start: usize) -> Result<bool> {
     Ok(any)
 }
 
-/// Checks the owner references, so that reading them later cannot fail. Whether there are any.
+/// Validates the owner references, so that reading them later cannot fail. Returns whether there are any.
 fn owner_references(value: Value<'_>, start: usize) -> Result<bool> {
     if !is(value, JsonType::Array, start, "metadata.ownerReferences must be an array")? {
         return Ok(false);
@@ -145,7 +145,7 @@ fn ends_initial_events(value: Value<'_>, start: usize) -> Result<bool> {
     Ok(ends)
 }
 
-/// Whether the value is of the kind; `null` is as good as absent, anything else an error.
+/// Whether the value is of the kind; `null` counts as absent, anything else is an error.
 fn is(value: Value<'_>, kind: JsonType, start: usize, why: &'static str) -> Result<bool> {
     match value.kind() {
         Ok(found) if found == kind => Ok(true),
@@ -154,7 +154,7 @@ fn is(value: Value<'_>, kind: JsonType, start: usize, why: &'static str) -> Resu
     }
 }
 
-/// An error found in a part that stands at `offset`.
+/// Shifts the position of an error in a part that starts at `offset`.
 fn moved(error: Error, offset: usize) -> Error {
     match error {
         Error::Malformed { at, why, .. } => Error::malformed(WHAT, offset + at, why),
@@ -171,7 +171,7 @@ mod tests {
     use crate::json::tests::{any_bytes, captures, mutated};
     use crate::{Encoding, Head, TypeMeta};
 
-    /// Reads a head and hands it over.
+    /// Reads a head and passes it to `read`.
     fn with_head<T>(text: &str, read: impl FnOnce(Head<'_>) -> T) -> Result<T> {
         let spans = spans(text.as_bytes())?;
         let type_meta = TypeMeta::new("v1", "Thing");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_or_null_is_empty() {
+    fn absent_and_null_parts_are_empty() {
         for text in [
             "{}",
             r#"{"metadata":null}"#,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_two_counts() {
+    fn the_last_duplicate_wins() {
         let text = r#"{"metadata":{"name":"a","deletionTimestamp":"t","labels":{"a":"b"},
             "deletionTimestamp":null,"labels":null,"name":"b","name":"c"}}"#;
         with_head(text, |head| {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_later_is_an_error_now() {
+    fn invalid_metadata_is_rejected_on_arrival() {
         for (metadata, why) in [
             (r#"[]"#, "metadata must be an object"),
             (r#"{"name":5}"#, "metadata.name must be a string"),
@@ -251,20 +251,20 @@ mod tests {
             (r#"{"namespace":{}}"#, "metadata.namespace must be"),
             (r#"{"uid":true}"#, "metadata.uid must be"),
             (r#"{"resourceVersion":7}"#, "metadata.resourceVersion must be"),
-            (r#"{"generation":1.5}"#, "metadata.generation must be a whole number"),
-            (r#"{"generation":"1"}"#, "metadata.generation must be a whole number"),
-            (r#"{"generation":12345678901234567890}"#, "metadata.generation must be a whole number"),
+            (r#"{"generation":1.5}"#, "metadata.generation must be an integer"),
+            (r#"{"generation":"1"}"#, "metadata.generation must be an integer"),
+            (r#"{"generation":12345678901234567890}"#, "metadata.generation must be an integer"),
             (r#"{"labels":[]}"#, "metadata.labels must be an object"),
             (r#"{"labels":{"a":1}}"#, "a label's value must be a string"),
             (r#"{"labels":{"a":null}}"#, "a label's value must be a string"),
             (r#"{"labels":{"a":"\x"}}"#, "a label's value must be a string"),
-            (r#"{"labels":{"\x":"a"}}"#, "an unknown escape"),
-            (r#"{"labels":{"a":"b",}}"#, "a quoted name was expected"),
+            (r#"{"labels":{"\x":"a"}}"#, "unknown escape"),
+            (r#"{"labels":{"a":"b",}}"#, "expected a quoted name"),
             (r#"{"annotations":"a"}"#, "metadata.annotations must be an object"),
             (r#"{"ownerReferences":{}}"#, "metadata.ownerReferences must be an array"),
             (r#"{"ownerReferences":[1]}"#, "an owner reference must be an object"),
-            (r#"{"ownerReferences":[{"name":"\x"}]}"#, "an unknown escape"),
-            (r#"{"ownerReferences":[{},]}"#, "a value was expected"),
+            (r#"{"ownerReferences":[{"name":"\x"}]}"#, "unknown escape"),
+            (r#"{"ownerReferences":[{},]}"#, "expected a value"),
         ] {
             let text = format!(r#"{{"metadata":{metadata}}}"#);
             let error = with_head(&text, |_| ()).unwrap_err().to_string();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_json_has_to_escape_are_read_as_they_are_meant() {
+    fn escaped_names_are_unescaped() {
         let text = r#"{"metadata":{"name":"R\u0026D \"\\\"","namespace":"n","uid":"\u003c\u00fc","resourceVersion":"7",
             "labels":{"\u0061":"\u0026"},"ownerReferences":[{"name":"R\u0026D"}]}}"#;
         with_head(text, |head| {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn captured_objects_have_the_heads_that_serde_json_sees() {
+    fn captured_heads_match_serde_json() {
         let mut objects: Vec<serde_json::Value> = Vec::new();
         for (_, body) in captures(true) {
             let events = serde_json::Deserializer::from_slice(&body).into_iter::<serde_json::Value>();
@@ -328,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_give_a_head_that_can_be_read_or_an_error(
+        fn any_bytes_give_a_readable_head_or_an_error(
             metadata in prop_oneof![mutated(), any_bytes()],
             name in proptest::sample::select(vec!["metadata", "labels", "ownerReferences", "annotations", "name"]),
         ) {

@@ -1,8 +1,8 @@
-//! Which object it was that cannot be read, for its error to say so.
+//! Identifies an unreadable object for its error.
 //!
-//! Found as well as can be in what there is: an object that is wrong elsewhere, or the beginning of one that is too large to
-//! be held. A wrong answer would be worse than none: so an object counts as being in no namespace only if all of its
-//! metadata was there to look at.
+//! Works on a best-effort basis: the object may be malformed elsewhere, or only the start of an oversized one may be
+//! available. A wrong key would be worse than none, so an object counts as cluster-scoped only if all of its metadata
+//! was available.
 
 use std::borrow::Cow;
 
@@ -15,10 +15,10 @@ use crate::proto::{Reader, WireType};
 /// Namespace and name.
 pub(crate) type Key = (Box<str>, Box<str>);
 
-/// Longer names than any that people give are left out of errors.
+/// Longer names are left out of errors.
 const NAME_BYTES_MAX: usize = 4 << 10;
 
-/// The key of an object, from its text or message or the beginning of that.
+/// The key of an object, from its complete or truncated text or message.
 #[cold]
 pub(crate) fn of(object: &[u8], encoding: Encoding) -> Option<Key> {
     let (namespace, name) = match encoding {
@@ -29,12 +29,12 @@ pub(crate) fn of(object: &[u8], encoding: Encoding) -> Option<Key> {
     fits.then(|| (namespace.into(), name.into()))
 }
 
-/// The same for the object in an envelope.
+/// Like `of`, for an object in an envelope.
 pub(crate) fn in_envelope(envelope: &[u8]) -> Option<Key> {
     of(field(envelope.strip_prefix(&MAGIC)?, RAW).ok()??.0, Encoding::Protobuf)
 }
 
-/// The same for the object of a watch's event: its text or message or the beginning of that.
+/// Like `of`, for the object of a watch event, from its complete or truncated text or message.
 pub(crate) fn in_event(event: &[u8], encoding: Encoding) -> Option<Key> {
     match encoding {
         Encoding::Json => of(json::member(event, "object")?, encoding),
@@ -47,7 +47,7 @@ fn in_text(text: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let string = |value| json::Value::new(value).as_string().ok()?;
     let namespace = match json::member(meta, "namespace") {
         Some(namespace) => string(namespace)?,
-        // Walked to its end.
+        // Scanned to its end.
         None if json::Members::new(meta).all(|member| member.is_ok()) => Cow::Borrowed(""),
         None => return None,
     };
@@ -66,7 +66,7 @@ fn in_message(message: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     Some((string(namespace)?, string(name)?))
 }
 
-/// What is there of the first field with this number, and whether that is all of it.
+/// The available part of the first field with this number, and whether it is complete.
 fn field(message: &[u8], wanted: u32) -> Result<Option<(&[u8], bool)>> {
     let mut reader = Reader::new(message);
     while let Some(tag) = reader.tag()? {

@@ -1,4 +1,4 @@
-//! Labels, read from the bytes as they are iterated.
+//! Labels, read from the bytes during iteration.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use crate::proto::Reader;
 
 /// The labels of an object, in the order of its bytes.
 ///
-/// A protobuf server does not check that strings are UTF-8. What is not is shown with the replacement character, as JSON
-/// would show it.
+/// A protobuf server does not check that strings are UTF-8. Invalid sequences become the replacement character, as in
+/// JSON.
 #[derive(Clone, Debug)]
 pub struct Labels<'a>(LabelSource<'a>);
 
@@ -24,7 +24,8 @@ enum LabelSource<'a> {
 pub(super) const LABELS: u32 = 11;
 
 impl<'a> Labels<'a> {
-    /// Reads what [`Head::label_bytes`](super::Head::label_bytes) gave, which may have been kept apart from its object.
+    /// Reads the bytes from [`Head::label_bytes`](super::Head::label_bytes), which may be stored apart from their
+    /// object.
     pub fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self(match encoding {
             Encoding::Json => LabelSource::Json(json::Members::new(bytes)),
@@ -34,7 +35,7 @@ impl<'a> Labels<'a> {
 
     /// The value of one label.
     pub fn get(&self, key: &str) -> Option<Cow<'a, str>> {
-        // Of a repeated key the last counts, as everywhere.
+        // The last value of a repeated key wins.
         self.clone().filter(|(k, _)| k == key).last().map(|(_, value)| value)
     }
 }
@@ -43,7 +44,7 @@ impl<'a> Iterator for Labels<'a> {
     type Item = (Cow<'a, str>, Cow<'a, str>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Malformed labels were an error when the object was read; here they end the iteration.
+        // Malformed labels were rejected when the object was read; here they end the iteration.
         match &mut self.0 {
             LabelSource::Json(members) => {
                 let (key, value) = members.next()?.ok()?;

@@ -1,8 +1,8 @@
-//! The head of an object: what a cache has to know of it, read without decoding the rest.
+//! The head of an object: what a cache needs to know about it, read without decoding the rest.
 //!
-//! A head is a view. Reading an object notes *where* in its bytes the name, the uid, the labels and so on stand
-//! ([`Spans`]), and [`Head`] reads them from there when asked: no string is copied, and an object that nobody asks about
-//! costs a few integers.
+//! A head is a view. Reading an object records the positions of the name, the uid, the labels and so on in its bytes
+//! ([`Spans`]), and [`Head`] reads them from there on demand. No string is copied, and an unused head costs a few
+//! integers.
 
 pub(crate) mod json;
 pub(crate) mod key;
@@ -27,10 +27,10 @@ pub(crate) struct Span {
     pub(crate) end: u32,
 }
 
-/// Where the parts of a head stand in the kept bytes. Empty spans mean absent (Kubernetes knows no difference).
+/// The positions of a head's parts in the kept bytes. An empty span means absent (Kubernetes does not distinguish).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spans {
-    /// Content of the strings, without quotes; in `unescaped` if that is there.
+    /// Content of the strings, without quotes; in `unescaped` if set.
     pub(crate) namespace: Span,
     pub(crate) name: Span,
     pub(crate) uid: Span,
@@ -39,14 +39,15 @@ pub(crate) struct Spans {
     pub(crate) labels: Span,
     /// JSON: the array `[…]`. Protobuf: from the first entry (tag included) to the end of the last one.
     pub(crate) owners: Span,
-    /// The four strings as they are meant, if one of them stands in JSON with escapes. Few can: the names of roles, for one.
+    /// The four strings unescaped, if one of them contains escapes in JSON. Only few kinds allow that, for example
+    /// roles.
     pub(crate) unescaped: Option<Box<str>>,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
     pub(crate) initial_events_end: bool,
 }
 
-/// What is known of an object without decoding it. Made by [`RawObject::head`](crate::RawObject::head).
+/// The metadata of an object, read without decoding it. See [`RawObject::head`](crate::RawObject::head).
 #[derive(Clone, Copy)]
 pub struct Head<'a> {
     pub(crate) bytes: &'a [u8],
@@ -59,7 +60,7 @@ pub struct Head<'a> {
 
 impl Span {
     pub(crate) fn new(start: usize, end: usize) -> Self {
-        // Kept bytes are at most `Limits::object_bytes_max`; a limit above 4 GiB is clamped where objects are read.
+        // Kept bytes are at most `Limits::object_bytes_max`; a limit above 4 GiB is clamped when objects are read.
         Self { start: start as u32, end: end as u32 }
     }
 
@@ -81,17 +82,17 @@ impl<'a> Head<'a> {
         self.text(self.spans.name)
     }
 
-    /// The uid; empty if the server gave none.
+    /// The uid; empty if absent.
     pub fn uid(&self) -> &'a str {
         self.text(self.spans.uid)
     }
 
-    /// The resourceVersion; empty if the server gave none.
+    /// The resourceVersion; empty if absent.
     pub fn resource_version(&self) -> &'a str {
         self.text(self.spans.resource_version)
     }
 
-    /// The generation; 0 if the kind has none.
+    /// The generation; 0 if absent.
     pub fn generation(&self) -> i64 {
         self.spans.generation
     }
@@ -121,26 +122,26 @@ impl<'a> Head<'a> {
         Owners::new(self.owner_bytes(), self.encoding)
     }
 
-    /// The part of the kept bytes that holds the labels, for [`Labels::new`]; empty if there are none.
+    /// The part of the kept bytes with the labels, for [`Labels::new`]; empty without labels.
     pub fn label_bytes(&self) -> &'a [u8] {
         self.spans.labels.of(self.bytes)
     }
 
-    /// The part of the kept bytes that holds the owner references, for [`Owners::new`]; empty if there are none.
+    /// The part of the kept bytes with the owner references, for [`Owners::new`]; empty without owners.
     pub fn owner_bytes(&self) -> &'a [u8] {
         self.spans.owners.of(self.bytes)
     }
 
     fn text(&self, span: Span) -> &'a str {
         match &self.spans.unescaped {
-            // The spans were checked to be UTF-8 when the object was read.
+            // The spans were validated as UTF-8 when the object was read.
             None => std::str::from_utf8(span.of(self.bytes)).unwrap_or_default(),
             Some(names) => names.get(span.start as usize..span.end as usize).unwrap_or_default(),
         }
     }
 }
 
-/// Text that need not be any; see [`Labels`].
+/// Text that may be invalid UTF-8; see [`Labels`].
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

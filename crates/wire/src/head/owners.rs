@@ -1,4 +1,4 @@
-//! Owner references, read from the bytes as they are iterated.
+//! Owner references, read from the bytes during iteration.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,7 @@ use crate::error::Result;
 use crate::json;
 use crate::proto::Reader;
 
-/// The owner references of an object. Protobuf strings that are not UTF-8 are shown as those of
-/// [`Labels`](super::Labels) are.
+/// The owner references of an object. Protobuf strings that are not UTF-8 are handled as in [`Labels`](super::Labels).
 #[derive(Clone, Debug)]
 pub struct Owners<'a>(OwnerSource<'a>);
 
@@ -41,7 +40,8 @@ enum OwnerSource<'a> {
 pub(super) const OWNERS: u32 = 13;
 
 impl<'a> Owners<'a> {
-    /// Reads what [`Head::owner_bytes`](super::Head::owner_bytes) gave, which may have been kept apart from its object.
+    /// Reads the bytes from [`Head::owner_bytes`](super::Head::owner_bytes), which may be stored apart from their
+    /// object.
     pub fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self(match encoding {
             Encoding::Json => OwnerSource::Json(json::Elements::new(bytes)),
@@ -49,7 +49,7 @@ impl<'a> Owners<'a> {
         })
     }
 
-    /// The owner that is the managing controller, if there is one.
+    /// The owner that is the managing controller, if any.
     pub fn controller(&self) -> Option<OwnerReference<'a>> {
         self.clone().find(|owner| owner.controller)
     }
@@ -59,7 +59,7 @@ impl<'a> Iterator for Owners<'a> {
     type Item = OwnerReference<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Malformed references were an error when the object was read; here they end the iteration.
+        // Malformed references were rejected when the object was read; here they end the iteration.
         match &mut self.0 {
             OwnerSource::Json(elements) => from_json(elements.next()?.ok()?).ok(),
             OwnerSource::Protobuf(reader) => loop {

@@ -1,4 +1,4 @@
-//! Finds the head in the protobuf bytes of an object: one walk over the top level and one over `ObjectMeta`.
+//! Finds the head in the protobuf bytes of an object: one pass over the top level and one over `ObjectMeta`.
 
 use super::labels::{LABELS, map_entry};
 use super::owners::{self, OWNERS};
@@ -9,16 +9,16 @@ use crate::proto::Reader;
 /// Field 1 of every Kubernetes object is its `ObjectMeta`.
 const METADATA: u32 = 1;
 
-/// The spans of the head of an object's (kept) bytes.
+/// The spans of the head in an object's (kept) bytes.
 pub(crate) fn spans(bytes: &[u8]) -> Result<Spans> {
     let mut spans = Spans::default();
     let mut reader = Reader::new(bytes);
     let mut metadata_seen = false;
     while let Some(tag) = reader.tag()? {
         if tag.number == METADATA {
-            // A decoder would merge them, and what spans them both is none of a head's parts.
+            // A decoder would merge them, and a head cannot span both.
             if std::mem::replace(&mut metadata_seen, true) {
-                let why = "metadata stands there twice";
+                let why = "duplicate metadata";
                 return Err(Error::malformed("protobuf head", reader.position(), why));
             }
             let meta = reader.expect_bytes(tag)?;
@@ -30,7 +30,7 @@ pub(crate) fn spans(bytes: &[u8]) -> Result<Spans> {
     Ok(spans)
 }
 
-/// Reads `ObjectMeta`, which stands at `offset` in the kept bytes.
+/// Reads `ObjectMeta`, which starts at `offset` in the kept bytes.
 fn object_meta(meta: &[u8], offset: usize, spans: &mut Spans) -> Result<()> {
     let mut reader = Reader::new(meta);
     loop {
@@ -72,7 +72,7 @@ fn text(reader: &mut Reader<'_>, tag: crate::proto::Tag, offset: usize) -> Resul
     Ok(Span::new(end - len, end))
 }
 
-/// Entries of a repeated field mostly stand together; whatever lies between is passed over when they are read.
+/// Entries of a repeated field are usually contiguous; readers skip anything in between.
 fn extend(span: &mut Span, start: usize, end: usize) {
     *span =
         if *span == Span::default() { Span::new(start, end) } else { Span::new(span.start as usize, end) };

@@ -6,20 +6,21 @@ use crate::projection::{Plan, Projection};
 use crate::schema::Message;
 use crate::{Result, head};
 
-/// Copies a JSON object by a projection and finds its head, as reading an object does. Gives a digest of the head.
+/// Copies a JSON object through a projection and finds its head, as reading an object does. Returns a digest of the
+/// head.
 ///
 /// # Errors
-/// If the object is not sound.
+/// If the object is malformed.
 pub fn copy_and_head(input: &[u8], projection: &Projection, out: &mut Vec<u8>) -> Result<u64> {
     json::copy::copy(input, projection.root(), &Limits::DEFAULT, out)?;
     let spans = head::json::spans(out)?;
     Ok(u64::from(spans.name.end) + u64::from(spans.labels.end))
 }
 
-/// Copies a JSON object by a projection.
+/// Copies a JSON object through a projection.
 ///
 /// # Errors
-/// If the object is not sound.
+/// If the object is malformed.
 pub fn copy(input: &[u8], projection: &Projection, out: &mut Vec<u8>) -> Result<usize> {
     Ok(json::copy::copy(input, projection.root(), &Limits::DEFAULT, out)?.consumed)
 }
@@ -27,15 +28,15 @@ pub fn copy(input: &[u8], projection: &Projection, out: &mut Vec<u8>) -> Result<
 /// The end of the JSON value at the start of `input`.
 ///
 /// # Errors
-/// If it is not sound.
+/// If the value is malformed.
 pub fn find_end(input: &[u8]) -> Result<Option<usize>> {
     json::Finder::new().push(input)
 }
 
-/// Walks over every level of a JSON value and counts its scalars.
+/// Walks all levels of a JSON value and counts its scalars.
 ///
 /// # Errors
-/// If a level is not sound.
+/// If a level is malformed.
 pub fn walk(input: &[u8]) -> Result<usize> {
     let mut scalars = 0;
     match json::Value::new(input).kind()? {
@@ -67,15 +68,15 @@ impl ProtobufPlan {
     /// Copies an object's message.
     ///
     /// # Errors
-    /// If the message is not sound.
+    /// If the message is malformed.
     pub fn copy(&self, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.0.copy(body, out)
     }
 
-    /// Copies an object's message and finds its head, as reading an object does. Gives a digest of the head.
+    /// Copies an object's message and finds its head, as reading an object does. Returns a digest of the head.
     ///
     /// # Errors
-    /// If the message is not sound.
+    /// If the message is malformed.
     pub fn copy_and_head(&self, body: &[u8], out: &mut Vec<u8>) -> Result<u64> {
         self.0.copy(body, out)?;
         let spans = head::proto::spans(out)?;

@@ -1,4 +1,4 @@
-//! What the embedded server, benchmarks and fuzz targets reach into. Not part of the crate's promises.
+//! Internals exposed to the embedded server, benchmarks and fuzz targets. Not covered by semantic versioning.
 
 #[cfg(feature = "internals")]
 mod benchmark;
@@ -11,12 +11,12 @@ pub mod de {
     pub use crate::de::{Deserializer, UnknownFields, from_slice};
 }
 
-/// The envelope that every object in protobuf has.
+/// The envelope of protobuf objects.
 pub mod envelope {
     pub use crate::envelope::{Envelope, MAGIC};
 }
 
-/// What is wrong with a name, in the words of a kube-apiserver.
+/// Validation of names, in the wording of a kube-apiserver.
 pub mod names {
     pub use crate::names::{dns_1035_label, dns_label, dns_subdomain, label_key, label_value};
 }

@@ -1,8 +1,8 @@
-//! Copies a JSON object as a projection says: dropped members left out, apiVersion and kind cut off, white space between
-//! tokens removed, so that the same object gives the same bytes whether it came in a list or in a watch.
+//! Copies a JSON object through a projection: removes dropped members, apiVersion and kind, and white space between
+//! tokens. The same object has the same bytes whether it came from a list or from a watch.
 //!
-//! The text is copied in runs that are as long as can be: a run ends only where something is left out. Compact text, which
-//! is what an API server sends, is so copied in a few pieces.
+//! Text is copied in maximal runs: a run ends only where something is removed. Compact text, which API servers send,
+//! is copied in a few runs.
 
 use std::borrow::Cow;
 
@@ -13,26 +13,26 @@ use crate::error::{Error, Result};
 use crate::limits::{Limit, Limits};
 use crate::projection::{Fate, Node};
 
-/// What the copy met on its way.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Copied<'a> {
-    /// Bytes of the input that the value took.
+    /// Bytes of input consumed.
     pub(crate) consumed: usize,
-    /// The object's apiVersion, if it carries one.
+    /// The object's apiVersion, if present.
     pub(crate) api_version: Option<Cow<'a, str>>,
-    /// The object's kind, if it carries one.
+    /// The object's kind, if present.
     pub(crate) kind: Option<Cow<'a, str>>,
 }
 
 /// Appends the kept part of the JSON object at the start of `input` to `out`.
 ///
-/// Levels at which the projection decides are checked for their grammar; what is kept or dropped whole is checked for
-/// structure only (see [the module](super)), and kept byte for byte. White space is never removed from between two
-/// scalars: that would make one of them (`1 2` is an error, not `12`).
+/// Checks the grammar of the levels at which the projection decides. Values that are kept or dropped as a whole are
+/// only checked for structure (see [the module](super)), and kept byte for byte. White space between two scalars is
+/// never removed, because that would merge them (`1 2` is an error, not `12`).
 ///
 /// # Errors
-/// [`Truncated`](crate::Error::Truncated) if the object does not end within `input`; [`Malformed`](crate::Error::Malformed)
-/// or [`Limit`](crate::Error::Limit) if it is not sound. `out` is left as it was then.
+/// [`Truncated`](crate::Error::Truncated) if the object does not end within `input`;
+/// [`Malformed`](crate::Error::Malformed) or [`Limit`](crate::Error::Limit) if it is invalid. `out` is then unchanged.
 pub(crate) fn copy<'a>(
     input: &'a [u8],
     root: &Node,
@@ -62,7 +62,7 @@ pub(crate) fn copy<'a>(
 struct Copier<'a, 'o> {
     text: &'a [u8],
     out: &'o mut Vec<u8>,
-    /// Where the text begins that is kept and not yet copied.
+    /// The start of the text that is kept and not copied yet.
     run: usize,
     head: Copied<'a>,
 }
@@ -71,7 +71,7 @@ impl<'a> Copier<'a, '_> {
     fn object_at(&mut self, start: usize, root: &Node) -> Result<()> {
         match self.text.get(start) {
             Some(b'{') => {}
-            Some(_) => return Err(Error::malformed(WHAT, start, "an object was expected")),
+            Some(_) => return Err(Error::malformed(WHAT, start, "expected an object")),
             None => return Err(truncated(self.text)),
         }
         let mut metadata_seen = false;
@@ -79,9 +79,9 @@ impl<'a> Copier<'a, '_> {
             let slot = match name {
                 "apiVersion" => &mut copier.head.api_version,
                 "kind" => &mut copier.head.kind,
-                // The head is read from the first, a decoder would take the last.
+                // The head is read from the first one, but a decoder would use the last.
                 "metadata" if std::mem::replace(&mut metadata_seen, true) => {
-                    return Err(Error::malformed(WHAT, value, "metadata stands there twice"));
+                    return Err(Error::malformed(WHAT, value, "duplicate metadata"));
                 }
                 _ => return Ok(root.member(name)),
             };
@@ -93,7 +93,7 @@ impl<'a> Copier<'a, '_> {
         Ok(())
     }
 
-    /// Copies the object at `open`, whose members `decide(name, start of value)` decides about. Gives its end.
+    /// Copies the object at `open`; `decide(name, start of value)` decides about its members. Returns its end.
     fn members<'n>(
         &mut self,
         open: usize,
@@ -103,13 +103,13 @@ impl<'a> Copier<'a, '_> {
         if self.text.get(at) == Some(&b'}') {
             return Ok(at + 1);
         }
-        // The comma in front of the member at `at`, and whether a member before it was kept.
+        // The comma before the member at `at`, and whether an earlier member was kept.
         let mut comma = None;
         let mut any_kept = false;
         loop {
             let (name, name_end) = self.name(at)?;
             let colon = skip::space(self.text, name_end);
-            self.expect(colon, b':', "a colon was expected")?;
+            self.expect(colon, b':', "expected a colon")?;
             let value = skip::space(self.text, colon + 1);
             let end = match decide(self, &name, value)? {
                 Fate::Drop => {
@@ -141,13 +141,13 @@ impl<'a> Copier<'a, '_> {
                     at = skip::space(self.text, end + 1);
                 }
                 Some(b'}') => return Ok(end + 1),
-                Some(_) => return Err(Error::malformed(WHAT, end, "a comma or the end was expected")),
+                Some(_) => return Err(Error::malformed(WHAT, end, "expected a comma or the end")),
                 None => return Err(truncated(self.text)),
             }
         }
     }
 
-    /// Copies the array at `open`, whose elements the node decides about. Gives its end.
+    /// Copies the array at `open`; the node decides about its elements. Returns its end.
     fn elements(&mut self, open: usize, node: &Node) -> Result<usize> {
         let node = match node.element() {
             Fate::Keep => return self.keep(open),
@@ -168,14 +168,14 @@ impl<'a> Copier<'a, '_> {
             match self.text.get(at) {
                 Some(b',') => at = self.squeeze(at + 1),
                 Some(b']') => return Ok(at + 1),
-                Some(_) => return Err(Error::malformed(WHAT, at, "a comma or the end was expected")),
+                Some(_) => return Err(Error::malformed(WHAT, at, "expected a comma or the end")),
                 None => return Err(truncated(self.text)),
             }
         }
     }
 
-    /// Copies the value at `at`, in which the node decides. Gives its end. (It goes as deep as the projection, not as the
-    /// text.)
+    /// Copies the value at `at` as the node decides. Returns its end. (The recursion is as deep as the projection, not
+    /// as the text.)
     fn descend(&mut self, at: usize, node: &Node) -> Result<usize> {
         match self.text.get(at) {
             Some(b'{') => self.members(at, |_, name, _| Ok(node.member(name))),
@@ -184,7 +184,7 @@ impl<'a> Copier<'a, '_> {
         }
     }
 
-    /// Keeps the value at `at`, leaving out white space. Gives its end.
+    /// Keeps the value at `at`, without white space. Returns its end.
     fn keep(&mut self, at: usize) -> Result<usize> {
         if !matches!(self.text.get(at), Some(b'{' | b'[')) {
             return skip::value(self.text, at);
@@ -193,7 +193,7 @@ impl<'a> Copier<'a, '_> {
         let len = Finder::new().scan(&text[at..], |start, end| {
             let (start, end) = (at + start, at + end);
             let scalar = |place: usize| text.get(place).is_some_and(|&byte| class(byte) == Class::Scalar);
-            // A value opened by a bracket has a byte in front of any white space in it.
+            // White space in a value always follows at least its opening bracket.
             if scalar(start - 1) && scalar(end) {
                 return Err(Error::malformed(WHAT, start - at, "white space within a scalar"));
             }
@@ -207,14 +207,14 @@ impl<'a> Copier<'a, '_> {
         }
     }
 
-    /// Passes over the value at `at`. Gives its end.
+    /// Skips the value at `at`. Returns its end.
     fn skip(&self, at: usize) -> Result<usize> {
         skip::value(self.text, at)
     }
 
     /// The name at `at` and its end.
     fn name(&self, at: usize) -> Result<(Cow<'a, str>, usize)> {
-        self.expect(at, b'"', "a quoted name was expected")?;
+        self.expect(at, b'"', "expected a quoted name")?;
         let end = skip::string(self.text, at + 1).map_err(|_| truncated(self.text))?;
         Ok((string::text(&self.text[at + 1..end - 1], at + 1)?, end))
     }
@@ -227,7 +227,7 @@ impl<'a> Copier<'a, '_> {
         }
     }
 
-    /// Leaves out the white space at `at`. Gives its end.
+    /// Removes the white space at `at`. Returns its end.
     #[inline]
     fn squeeze(&mut self, at: usize) -> usize {
         let end = skip::space(self.text, at);
@@ -235,7 +235,7 @@ impl<'a> Copier<'a, '_> {
         end
     }
 
-    /// Leaves out what stands between `start` and `end`.
+    /// Removes the text between `start` and `end`.
     #[inline]
     fn cut(&mut self, start: usize, end: usize) {
         if start < end {
@@ -251,7 +251,7 @@ impl<'a> Copier<'a, '_> {
     }
 }
 
-/// The text of `apiVersion` or `kind`; nothing if it is empty or null, which is how Go reads it.
+/// The text of `apiVersion` or `kind`; `None` if it is empty or null, as Go reads it.
 fn type_name(text: &[u8], at: usize) -> Result<Option<Cow<'_, str>>> {
     let end = skip::value(text, at)?;
     match &text[at..end] {

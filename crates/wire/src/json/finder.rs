@@ -1,64 +1,64 @@
-//! Finds the end of one JSON value in text that comes in pieces.
+//! Finds the end of one JSON value in text that arrives in pieces.
 //!
-//! The state between two pieces is small: which brackets are open, and whether the text broke off in a string or behind a
-//! backslash. Every skip in this crate is this one loop, so that what counts as a value is the same everywhere.
+//! The state between two pieces is small: the open brackets, and whether the text stopped in a string or after a
+//! backslash. All skipping in this crate uses this loop, so the definition of a value is the same everywhere.
 
 use super::WHAT;
 use super::skip::{self, Class, Unended, class};
 use crate::error::{Error, Result};
 
-/// How deep brackets are checked to pair up by kind. Deeper ones are counted only: so nothing is kept for a level, and any
-/// depth will do.
+/// Depth up to which brackets are checked to match by kind. Deeper brackets are only counted, so no memory is needed
+/// per level and any depth works.
 const PAIRED_MAX: usize = 512;
 
-/// Looks for the end of one value.
+/// Finds the end of one value.
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
     place: FinderState,
-    /// Open brackets.
+    /// Number of open brackets.
     depth: usize,
-    /// A bit for each open bracket, up to the ceiling: set for `{`.
+    /// One bit per open bracket, up to the maximum: set for `{`.
     braces: [u64; PAIRED_MAX / 64],
-    /// Bytes of earlier pieces.
+    /// Total length of earlier pieces.
     seen: usize,
 }
 
-/// Where the last piece broke off.
+/// Where the last piece stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinderState {
-    /// In front of the value.
+    /// Before the value.
     Before,
-    /// Between tokens, brackets being open; or in a scalar there.
+    /// Between tokens within brackets, or in a scalar there.
     Inside,
     /// In a string.
     String,
-    /// In a string, right behind a backslash.
+    /// In a string, after a backslash.
     Escape,
-    /// In a number or literal that is the value itself.
+    /// In a number or literal that is the whole value.
     Scalar,
 }
 
 // === impl Finder ===
 
 impl Finder {
-    /// Looks for the end of a value, however deep it is nested.
+    /// Finds the end of a value at any nesting depth.
     #[inline]
     pub(crate) fn new() -> Self {
         Self { place: FinderState::Before, depth: 0, braces: [0; PAIRED_MAX / 64], seen: 0 }
     }
 
-    /// Takes the next piece. Gives the offset in it just past the value, once that ends. A number or literal that is the
-    /// whole value ends with the first byte that cannot belong to it, so it needs that byte.
+    /// Processes the next piece. Returns the offset in it just past the value, once the value ends. A number or
+    /// literal that is the whole value ends before the first byte that cannot belong to it, so that byte is needed.
     ///
     /// # Errors
-    /// If brackets don't pair up. The finder is of no use afterwards.
+    /// If brackets do not match. The finder is unusable afterwards.
     #[inline]
     pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Option<usize>> {
         self.scan(piece, |_, _| Ok(()))
     }
 
-    /// As [`push`](Self::push), calling `on_space(start, end)` for each run of white space between the value's tokens
-    /// (twice in a row for one that is split between pieces).
+    /// Like [`push`](Self::push), but calls `on_space(start, end)` for each run of white space between the value's
+    /// tokens (twice for a run that is split between pieces).
     #[inline]
     pub(super) fn scan(
         &mut self,
@@ -95,7 +95,7 @@ impl Finder {
             match class(byte) {
                 Class::Scalar => at += 1,
                 Class::Separator if self.depth > 0 => at += 1,
-                Class::Separator => return Err(self.malformed(at, "a value was expected")),
+                Class::Separator => return Err(self.malformed(at, "expected a value")),
                 Class::Quote => match self.string(piece, at + 1)? {
                     Some(end) if self.depth == 0 => return Ok(Some(end)),
                     Some(end) => at = end,
@@ -123,12 +123,12 @@ impl Finder {
         Ok(None)
     }
 
-    /// Whether the text so far breaks off in a string.
+    /// Whether the text so far stops in a string.
     pub(super) fn is_in_string(&self) -> bool {
         matches!(self.place, FinderState::String | FinderState::Escape)
     }
 
-    /// The end of the string whose content goes on at `at`, or `None` if it doesn't end in this piece.
+    /// The end of the string whose content continues at `at`; `None` if it does not end in this piece.
     #[inline]
     fn string(&mut self, piece: &[u8], at: usize) -> Result<Option<usize>> {
         match skip::string(piece, at) {
@@ -160,12 +160,12 @@ impl Finder {
     #[inline]
     fn close(&mut self, byte: u8, at: usize) -> Result<()> {
         if self.depth == 0 {
-            return Err(self.malformed(at, "a value was expected"));
+            return Err(self.malformed(at, "expected a value"));
         }
         let depth = self.depth - 1;
         let is_brace = |word: &u64| word >> (depth % 64) & 1 == 1;
         if self.braces.get(depth / 64).map(is_brace).is_some_and(|brace| brace != (byte == b'}')) {
-            return Err(self.malformed(at, "brackets don't pair up"));
+            return Err(self.malformed(at, "mismatched brackets"));
         }
         self.depth = depth;
         Ok(())

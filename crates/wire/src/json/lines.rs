@@ -1,8 +1,9 @@
-//! Takes the events of a watch out of its JSON body as the body arrives.
+//! Extracts the events of a watch from its JSON body as it arrives.
 //!
-//! A server writes one event a line, and a line's end is found faster than a value's: so a line is tried first. What is no
-//! whole value goes on in the next line (somebody printed it prettily), or in the next chunk, and its end is looked for
-//! with a [`Finder`](super::finder::Finder). Every byte is looked at a fixed number of times, however it is broken up.
+//! A server writes one event per line, and the end of a line is found faster than the end of a value, so a line is
+//! tried first. If it is not a complete value (the JSON is pretty-printed, or the chunk ends), a
+//! [`Finder`](super::finder::Finder) looks for the end of the value. Every byte is read a fixed number of times,
+//! however the body is split.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,21 +20,21 @@ use crate::limits::Limits;
 
 const WHAT: &str = "JSON watch event";
 
-/// What an event may hold beside its object.
+/// Maximum size of an event without its object.
 const FRAME_BYTES_MAX: usize = 256;
 
 /// The body of a watch.
 ///
-/// A line that is no event is an error for itself alone, since the next one begins behind a line's end, which no JSON
-/// string can hold. The framing is lost only when an event that spans lines is not sound. An event that is too large is
-/// passed over.
+/// An invalid line is an error only for that line, because the next event starts after a line end, which no JSON
+/// string can contain. The framing is lost only if an event that spans lines is malformed. An oversized event is
+/// skipped.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pieces: Pieces,
     place: LinesState,
     event_bytes_max: usize,
-    /// The line's end as it was last looked for: its offset in the body (or the chunk's end), and whether it is one.
-    /// Many values in one line must not make that line be searched over and over.
+    /// The last line end found: its offset in the body (or the chunk's end), and whether it is a line end. Cached so
+    /// that many values in one line do not search the line repeatedly.
     line_end: (usize, bool),
     /// The error that ended the watch.
     lost: Option<Error>,
@@ -43,9 +44,9 @@ pub(crate) struct Lines {
 enum LinesState {
     /// Between events.
     Between,
-    /// In an event that is no line, or not yet.
+    /// In an event that is not, or not yet known to be, a single line.
     Event { spans_lines: bool },
-    /// In the rest of a line that is no event.
+    /// In the rest of an invalid line.
     PassLine,
 }
 
@@ -72,12 +73,12 @@ impl Lines {
         }
     }
 
-    /// Adds a chunk of the body. Take all events that are there before adding the next.
+    /// Adds a chunk of the body. Read all available events before adding the next chunk.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.pieces.push(chunk);
     }
 
-    /// The next event; `None` until there is one.
+    /// The next event; `None` until one is available.
     pub(crate) fn next(&mut self) -> Option<Result<EventText<'_>>> {
         let found = self.advance().transpose()?;
         Some(found.and_then(|(piece, parts)| {
@@ -87,7 +88,7 @@ impl Lines {
         }))
     }
 
-    /// The body has ended.
+    /// Ends the body.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match (&self.lost, self.place) {
             (Some(error), _) => Err(error.clone()),
@@ -96,7 +97,7 @@ impl Lines {
         }
     }
 
-    /// Goes on to the next event.
+    /// Advances to the next event.
     fn advance(&mut self) -> Result<Option<(Piece, Parts)>> {
         while self.lost.is_none() {
             match self.place {
@@ -110,7 +111,7 @@ impl Lines {
                     }
                     Some(_) => {
                         self.place = LinesState::PassLine;
-                        return Err(Error::malformed(WHAT, self.pieces.position(), "an object was expected"));
+                        return Err(Error::malformed(WHAT, self.pieces.position(), "expected an object"));
                     }
                 },
                 LinesState::Event { .. } if self.pieces.rest().is_empty() => return Ok(None),
@@ -132,7 +133,7 @@ impl Lines {
         Ok(None)
     }
 
-    /// The length of the rest of the line or chunk, and whether it is the line's.
+    /// The length of the rest of the line or chunk, and whether it ends with the line.
     fn line_end(&mut self) -> (usize, bool) {
         let position = self.pieces.position();
         let (end, is_line) = self.line_end;
@@ -146,7 +147,7 @@ impl Lines {
         (self.line_end.0 - position, self.line_end.1)
     }
 
-    /// The event that is exactly the next line, if there is such a one.
+    /// The next line's event, if the line is exactly one event.
     fn line(&mut self) -> Option<(Piece, Parts)> {
         let (len, is_line) = self.line_end();
         if !is_line || len > self.event_bytes_max {
@@ -156,11 +157,11 @@ impl Lines {
         Some((self.pieces.take(len), parts))
     }
 
-    /// Follows an event to the end of the line or chunk, or over the end of the line. Gives it if it ends there.
+    /// Follows an event to the end of the line or chunk, or past the end of the line. Returns it if it ends there.
     fn event(&mut self, spans_lines: bool) -> Result<Option<Piece>> {
         let (len, spans_lines) = match self.line_end() {
             (0, true) if self.pieces.is_in_string() => {
-                let why = "a line ends within a string";
+                let why = "line ends within a string";
                 return Err(self.unsound(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
             }
             (0, true) => (1, true),
@@ -179,8 +180,8 @@ impl Lines {
         })
     }
 
-    /// Lets go of an event that is not sound, and of the rest of its line. Had it other lines before, then it is not known
-    /// what the next one is.
+    /// Drops a malformed event and the rest of its line. If the event spans lines, the framing is lost, because the
+    /// next line may be part of it.
     fn unsound(&mut self, error: Error, spans_lines: bool) -> Error {
         self.pieces.forget();
         self.place = LinesState::PassLine;
@@ -191,13 +192,13 @@ impl Lines {
     }
 }
 
-/// Where the parts of an event stand in its text.
+/// The positions of an event's parts in its text.
 struct Parts {
     event_type: Range<usize>,
     object: Range<usize>,
 }
 
-/// Takes the text of an event apart.
+/// Parses the text of an event.
 fn parts(text: &[u8]) -> Result<Parts> {
     let (mut event_type, mut object) = (None, None);
     let mut members = Members::new(text);

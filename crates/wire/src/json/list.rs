@@ -1,8 +1,7 @@
-//! Takes the items of a list out of its JSON body as the body arrives.
+//! Extracts the items of a list from its JSON body as it arrives.
 //!
-//! `items` may stand before or after `metadata` (Go writes the members of unstructured lists in alphabetical order), so
-//! the list's head is complete only at the end. Members that are neither, like the `rows` of a Table, are passed over and
-//! never held.
+//! `items` may precede or follow `metadata` (Go writes the members of unstructured lists in alphabetical order), so
+//! the list's head is complete only at the end. Other members, like the `rows` of a Table, are skipped and never held.
 
 use bytes::Bytes;
 
@@ -19,9 +18,9 @@ const WHAT: &str = "JSON list";
 
 /// The body of a list.
 ///
-/// What is checked: the list's own members and the row of items by their grammar; what is passed over, and each item, by
-/// structure only, so that an item that is wrong inside is an error when it is read, for that item alone. An item that is
-/// too large is passed over as well. Any other error here ends the list ([`Error::is_fatal`]).
+/// Checks the grammar of the list's own members and of the array of items. Skipped values and items are only checked
+/// for structure, so a malformed item is an error only for that item when it is read. An oversized item is skipped.
+/// Any other error ends the list ([`Error::is_fatal`]).
 #[derive(Debug)]
 pub(crate) struct ListBody {
     pieces: Pieces,
@@ -34,27 +33,27 @@ pub(crate) struct ListBody {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListBodyState {
-    /// In front of the list.
+    /// Before the list.
     Start,
-    /// In front of a member's name; behind the opening brace the list may end instead.
+    /// Before a member's name; after the opening brace the list may end instead.
     Name { or_end: bool },
-    /// In front of a member's colon.
+    /// Before a member's colon.
     Colon(Member),
-    /// In front of a member's value.
+    /// Before a member's value.
     Value(Member),
-    /// Behind a member.
+    /// After a member.
     Behind,
-    /// In front of an item; behind the opening bracket the row may end instead.
+    /// Before an item; after the opening bracket the array may end instead.
     Item { or_end: bool },
-    /// In the rest of an item that is too large.
+    /// In the rest of an oversized item.
     PassItem,
-    /// Behind an item.
+    /// After an item.
     BehindItem,
-    /// Behind the list.
+    /// After the list.
     End,
 }
 
-/// The members of a list that matter.
+/// The relevant members of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     ApiVersion,
@@ -73,12 +72,12 @@ impl ListBody {
         Self { pieces, place: ListBodyState::Start, object_bytes_max, head, lost: None }
     }
 
-    /// Adds a chunk of the body. Take all items that are there before adding the next.
+    /// Adds a chunk of the body. Read all available items before adding the next chunk.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.pieces.push(chunk);
     }
 
-    /// The text of the next item, with what is known of the list so far; `None` until there is one.
+    /// The text of the next item, with the list's head so far; `None` until one is available.
     pub(crate) fn next(&mut self) -> Option<Result<(&ListHead, &[u8])>> {
         if self.lost.is_some() {
             return None;
@@ -86,7 +85,7 @@ impl ListBody {
         match self.advance() {
             Ok(Some(piece)) => Some(Ok((&self.head, self.pieces.text(piece)))),
             Ok(None) => None,
-            // Only an item that is too large leaves a place to go on from.
+            // Only after an oversized item can reading continue.
             Err(error @ (Error::Limit { .. } | Error::Object { .. }))
                 if matches!(self.place, ListBodyState::PassItem | ListBodyState::BehindItem) =>
             {
@@ -100,12 +99,12 @@ impl ListBody {
         }
     }
 
-    /// What is known of the list so far.
+    /// The list's head so far.
     pub(crate) fn head(&self) -> &ListHead {
         &self.head
     }
 
-    /// The body has ended: the list's head.
+    /// Ends the body and returns the list's head.
     pub(crate) fn finish(self) -> Result<ListHead> {
         match (self.lost, self.place) {
             (Some(error), _) => Err(error),
@@ -114,7 +113,7 @@ impl ListBody {
         }
     }
 
-    /// Goes on to the next item.
+    /// Advances to the next item.
     fn advance(&mut self) -> Result<Option<Piece>> {
         loop {
             let byte = if self.pieces.is_begun() { None } else { self.pieces.peek() };
@@ -148,26 +147,26 @@ impl ListBody {
                     false => return Ok(None),
                 },
                 (ListBodyState::BehindItem, Some(b',')) => self.over(ListBodyState::Item { or_end: false }),
-                (ListBodyState::Start, _) => return Err(self.malformed("a list was expected")),
-                (ListBodyState::Colon(_), _) => return Err(self.malformed("a colon was expected")),
+                (ListBodyState::Start, _) => return Err(self.malformed("expected a list")),
+                (ListBodyState::Colon(_), _) => return Err(self.malformed("expected a colon")),
                 (ListBodyState::Behind, _) => {
-                    return Err(self.malformed("a comma or the end of the list was expected"));
+                    return Err(self.malformed("expected a comma or the end of the list"));
                 }
                 (ListBodyState::BehindItem, _) => {
-                    return Err(self.malformed("a comma or the end of the items was expected"));
+                    return Err(self.malformed("expected a comma or the end of the items"));
                 }
-                (ListBodyState::End, _) => return Err(self.malformed("something follows the list")),
+                (ListBodyState::End, _) => return Err(self.malformed("unexpected data after the list")),
             }
         }
     }
 
-    /// Passes over the byte that leads to `place`.
+    /// Skips the byte that leads to `place`.
     fn over(&mut self, place: ListBodyState) {
         self.pieces.advance(1);
         self.place = place;
     }
 
-    /// The item that goes on (or begins) here; `None` until it is whole.
+    /// The item that continues (or starts) here; `None` until it is complete.
     fn item(&mut self) -> Result<Option<Piece>> {
         let item = self.pieces.value(self.object_bytes_max);
         match item {
@@ -182,10 +181,10 @@ impl ListBody {
         item
     }
 
-    /// The name of a member; `None` until it is whole.
+    /// The name of a member; `None` until it is complete.
     fn name(&mut self, byte: Option<u8>) -> Result<Option<Member>> {
         if byte.is_some_and(|byte| byte != b'"') {
-            return Err(self.malformed("a quoted name was expected"));
+            return Err(self.malformed("expected a quoted name"));
         }
         let Some(piece) = self.pieces.value(self.object_bytes_max)? else { return Ok(None) };
         let name = Value::new(self.pieces.text(piece)).as_string()?;
@@ -201,7 +200,7 @@ impl ListBody {
         }))
     }
 
-    /// Reads a member of the list's head, or passes over another. Whether it was whole.
+    /// Reads a member of the list's head, or skips any other. Returns whether it was complete.
     fn member(&mut self, member: Member) -> Result<bool> {
         if member == Member::Other {
             return self.pieces.pass();
@@ -212,7 +211,7 @@ impl ListBody {
             Member::ApiVersion => self.head.api_version = text(value, "apiVersion must be a string")?,
             Member::Kind => self.head.kind = text(value, "kind must be a string")?,
             Member::Metadata => list_meta(value, &mut self.head)?,
-            // An array is entered; Go writes null for a list that was never filled.
+            // Enter an array; Go writes null for a nil list.
             Member::Items if !value.is_null() => {
                 return Err(Error::malformed(WHAT, self.pieces.position(), "items must be an array"));
             }
@@ -242,7 +241,7 @@ fn list_meta(meta: Value<'_>, head: &mut ListHead) -> Result<()> {
             "remainingItemCount" => {
                 head.remaining_item_count = match value.as_i64()? {
                     None if !value.is_null() => {
-                        let why = "metadata.remainingItemCount must be a whole number";
+                        let why = "metadata.remainingItemCount must be an integer";
                         return Err(Error::malformed(WHAT, 0, why));
                     }
                     count => count,

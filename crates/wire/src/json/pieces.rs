@@ -1,7 +1,7 @@
-//! Values cut out of a body that comes in chunks.
+//! Values extracted from a body that arrives in chunks.
 //!
-//! A value that lies inside one chunk is a slice of that chunk. Only one that crosses a border is copied together, up to
-//! its end and no further, so that a body is never held whole.
+//! A value within one chunk is a slice of that chunk. Only a value that crosses a chunk boundary is copied, and no
+//! more than the value, so the body is never held as a whole.
 
 use bytes::Bytes;
 
@@ -10,20 +10,20 @@ use super::skip;
 use crate::error::{Error, Result};
 use crate::limits::Limit;
 
-/// The unread rest of a chunk, and a value that was begun.
+/// The unread rest of a chunk, and a value that was started.
 #[derive(Default)]
 pub(super) struct Pieces {
     chunk: Bytes,
     at: usize,
     begun: Option<Begun>,
-    /// What earlier chunks held of the begun value; or the value that was handed out last; or what was there of one that is
-    /// too large.
+    /// The start of an unfinished value from earlier chunks, the value returned last, or the start of an oversized
+    /// one.
     carry: Vec<u8>,
-    /// Bytes of all earlier chunks.
+    /// Total length of earlier chunks.
     seen: usize,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Pieces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pieces")
@@ -34,33 +34,33 @@ impl std::fmt::Debug for Pieces {
     }
 }
 
-/// Where a value stands.
+/// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// From here to there in the chunk.
+    /// A range of the chunk.
     Chunk(usize, usize),
     /// In the carry.
     Carry,
-    /// Nowhere: it was too large, an error said so, and it was passed over.
+    /// Nowhere: the value was oversized, an error reported it, and it was skipped.
     Passed,
 }
 
 #[derive(Debug)]
 struct Begun {
     finder: Finder,
-    /// Where it begins in the chunk; 0 if it began in an earlier one.
+    /// Its start in the chunk; 0 if it started in an earlier one.
     start: usize,
     /// Its offset in the body, for errors.
     offset: usize,
-    /// Whether it is not wanted, or no longer.
+    /// Whether to skip it.
     pass: bool,
 }
 
-/// One large value must not hold its room for the rest of a stream's life.
+/// Capacity kept after a large value, which must not keep its memory for the rest of the stream.
 const CARRY_KEPT: usize = 64 << 10;
 
 impl Pieces {
-    /// Adds a chunk. Callers read until there is nothing left before they push again, so joining is the exception.
+    /// Adds a chunk. Callers consume all input before they push again, so joining chunks is the exception.
     pub(super) fn push(&mut self, chunk: Bytes) {
         let held = match &mut self.begun {
             Some(begun) if !begun.pass => std::mem::take(&mut begun.start),
@@ -77,7 +77,7 @@ impl Pieces {
         &self.chunk[self.at..]
     }
 
-    /// Passes over `n` bytes of the rest.
+    /// Skips `n` bytes of the rest.
     pub(super) fn advance(&mut self, n: usize) {
         self.at += n;
     }
@@ -94,12 +94,12 @@ impl Pieces {
         self.chunk.get(self.at).copied()
     }
 
-    /// Whether a value was begun that has not ended.
+    /// Whether a value was started and has not ended.
     pub(super) fn is_begun(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// Whether the text read so far breaks off in a string.
+    /// Whether the text read so far stops in a string.
     pub(super) fn is_in_string(&self) -> bool {
         self.begun.as_ref().is_some_and(|begun| begun.finder.is_in_string())
     }
@@ -109,29 +109,28 @@ impl Pieces {
         self.seen + self.at
     }
 
-    /// The value that goes on (or begins) here, once it has ended.
+    /// The value that continues (or starts) here, once it has ended.
     ///
     /// # Errors
-    /// [`Error::Limit`] if it is longer than `bytes_max`; it is passed over then, as the next calls will tell. Anything else
-    /// is the loss of framing.
+    /// [`Error::Limit`] if it is longer than `bytes_max`; later calls then skip it. Any other error loses the framing.
     pub(super) fn value(&mut self, bytes_max: usize) -> Result<Option<Piece>> {
         let len = self.rest().len();
         self.value_within(len, bytes_max)
     }
 
-    /// Passes over the value that goes on (or begins) here. Whether it has ended.
+    /// Skips the value that continues (or starts) here. Returns whether it has ended.
     pub(super) fn pass(&mut self) -> Result<bool> {
         self.begin().pass = true;
         Ok(self.value(usize::MAX)?.is_some())
     }
 
-    /// As [`value`](Self::value), looking at the next `len` bytes only.
+    /// Like [`value`](Self::value), but looks only at the next `len` bytes.
     pub(super) fn value_within(&mut self, len: usize, bytes_max: usize) -> Result<Option<Piece>> {
         self.begin();
         let Self { chunk, at, begun, carry, .. } = self;
-        // `begin` has just seen to that.
+        // `begin` has just set it.
         let Some(value) = begun else { return Ok(None) };
-        // One byte beyond the limit and no further, so that which error comes first does not depend on the chunks.
+        // Exactly one byte past the limit, so that the first error does not depend on the chunk sizes.
         let len = match value.pass {
             true => len,
             false => len.min(bytes_max.saturating_sub(carry.len() + *at - value.start).saturating_add(1)),
@@ -169,12 +168,12 @@ impl Pieces {
         if too_large { Err(limit(bytes_max)) } else { Ok(Some(piece)) }
     }
 
-    /// The beginning of the value that has just been found to be too large.
+    /// The start of the value that has just been found to be oversized.
     pub(super) fn take_refused(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.carry)
     }
 
-    /// Lets go of the begun value.
+    /// Drops the unfinished value.
     pub(super) fn forget(&mut self) {
         self.begun = None;
         self.carry.clear();
@@ -199,7 +198,7 @@ impl Pieces {
     }
 }
 
-/// The error for a value that is too large. It doesn't tell the size so far, which depends on how the body was broken up.
+/// The error for an oversized value. Omits the size so far, which depends on the chunk sizes.
 fn limit(allowed: usize) -> Error {
     Error::Limit { limit: Limit::ObjectBytes, found: allowed.saturating_add(1), allowed }
 }
@@ -209,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_held_than_the_limit_allows_whatever_comes() {
+    fn held_bytes_never_exceed_the_limit() {
         let mut pieces = Pieces::default();
         let mut errors = 0;
         for chunk in
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn one_large_value_does_not_hold_its_room_for_ever() {
+    fn memory_of_a_large_value_is_released() {
         let mut pieces = Pieces::default();
         for chunk in [&b"\""[..], &[b'x'; 1 << 20], b"\""] {
             pieces.push(Bytes::copy_from_slice(chunk));
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_pushed_ahead_of_reading_are_joined() {
+    fn unread_chunks_are_joined() {
         let mut pieces = Pieces::default();
         for chunk in ["[1", ",2", "]", " [3]"] {
             pieces.push(Bytes::from_static(chunk.as_bytes()));

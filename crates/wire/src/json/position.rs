@@ -1,15 +1,15 @@
-//! From a position in JSON text to the field that is there: serde_json's errors have lines and columns only.
+//! Finds the field at a position in JSON text: serde_json's errors contain only lines and columns.
 
 use std::fmt::Write as _;
 
-/// Where a value is: in an object under a name, in an array at an index.
+/// The container of a value: an object with a name, or an array with an index.
 enum Container {
     Object(Option<String>),
     Array(usize),
 }
 
-/// The path of the value that ends at this offset, or of the object or array that begins or ends there; `None` for the whole
-/// text.
+/// The path of the value that ends at this offset, or of the object or array that starts or ends there; `None` for the
+/// whole text.
 pub(crate) fn path_at(text: &[u8], offset: usize) -> Option<String> {
     let text = &text[..offset.min(text.len())];
     let mut frames = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn path_at(text: &[u8], offset: usize) -> Option<String> {
             _ => {}
         }
     }
-    // The value that begins here does not fit, not its first member.
+    // The value that starts here does not match, not its first member.
     if matches!(text.last(), Some(b'{' | b'[')) {
         frames.pop();
     }
@@ -43,7 +43,7 @@ pub(crate) fn path_at(text: &[u8], offset: usize) -> Option<String> {
     (!path.is_empty()).then_some(path)
 }
 
-/// Behind the closing quote; `None` if the text ends before.
+/// The position after the closing quote; `None` if the text ends earlier.
 fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match text.get(at)? {
@@ -54,7 +54,7 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// As field paths are written: `spec.containers[0].env`, `data['a.b']`.
+/// Appends in field path syntax: `spec.containers[0].env`, `data['a.b']`.
 fn append(mut path: String, frame: &Container) -> String {
     // Writing to a string cannot fail.
     let _ = match frame {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_field_at_a_position_is_named() {
+    fn the_field_at_a_position_is_found() {
         let cases = [
             (r#"{"data":{"x":7"#, Some("data.x")),
             (r#"{"data":{"x":"y","a.b/c":[1,{"z":true"#, Some("data['a.b/c'][1].z")),

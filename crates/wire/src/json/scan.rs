@@ -1,4 +1,4 @@
-//! Walks over JSON text, one level at a time.
+//! Iterates over JSON text, one level at a time.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use super::value::Value;
 use super::{WHAT, string};
 use crate::error::{Error, Result};
 
-/// The members of a JSON object, in order. Empty for text that is not an object; an error ends it.
+/// The members of a JSON object, in order. Empty for text that is not an object; ends after an error.
 ///
 /// The object must end where the text does (white space aside).
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'a>(LevelScan<'a>);
 
-/// The elements of a JSON array, in order. Empty for text that is not an array; an error ends it.
+/// The elements of a JSON array, in order. Empty for text that is not an array; ends after an error.
 ///
 /// The array must end where the text does (white space aside).
 #[derive(Clone, Debug)]
 pub(crate) struct Elements<'a>(LevelScan<'a>);
 
-/// One level of a value: what stands between two brackets and commas.
+/// One level of a value: the items between its brackets.
 #[derive(Clone, Debug)]
 struct LevelScan<'a> {
     bytes: &'a [u8],
@@ -31,13 +31,13 @@ struct LevelScan<'a> {
 enum ScanState {
     /// Nothing was read.
     Start,
-    /// Behind a value.
+    /// After a value.
     Behind,
-    /// The closing bracket or an error was met.
+    /// After the closing bracket or an error.
     End,
 }
 
-/// The first member of an object with this name, or what is there of it: the text may break off within it.
+/// The first member of an object with this name, or its available part if the text is truncated within it.
 pub(crate) fn member<'a>(text: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     let mut level = LevelScan::new(text);
     while level.advance(b'{', b'}').ok()? {
@@ -59,7 +59,7 @@ impl<'a> Members<'a> {
         Self(LevelScan::new(bytes))
     }
 
-    /// Just past the value that was handed out last.
+    /// The position after the value returned last.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.0.at
@@ -115,7 +115,7 @@ impl<'a> LevelScan<'a> {
         Self { bytes, at: 0, place: ScanState::Start }
     }
 
-    /// Goes to the next item; `false` if there is none.
+    /// Advances to the next item; `false` at the end.
     #[inline]
     fn advance(&mut self, open: u8, close: u8) -> Result<bool> {
         let place = std::mem::replace(&mut self.place, ScanState::End);
@@ -135,7 +135,7 @@ impl<'a> LevelScan<'a> {
                 self.skip_space();
             }
             (ScanState::Behind, Some(byte)) if byte == close => return self.end(),
-            (ScanState::Behind, Some(_)) => return Err(self.malformed("a comma or the end was expected")),
+            (ScanState::Behind, Some(_)) => return Err(self.malformed("expected a comma or the end")),
             (ScanState::Behind, None) => return Err(truncated(self.bytes)),
         }
         self.place = ScanState::Behind;
@@ -146,7 +146,7 @@ impl<'a> LevelScan<'a> {
     fn name(&mut self) -> Result<Cow<'a, str>> {
         match self.byte() {
             Some(b'"') => self.at += 1,
-            Some(_) => return Err(self.malformed("a quoted name was expected")),
+            Some(_) => return Err(self.malformed("expected a quoted name")),
             None => return Err(truncated(self.bytes)),
         }
         let start = self.at;
@@ -155,7 +155,7 @@ impl<'a> LevelScan<'a> {
         self.skip_space();
         match self.byte() {
             Some(b':') => self.at += 1,
-            Some(_) => return Err(self.malformed("a colon was expected")),
+            Some(_) => return Err(self.malformed("expected a colon")),
             None => return Err(truncated(self.bytes)),
         }
         self.skip_space();
@@ -173,7 +173,7 @@ impl<'a> LevelScan<'a> {
         self.at += 1;
         self.skip_space();
         if self.byte().is_some() {
-            return Err(self.malformed("something follows the value"));
+            return Err(self.malformed("unexpected data after the value"));
         }
         Ok(false)
     }

@@ -1,13 +1,13 @@
-//! The inner loops of scanning: what a byte is, where a string ends, where white space ends, where a value ends.
+//! The inner loops of scanning: byte classes, and the ends of strings, white space and values.
 
 use super::WHAT;
 use super::finder::Finder;
 use crate::error::{Error, Result};
 
-/// What a byte means outside of strings.
+/// The meaning of a byte outside strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Part of a number or literal, or a byte that may not be there at all.
+    /// Part of a number or literal, or an invalid byte.
     Scalar,
     /// `,` or `:`.
     Separator,
@@ -17,12 +17,12 @@ pub(super) enum Class {
     Space,
 }
 
-/// Why a string has no end in these bytes.
+/// Why a string does not end in these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unended {
     /// The bytes end within the string.
     String,
-    /// The bytes end right behind a backslash.
+    /// The bytes end after a backslash.
     Escape,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, Unended> {
     }
 }
 
-/// The end of the scalar (number, literal, or whatever stands there) at `at`.
+/// The end of the scalar (number, literal, or invalid text) at `at`.
 #[inline]
 pub(super) fn scalar(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|&byte| class(byte) == Class::Scalar) {
@@ -118,12 +118,12 @@ pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize> {
             Ok(None) => Err(truncated(bytes)),
             Err(error) => Err(offset(error, at)),
         },
-        Some(_) => Err(Error::malformed(WHAT, at, "a value was expected")),
+        Some(_) => Err(Error::malformed(WHAT, at, "expected a value")),
         None => Err(truncated(bytes)),
     }
 }
 
-/// Moves the place an error names by `by` bytes.
+/// Shifts the position in an error by `by` bytes.
 pub(super) fn offset(error: Error, by: usize) -> Error {
     match error {
         Error::Malformed { what, at, why } => Error::Malformed { what, at: at + by, why },

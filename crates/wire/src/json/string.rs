@@ -1,13 +1,13 @@
-//! The content of a JSON string: borrowed as it stands, or unescaped where it must be.
+//! The content of a JSON string: borrowed, or unescaped if necessary.
 
 use std::borrow::Cow;
 
 use super::WHAT;
 use crate::error::{Error, Result};
 
-/// The text of a string, from what stands between its quotes. `at` is where that stands, for errors.
+/// The text of a string, from the bytes between its quotes. `at` is their position, for errors.
 pub(crate) fn text(content: &[u8], at: usize) -> Result<Cow<'_, str>> {
-    // Without an early end, so that the compiler can look at many bytes at once.
+    // Without an early exit, so that the compiler can vectorize.
     let special = content.iter().fold(false, |special, &byte| special | is_special(byte));
     if special {
         return unescape(content, at).map(Cow::Owned);
@@ -15,7 +15,7 @@ pub(crate) fn text(content: &[u8], at: usize) -> Result<Cow<'_, str>> {
     utf8(content, at).map(Cow::Borrowed)
 }
 
-/// Whether a byte can't be part of a string as it stands.
+/// Whether a byte needs special treatment in a string.
 #[inline]
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'\\' || byte == b'"'
@@ -23,7 +23,7 @@ fn is_special(byte: u8) -> bool {
 
 fn utf8(content: &[u8], at: usize) -> Result<&str> {
     std::str::from_utf8(content)
-        .map_err(|error| Error::malformed(WHAT, at + error.valid_up_to(), "a string is not UTF-8"))
+        .map_err(|error| Error::malformed(WHAT, at + error.valid_up_to(), "string is not UTF-8"))
 }
 
 #[cold]
@@ -36,11 +36,11 @@ fn unescape(content: &[u8], at: usize) -> Result<String> {
         out.push_str(utf8(&content[done..escape], at + done)?);
         match content[escape] {
             b'\\' => {}
-            b'"' => return Err(malformed(escape, "something follows the string")),
-            _ => return Err(malformed(escape, "a control character in a string")),
+            b'"' => return Err(malformed(escape, "unexpected data after the string")),
+            _ => return Err(malformed(escape, "control character in a string")),
         }
         let Some(&letter) = content.get(escape + 1) else {
-            return Err(malformed(escape, "an escape without its letter"));
+            return Err(malformed(escape, "incomplete escape"));
         };
         done = escape + 2;
         out.push(match letter {
@@ -51,19 +51,19 @@ fn unescape(content: &[u8], at: usize) -> Result<String> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => {
-                let (char, len) = code_point(&content[done..])
-                    .ok_or_else(|| malformed(escape, "a \\u escape that is no character"))?;
+                let (char, len) =
+                    code_point(&content[done..]).ok_or_else(|| malformed(escape, "invalid \\u escape"))?;
                 done += len;
                 char
             }
-            _ => return Err(malformed(escape, "an unknown escape")),
+            _ => return Err(malformed(escape, "unknown escape")),
         });
     }
     out.push_str(utf8(&content[done..], at + done)?);
     Ok(out)
 }
 
-/// The character whose `\u` escape goes on with `digits`, and how many bytes it takes: a surrogate needs its partner.
+/// The character whose `\u` escape continues with `digits`, and its length in bytes: a surrogate needs its partner.
 fn code_point(digits: &[u8]) -> Option<(char, usize)> {
     let first = hex(digits)?;
     if !(0xd800..0xdc00).contains(&first) {

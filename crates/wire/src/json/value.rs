@@ -1,4 +1,4 @@
-//! The text of one JSON value, and what it says if it is a scalar.
+//! The text of one JSON value, and its content if it is a scalar.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value<'a>(&'a [u8]);
 
-/// What a value is, by its first byte (`null` apart): whether the rest of it fits is seen when it is read.
+/// The type of a value, determined by its first byte (except `null`); reading the value checks the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonType {
     Null,
@@ -25,7 +25,7 @@ pub(crate) enum JsonType {
 // === impl Value ===
 
 impl<'a> Value<'a> {
-    /// The value that `bytes` hold, white space around it left out.
+    /// The value in `bytes`, without surrounding white space.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let space = |byte: &u8| class(*byte) == Class::Space;
@@ -34,7 +34,7 @@ impl<'a> Value<'a> {
         Self(&bytes[start..end])
     }
 
-    /// The value that `bytes` are, without white space around them.
+    /// The value in `bytes`, which have no surrounding white space.
     #[inline]
     pub(super) fn exactly(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -46,10 +46,10 @@ impl<'a> Value<'a> {
         self.0
     }
 
-    /// What the value is.
+    /// The type of the value.
     ///
     /// # Errors
-    /// If no value begins like this.
+    /// If no value starts with this byte.
     pub(crate) fn kind(self) -> Result<JsonType> {
         match self.0.first() {
             Some(b'{') => Ok(JsonType::Object),
@@ -58,7 +58,7 @@ impl<'a> Value<'a> {
             Some(b'-' | b'0'..=b'9') => Ok(JsonType::Number),
             Some(b't' | b'f') => Ok(JsonType::Bool),
             Some(b'n') if self.is_null() => Ok(JsonType::Null),
-            _ => Err(Error::malformed(WHAT, 0, "a value was expected")),
+            _ => Err(Error::malformed(WHAT, 0, "expected a value")),
         }
     }
 
@@ -68,32 +68,32 @@ impl<'a> Value<'a> {
         self.0 == b"null"
     }
 
-    /// The content if it is a string (unescaped, borrowed where nothing was escaped), `None` if it is something else.
+    /// The content of a string (unescaped; borrowed without escapes); `None` for other types.
     ///
     /// # Errors
-    /// If it is a string and not UTF-8, or with a wrong escape or a raw control character.
+    /// If the string is not UTF-8, or contains an invalid escape or a raw control character.
     #[inline]
     pub(crate) fn as_string(self) -> Result<Option<Cow<'a, str>>> {
         self.string_content()?.map(|content| string::text(content, 1)).transpose()
     }
 
-    /// `true` or `false`, `None` if it is something else.
+    /// `true` or `false`; `None` for other types.
     ///
     /// # Errors
-    /// If it begins like one of them and is not.
+    /// If it starts like one of them but is not.
     pub(crate) fn as_bool(self) -> Result<Option<bool>> {
         match self.0 {
             b"true" => Ok(Some(true)),
             b"false" => Ok(Some(false)),
-            [b't' | b'f', ..] => Err(Error::malformed(WHAT, 0, "an unknown literal")),
+            [b't' | b'f', ..] => Err(Error::malformed(WHAT, 0, "unknown literal")),
             _ => Ok(None),
         }
     }
 
-    /// The text of a number, `None` if it is something else.
+    /// The text of a number; `None` for other types.
     ///
     /// # Errors
-    /// If it begins like a number and is none.
+    /// If it starts like a number but is not a valid one.
     pub(crate) fn as_number(self) -> Result<Option<&'a str>> {
         if !matches!(self.0.first(), Some(b'-' | b'0'..=b'9')) {
             return Ok(None);
@@ -105,10 +105,10 @@ impl<'a> Value<'a> {
         std::str::from_utf8(self.0).map(Some).map_err(|_| malformed())
     }
 
-    /// The value of an integer, `None` if it is something else: a fraction, an exponent, beyond 64 bits, no number.
+    /// The value of an integer; `None` for fractions, exponents, numbers beyond 64 bits, and other types.
     ///
     /// # Errors
-    /// As [`as_number`](Self::as_number).
+    /// Like [`as_number`](Self::as_number).
     pub(crate) fn as_i64(self) -> Result<Option<i64>> {
         Ok(self.as_number()?.and_then(|text| text.parse().ok()))
     }

@@ -1,25 +1,25 @@
-//! A path compiled for one protobuf message: names become field numbers, and what a kind does not have is an error.
+//! A path compiled for one protobuf message: names become field numbers, and missing fields are errors.
 
 use super::{FieldPath, Segment};
 use crate::error::{Error, Result};
 use crate::schema::{Cardinality, Field, Message, Scalar, Schema, Shape};
 
-/// One step through protobuf. Each takes the value that the step before led to; the outermost is a message.
+/// One step through protobuf. Each starts at the value of the previous step; the outermost is a message.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// On into the message in this field, unless the other field is there (of two alternatives it counts).
+    /// Enter the message in this field, unless the other field is present (which wins of two alternatives).
     Into { field: &'static Field, unless: Option<u32> },
-    /// On with elements of the list in this field.
+    /// Continue with elements of the list in this field.
     Elements { field: &'static Field, pick: Pick },
-    /// On with the value of one entry of the map in this field.
+    /// Continue with the value of one entry of the map in this field.
     Entry { field: &'static Field, key: Box<str> },
-    /// The message holds JSON: the rest of the path is followed there. The last step.
+    /// The message contains JSON: follow the rest of the path there. Last step.
     Json(Box<[Segment]>),
-    /// The value of this field. The last step.
+    /// The value of this field. Last step.
     Field(&'static Field),
-    /// The value itself. The last step.
+    /// The value itself. Last step.
     This(Scalar),
-    /// Nothing: apiVersion and kind of an object inside of another, which protobuf leaves out. The last step.
+    /// Nothing: apiVersion and kind of a nested object, which protobuf omits. Last step.
     Nothing,
 }
 
@@ -28,11 +28,19 @@ pub(super) enum Step {
 pub(super) enum Pick {
     Each,
     At(u32),
-    /// Those for which the steps lead to this text.
+    /// Elements for which the steps lead to this text.
     Where {
         steps: Box<[Step]>,
         text: Box<str>,
     },
+}
+
+/// Why a segment does not match the value before it: the same for built-in kinds and custom resources.
+pub(super) mod misfit {
+    pub(in crate::path) const SCALAR: &str = "is a scalar: it has neither members nor elements";
+    pub(in crate::path) const OBJECT: &str = "is an object: name one of its members";
+    pub(in crate::path) const MAP: &str = "is a map: name one of its keys";
+    pub(in crate::path) const LIST: &str = "is a list: choose elements with `[*]`, `[0]` or `[?name=text]`";
 }
 
 /// The steps of `path` through a message.
@@ -47,13 +55,13 @@ pub(super) fn compile(path: &FieldPath, message: &'static Message) -> Result<Box
 
 struct Compiler<'p> {
     path: &'p FieldPath,
-    /// How many segments are behind.
+    /// The number of segments processed.
     at: usize,
     steps: Vec<Step>,
 }
 
 impl Compiler<'_> {
-    /// Goes on in a message; there is at least one segment left.
+    /// Continues in a message; at least one segment is left.
     fn message(&mut self, message: &'static Message) -> Result<()> {
         match message.shape {
             Shape::Object => self.object(message),
@@ -68,14 +76,14 @@ impl Compiler<'_> {
                 self.alternative(message, if single { 1 } else { 2 })
             }
             Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity | Shape::IntOrString => {
-                Err(self.unfit("is a scalar: it has neither members nor elements"))
+                Err(self.unfit(misfit::SCALAR))
             }
         }
     }
 
     fn object(&mut self, message: &'static Message) -> Result<()> {
         let Some(Segment::Member(name)) = self.rest().first() else {
-            return Err(self.unfit("is an object: name one of its members"));
+            return Err(self.unfit(misfit::OBJECT));
         };
         if let Some(field) = message.field_towards(name) {
             return if field.inline { self.into(field, None) } else { self.field(field) };
@@ -88,7 +96,7 @@ impl Compiler<'_> {
         Err(self.unfit(&format!("has no member `{name}` ({} of Kubernetes {version})", message.name)))
     }
 
-    /// Goes on in one of the two fields of which one is set, or the only field.
+    /// Continues in the one of two fields that is set, or in the only field.
     fn alternative(&mut self, message: &'static Message, number: u32) -> Result<()> {
         // The table has the fields of every special shape.
         let Some(field) = message.field(number) else { return Err(self.unfit("has no such form")) };
@@ -98,7 +106,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes on in a field whose name was the segment at `at`.
+    /// Continues in a field whose name was the segment at `at`.
     fn field(&mut self, field: &'static Field) -> Result<()> {
         self.at += 1;
         if self.rest().is_empty() {
@@ -117,28 +125,28 @@ impl Compiler<'_> {
                 self.steps.push(Step::Into { field, unless });
                 self.message(message)
             }
-            None => Err(self.unfit("is a scalar: it has neither members nor elements")),
+            None => Err(self.unfit(misfit::SCALAR)),
         }
     }
 
     fn repeated(&mut self, field: &'static Field) -> Result<()> {
         let step = match (field.ty.cardinality, self.rest().first()) {
             (Cardinality::Map, Some(Segment::Member(key))) => Step::Entry { field, key: key.clone() },
-            (Cardinality::Map, _) => return Err(self.unfit("is a map: name one of its keys")),
+            (Cardinality::Map, _) => return Err(self.unfit(misfit::MAP)),
             (_, Some(Segment::Each)) => Step::Elements { field, pick: Pick::Each },
             (_, Some(Segment::At(index))) => Step::Elements { field, pick: Pick::At(*index) },
             (_, Some(Segment::Where(filter))) => {
                 let (steps, text) = (self.filter_key(&filter.key, field)?, filter.text.clone());
                 Step::Elements { field, pick: Pick::Where { steps, text } }
             }
-            _ => return Err(self.unfit("is a list: choose elements with `[*]`, `[0]` or `[?name=text]`")),
+            _ => return Err(self.unfit(misfit::LIST)),
         };
         self.steps.push(step);
         self.at += 1;
         self.value(field.ty.scalar)
     }
 
-    /// Goes on in an element or a map's value.
+    /// Continues in an element or a map's value.
     fn value(&mut self, scalar: Scalar) -> Result<()> {
         match scalar {
             _ if self.rest().is_empty() => {
@@ -146,11 +154,11 @@ impl Compiler<'_> {
                 Ok(())
             }
             Scalar::Message(at) => self.message(Schema::builtin().message_at(at)),
-            _ => Err(self.unfit("is a scalar: it has neither members nor elements")),
+            _ => Err(self.unfit(misfit::SCALAR)),
         }
     }
 
-    /// The steps from an element of a list to the member that a filter compares.
+    /// The steps from a list element to the member that a filter compares.
     fn filter_key(&self, key: &str, field: &'static Field) -> Result<Box<[Step]>> {
         let segments: Vec<_> =
             self.path.segments()[..=self.at].iter().cloned().chain([Segment::Member(key.into())]).collect();
@@ -164,12 +172,16 @@ impl Compiler<'_> {
         &self.path.segments()[self.at..]
     }
 
-    /// What is behind does not fit what comes next.
     fn unfit(&self, why: &str) -> Error {
-        let behind = match self.at {
-            0 => "the object".to_owned(),
-            at => format!("`{}`", FieldPath::new(&self.path.segments()[..at])),
-        };
-        Error::Path { path: self.path.to_string(), why: format!("{behind} {why}") }
+        unfit(self.path, self.at, why)
     }
+}
+
+/// The error for the segment `at`, which does not match the value before it.
+pub(super) fn unfit(path: &FieldPath, at: usize, why: &str) -> Error {
+    let behind = match at {
+        0 => "the object".to_owned(),
+        at => format!("`{}`", FieldPath::new(&path.segments()[..at])),
+    };
+    Error::Path { path: path.to_string(), why: format!("{behind} {why}") }
 }

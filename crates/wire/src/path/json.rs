@@ -7,9 +7,9 @@ use super::{Filter, Segment};
 use crate::error::Result;
 use crate::json::{Elements, Members, Value};
 
-/// Hands every value that the path leads to on to `emit`, until that says to stop.
+/// Calls `emit` with every value at the path, until it returns `Break`.
 ///
-/// A name that stands twice in an object (no API server writes that) is found at its first place.
+/// If a name occurs twice in an object (no API server writes that), the first one counts.
 pub(super) fn walk<'a>(
     path: &[Segment],
     value: Value<'a>,

@@ -1,23 +1,23 @@
 //! Field paths: `spec.nodeName`, `metadata.labels['app']`, read from the bytes.
 //!
-//! An index, a printed column or a wait for a condition needs one field of an object, not the object. A [`FieldPath`] is
-//! parsed once, *compiled* once for a kind (in protobuf names become field numbers), and then read from the bytes of either
-//! encoding: what it does not lead to is skipped, not decoded. It gives what it would give on the decoded value, Go's
-//! `omitempty`, timestamps, quantities and embedded JSON included.
+//! An index, a printed column or a wait for a condition needs one field of an object, not the object. A [`FieldPath`]
+//! is parsed once, *compiled* once for a kind (names become field numbers in protobuf), and then read from the bytes
+//! of either encoding: everything else is skipped, not decoded. The result equals that on the decoded value, including
+//! Go's `omitempty`, timestamps, quantities and embedded JSON.
 //!
-//! | path | gives |
+//! | path | selects |
 //! |---|---|
 //! | `spec.nodeName` | a member |
-//! | `metadata.labels['app.kubernetes.io/name']` | a member whose name is no plain word |
-//! | `spec.containers[*].image` | the same of every element of a list |
-//! | `spec.containers[0].image` | of one element |
-//! | `status.conditions[?type=Ready].status` | of the elements that have a member with this text |
+//! | `metadata.labels['app.kubernetes.io/name']` | a member whose name needs quotes |
+//! | `spec.containers[*].image` | the member of every list element |
+//! | `spec.containers[0].image` | the member of one element |
+//! | `status.conditions[?type=Ready].status` | the member of the elements whose other member has this text |
 //!
-//! What kubectl's users write is understood too: a leading `.` or `$`, braces around the whole, dots escaped with a
-//! backslash, and `[?(@.type=="Ready")]`. Printing a path gives the one form shown in the table.
+//! kubectl's JSONPath notation is accepted too: a leading `.` or `$`, braces around the path, dots escaped with a
+//! backslash, and `[?(@.type=="Ready")]`. A path always prints in the form shown in the table.
 //!
-//! Where bytes are other than any API server writes them, a path is not followed as a decoder would: in JSON a name that
-//! stands twice in an object counts at its first place, in protobuf a message that is split into parts is an error.
+//! Some input that no API server writes is read differently than by a decoder: in JSON, the first occurrence of a
+//! repeated name counts; in protobuf, a message that is split into parts is an error.
 //!
 //! ```
 //! use kube_wire::{Encoding, FieldPath};
@@ -32,6 +32,7 @@
 //! ```
 
 mod compile;
+mod custom;
 mod json;
 mod parse;
 mod proto;
@@ -43,18 +44,19 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+pub use custom::CustomSchema;
 pub use reader::{CompiledPath, PathReader};
 pub use value::{FieldValue, Fragment};
 
-/// The way to a field of an object. See the [module](self) for what can be written.
+/// A path to a field of an object. See the [module](self) for the syntax.
 ///
-/// Cloning is cheap. Two paths are equal when they lead to the same field, however they were written.
+/// Cloning is cheap. Paths to the same field are equal, regardless of notation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath {
     segments: Arc<[Segment]>,
 }
 
-/// One step of a path.
+/// One segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Segment {
     /// The member of an object: a field, or a key of a map.
@@ -71,7 +73,7 @@ pub(crate) enum Segment {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Filter {
     pub(crate) key: Box<str>,
-    /// Strings compare as they are, numbers and booleans as they are printed.
+    /// Strings are compared as they are, numbers and booleans in printed form.
     pub(crate) text: Box<str>,
 }
 
@@ -87,7 +89,7 @@ impl FieldPath {
         &self.segments
     }
 
-    /// apiVersion or kind of an object, if the path leads there: they do not stand in its bytes.
+    /// apiVersion or kind of an object, if the path leads there: they are not in its bytes.
     fn type_member<'a>(&self, api_version: &'a str, kind: &'a str) -> Option<FieldValue<'a>> {
         let [Segment::Member(name)] = self.segments() else { return None };
         let text = match &**name {
@@ -125,7 +127,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// Whether a name is printed as it is; every other one is quoted.
+/// Whether a name is printed without quotes.
 fn is_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }

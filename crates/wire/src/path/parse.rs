@@ -1,18 +1,19 @@
-//! Reads a path's text. Errors name the place and what was expected there.
+//! Parses a path. Errors contain the position and what was expected there.
 
 use std::str::FromStr;
 
 use super::{FieldPath, Filter, Segment};
 use crate::error::Error;
 
-/// Longest path, in segments. Far beyond any API's nesting; it bounds the recursion of everything that follows a path.
+/// Maximum number of segments. Far beyond any API's nesting; it bounds the recursion of everything that follows a
+/// path.
 const SEGMENTS_MAX: usize = 64;
 
 impl FromStr for FieldPath {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::Path`], saying where and what was expected.
+    /// [`Error::Path`], with the position and what was expected.
     fn from_str(text: &str) -> Result<Self, Error> {
         match Parser::new(text).path() {
             Ok(segments) => Ok(Self::new(segments)),
@@ -70,7 +71,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands between `[` and `]`.
+    /// The content of `[` and `]`.
     fn bracket(&mut self) -> Result<Segment, String> {
         if self.eat("*") {
             return Ok(Segment::Each);
@@ -125,8 +126,8 @@ impl<'a> Parser<'a> {
         Ok(Filter { key: key.into(), text: text.into() })
     }
 
-    /// Characters that need no quotes; a backslash takes the next one as it is. A member's name ends at a dot, a
-    /// filter's text does not.
+    /// Characters that need no quotes; a backslash escapes the next one. A member's name ends at a dot, a filter's
+    /// text does not.
     fn word(&mut self, ends_at_dot: bool) -> String {
         let mut word = String::new();
         let mut chars = self.rest().chars();
@@ -144,7 +145,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// A string in single or double quotes, in which a backslash takes the next character as it is.
+    /// A string in single or double quotes, in which a backslash escapes the next character.
     fn quoted(&mut self) -> Result<Option<String>, String> {
         let mut chars = self.rest().chars();
         let Some(quote @ ('\'' | '"')) = chars.next() else { return Ok(None) };
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_of_writing_a_path_prints_as_one() {
+    fn every_notation_prints_in_one_form() {
         for (text, canonical) in [
             ("spec.nodeName", "spec.nodeName"),
             (".spec.nodeName", "spec.nodeName"),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_place_and_what_was_expected() {
+    fn errors_contain_position_and_expectation() {
         for (text, why) in [
             ("", "expected the name of a field at byte 0, found the end"),
             (".", "expected a name at byte 1, found the end"),
@@ -270,12 +271,12 @@ mod tests {
             ("x[?a=b && c=d]", "expected `]` at byte 7, found `&`"),
         ] {
             let error = text.parse::<FieldPath>().expect_err(text);
-            assert_eq!(error.to_string(), format!("field path `{text}`: {why}"));
+            assert_eq!(error.to_string(), format!("invalid field path `{text}`: {why}"));
         }
     }
 
     #[test]
-    fn a_path_has_a_longest_length() {
+    fn path_length_is_limited() {
         assert!(vec!["x"; SEGMENTS_MAX].join(".").parse::<FieldPath>().is_ok());
         let error = vec!["x"; SEGMENTS_MAX + 1].join(".").parse::<FieldPath>().unwrap_err();
         assert!(error.to_string().ends_with("longer than 64 segments"), "{error}");

@@ -1,7 +1,7 @@
 //! Follows compiled steps through protobuf bytes.
 //!
-//! This keeps Go's rules of what JSON shows: what is zero and marked `omitempty` is not there, what is nil and not so
-//! marked is `null`, a struct that is not on the wire is there with zero values.
+//! Implements Go's rules for JSON: a zero value marked `omitempty` is absent, an unmarked nil is `null`, and a struct
+//! that is not on the wire is present with zero values.
 
 use std::ops::ControlFlow;
 
@@ -16,13 +16,13 @@ use crate::json::Value;
 use crate::proto::WireValue;
 use crate::schema::{Cardinality, Field, Scalar, Schema, Shape};
 
-/// Hands every value that the steps lead to on to `emit`, until that says to stop.
+/// Calls `emit` with every value that the steps lead to, until it returns `Break`.
 pub(super) fn walk<'a, E>(steps: &[Step], wire: WireValue<'a>, emit: &mut E) -> Result<ControlFlow<()>>
 where
     E: FnMut(FieldValue<'a>) -> ControlFlow<()>,
 {
     const NOTHING: Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
-    // A path compiles to at least one step, and the last kinds of steps end it.
+    // A path compiles to at least one step, and its last step ends the walk.
     let Some((step, rest)) = steps.split_first() else { return NOTHING };
     match step {
         Step::Into { field, unless } => {
@@ -76,7 +76,7 @@ where
     }
 }
 
-/// What JSON shows for a field, if it shows it.
+/// The value of a field in JSON; `None` if JSON omits it.
 fn value<'a>(field: &'static Field, message: &'a [u8]) -> Result<Option<FieldValue<'a>>> {
     let (number, scalar) = (field.number, field.ty.scalar);
     let nil = || (!field.omit_empty && !field.omit_zero).then_some(FieldValue::Null);
@@ -105,7 +105,7 @@ fn value<'a>(field: &'static Field, message: &'a [u8]) -> Result<Option<FieldVal
     }
 }
 
-/// Whether JSON leaves out a field that holds this message. A struct is never empty, a named list may be.
+/// Whether JSON omits a field with this message. A struct is never empty, but a named list may be.
 fn is_left_out(field: &'static Field, inner: &[u8]) -> Result<bool> {
     if field.pointer || !(field.omit_empty || field.omit_zero) {
         return Ok(false);
@@ -127,7 +127,7 @@ fn leads_to(steps: &[Step], item: WireValue<'_>, text: &str) -> Result<bool> {
     Ok(found)
 }
 
-/// Goes on in what a `RawExtension` holds: JSON text, or (rarely) an object in protobuf in its envelope.
+/// Continues in the content of a `RawExtension`: JSON text, or (rarely) a protobuf object in its envelope.
 fn embedded<'a, E>(path: &[Segment], raw: &'a [u8], emit: &mut E) -> Result<ControlFlow<()>>
 where
     E: FnMut(FieldValue<'a>) -> ControlFlow<()>,

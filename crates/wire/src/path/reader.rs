@@ -1,4 +1,4 @@
-//! Reading a path from objects: compiled once for a kind, then read from as many as there are, in either encoding.
+//! Reading a path from objects: compiled once for a kind, then read from any number of objects, in either encoding.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::proto::WireValue;
 use crate::schema::{Message, Schema};
 use crate::{Encoding, TypeMeta};
 
-/// A path made ready for one kind. Cloning is cheap.
+/// A path compiled for one kind. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct CompiledPath {
     path: FieldPath,
-    /// `None` if the schema table cannot say where it leads.
+    /// `None` if the schema table does not cover the path.
     steps: Option<Arc<[Step]>>,
 }
 
-/// Reads one path from objects, whatever their encoding.
+/// Reads one path from objects of either encoding.
 ///
-/// It is compiled for one type; from an object of another type it is read all the same, only slower.
+/// It is compiled for one type; reading from objects of other types works, but is slower.
 #[derive(Clone, Debug)]
 pub struct PathReader {
     compiled: CompiledPath,
@@ -33,13 +33,14 @@ pub struct PathReader {
 // === impl FieldPath ===
 
 impl FieldPath {
-    /// Makes the path ready for the objects of one kind.
+    /// Compiles the path for the objects of one kind.
     ///
-    /// Without a message (`None`: the schema table does not know the kind) it can be read from JSON, and from protobuf
-    /// if it leads into `metadata`, which every kind has.
+    /// Without a message (`None`: the kind is not in the schema table), it can be read from JSON, and from protobuf if
+    /// it leads into `metadata`, which every kind has.
     ///
     /// # Errors
-    /// [`Error::Path`] if the kind has no such field, or one that is used in another way (a list as a map).
+    /// [`Error::Path`] if the kind has no such field, or the field has another type (for example a list used as a
+    /// map).
     ///
     /// ```
     /// use kube_wire::FieldPath;
@@ -49,7 +50,7 @@ impl FieldPath {
     /// let error = "spec.containers.image".parse::<FieldPath>()?.compile(pod).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "field path `spec.containers.image`: \
+    ///     "invalid field path `spec.containers.image`: \
     ///      `spec.containers` is a list: choose elements with `[*]`, `[0]` or `[?name=text]`"
     /// );
     /// # Ok::<(), kube_wire::Error>(())
@@ -65,18 +66,18 @@ impl FieldPath {
         Ok(CompiledPath { path: self.clone(), steps: steps.map(Arc::from) })
     }
 
-    /// The first value that the path leads to in one object. To read it from many, make a [`PathReader`].
+    /// The first value at the path in one object. To read from many objects, create a [`PathReader`].
     ///
     /// # Errors
-    /// As [`PathReader::new`] and [`PathReader::first`].
+    /// Like [`PathReader::new`] and [`PathReader::first`].
     pub fn first<'a>(&self, head: Head<'a>) -> Result<Option<FieldValue<'a>>> {
         PathReader::new(self, head.type_meta())?.first(head)
     }
 
-    /// All values that the path leads to in one object. To read it from many, make a [`PathReader`].
+    /// All values at the path in one object. To read from many objects, create a [`PathReader`].
     ///
     /// # Errors
-    /// As [`PathReader::new`] and [`PathReader::values`].
+    /// Like [`PathReader::new`] and [`PathReader::values`].
     pub fn values<'a>(&self, head: Head<'a>) -> Result<Vec<FieldValue<'a>>> {
         PathReader::new(self, head.type_meta())?.values(head)
     }
@@ -90,10 +91,10 @@ impl CompiledPath {
         &self.path
     }
 
-    /// The first value that the path leads to, if there is one. Nothing behind it is looked at.
+    /// The first value at the path, if any. Does not read the bytes after it.
     ///
     /// # Errors
-    /// If the bytes are malformed on the way; or protobuf and of a kind that the schema table does not know.
+    /// If the bytes up to there are malformed, or are protobuf of a kind that is not in the schema table.
     pub fn first<'a>(&self, bytes: &'a [u8], encoding: Encoding) -> Result<Option<FieldValue<'a>>> {
         let mut first = None;
         let _ = self.walk(bytes, encoding, &mut |value| {
@@ -103,10 +104,10 @@ impl CompiledPath {
         Ok(first)
     }
 
-    /// Hands every value that the path leads to on to `each`.
+    /// Passes every value at the path to `each`.
     ///
     /// # Errors
-    /// As [`first`](Self::first); some values may have been handed on before.
+    /// Like [`first`](Self::first); `each` may have been called before.
     pub fn for_each<'a>(
         &self,
         bytes: &'a [u8],
@@ -120,10 +121,10 @@ impl CompiledPath {
         Ok(())
     }
 
-    /// All values that the path leads to, in their order.
+    /// All values at the path, in order.
     ///
     /// # Errors
-    /// As [`first`](Self::first).
+    /// Like [`first`](Self::first).
     pub fn values<'a>(&self, bytes: &'a [u8], encoding: Encoding) -> Result<Vec<FieldValue<'a>>> {
         let mut values = Vec::new();
         self.for_each(bytes, encoding, |value| values.push(value))?;
@@ -152,7 +153,7 @@ impl CompiledPath {
 // === impl PathReader ===
 
 impl PathReader {
-    /// Makes the path ready for objects of this type.
+    /// Compiles the path for objects of this type.
     ///
     /// # Errors
     /// [`Error::Path`] if the type is built in and has no such field.
@@ -170,10 +171,10 @@ impl PathReader {
         self.compiled.path()
     }
 
-    /// The first value that the path leads to in an object, if there is one. Nothing behind it is looked at.
+    /// The first value at the path in an object, if any. Does not read the bytes after it.
     ///
     /// # Errors
-    /// If the bytes are malformed on the way; if they are protobuf and the schema table does not know the kind
+    /// If the bytes up to there are malformed, or are protobuf and the schema table lacks the kind
     /// ([`Error::UnknownKind`]) or the field.
     pub fn first<'a>(&self, head: Head<'a>) -> Result<Option<FieldValue<'a>>> {
         match self.type_member(head.type_meta) {
@@ -182,18 +183,18 @@ impl PathReader {
         }
     }
 
-    /// Hands every value that the path leads to in an object on to `each`.
+    /// Passes every value at the path in an object to `each`.
     ///
     /// # Errors
-    /// As [`first`](Self::first); some values may have been handed on before.
+    /// Like [`first`](Self::first); `each` may have been called before.
     pub fn for_each<'a>(&self, head: Head<'a>, each: impl FnMut(FieldValue<'a>)) -> Result<()> {
         self.for_each_in(head.bytes, head.encoding, head.type_meta, each)
     }
 
-    /// The same, from an object's kept bytes alone: its head need not be found first.
+    /// Like [`for_each`](Self::for_each), from an object's kept bytes alone, without finding its head first.
     ///
     /// # Errors
-    /// As [`for_each`](Self::for_each).
+    /// Like [`for_each`](Self::for_each).
     pub fn for_each_in<'a>(
         &self,
         bytes: &'a [u8],
@@ -210,10 +211,10 @@ impl PathReader {
         }
     }
 
-    /// All values that the path leads to in an object, in their order.
+    /// All values at the path in an object, in order.
     ///
     /// # Errors
-    /// As [`first`](Self::first).
+    /// Like [`first`](Self::first).
     pub fn values<'a>(&self, head: Head<'a>) -> Result<Vec<FieldValue<'a>>> {
         let mut values = Vec::new();
         self.for_each(head, |value| values.push(value))?;

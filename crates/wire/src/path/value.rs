@@ -1,4 +1,4 @@
-//! What a path leads to: a scalar, or a piece of the object in its encoding.
+//! The value at a path: a scalar, or an encoded part of the object.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::json::{JsonType, Value};
 use crate::schema::{Message, Scalar};
 
-/// A field's value, as JSON would show it, borrowed from the object's bytes where it stands there as it is.
+/// A field's value as in JSON, borrowed from the object's bytes where possible.
 #[derive(Clone, Debug)]
 pub enum FieldValue<'a> {
-    /// `null`: a pointer, list or map that is not set and that Go's JSON shows all the same.
+    /// `null`: an unset pointer, list or map that Go's JSON shows.
     Null,
     /// A boolean.
     Bool(bool),
@@ -19,19 +19,19 @@ pub enum FieldValue<'a> {
     Int(i64),
     /// An integer beyond the range of `i64`.
     Uint(u64),
-    /// A number that is no integer.
+    /// A number that is not an integer.
     Float(f64),
-    /// A string: also timestamps (RFC 3339), quantities, durations, and bytes (base64).
+    /// A string, including timestamps (RFC 3339), quantities, durations, and bytes (base64).
     String(Cow<'a, str>),
     /// An object or a list.
     Fragment(Fragment<'a>),
 }
 
-/// An object or a list inside of an object, still encoded.
+/// An object or a list within an object, still encoded.
 #[derive(Clone)]
 pub struct Fragment<'a>(pub(super) FragmentSource<'a>);
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Fragment<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fragment").finish_non_exhaustive()
@@ -62,7 +62,7 @@ pub(super) enum FragmentSource<'a> {
 // === impl FieldValue ===
 
 impl<'a> FieldValue<'a> {
-    /// The value as text, for an index: strings as they are, numbers and booleans printed; `None` for `null`, objects
+    /// The value as text, for an index: strings unchanged, numbers and booleans printed; `None` for `null`, objects
     /// and lists.
     pub fn text(self) -> Option<Cow<'a, str>> {
         match self {
@@ -76,10 +76,10 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// The value decoded.
+    /// Decodes the value.
     ///
     /// # Errors
-    /// As [`Fragment::to_value`].
+    /// Like [`Fragment::to_value`].
     pub fn to_value(&self) -> Result<serde_json::Value> {
         Ok(match self {
             Self::Null => serde_json::Value::Null,
@@ -104,7 +104,7 @@ impl<'a> FieldValue<'a> {
         })
     }
 
-    /// As serde_json reads numbers.
+    /// Parses a number like serde_json.
     fn number(text: &str) -> Result<Self> {
         if let (Ok(value), false) = (text.parse(), text == "-0") {
             return Ok(Self::Int(value));
@@ -126,7 +126,7 @@ impl<'a> FieldValue<'a> {
         } else if value.is_finite() {
             Ok(Self::Float(value))
         } else {
-            Err(Error::Value(format!("{value} cannot be said in JSON")))
+            Err(Error::Value(format!("{value} cannot be represented in JSON")))
         }
     }
 
@@ -138,10 +138,10 @@ impl<'a> FieldValue<'a> {
 // === impl Fragment ===
 
 impl Fragment<'_> {
-    /// The fragment decoded: an object or an array.
+    /// Decodes the fragment: an object or an array.
     ///
     /// # Errors
-    /// If its bytes are malformed; in protobuf also if there are fields in it that the schema table does not know.
+    /// If its bytes are malformed; in protobuf, also if it contains fields that are not in the schema table.
     pub fn to_value(&self) -> Result<serde_json::Value> {
         match self.0 {
             FragmentSource::Json(text) => {

@@ -1,4 +1,4 @@
-//! Values and fields as they stand on the wire of protobuf, and what they are in JSON.
+//! Protobuf values and fields, and their JSON equivalents.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,17 +18,17 @@ use crate::schema::{Message, Scalar, Schema, Shape};
 
 const WHAT: &str = "protobuf message";
 
-/// The elements of a list: all fields of a message that have one number. Ends with the first error.
+/// The elements of a list: all fields of a message with one number. Ends after the first error.
 #[derive(Clone, Debug)]
 pub(super) struct Items<'a> {
     reader: Reader<'a>,
     number: u32,
-    /// How elements are written if many of them may stand in one field. Go never does it, others may.
+    /// The wire type of elements, if many may be packed in one field. Go never packs, other writers may.
     packable: Option<WireType>,
     packed: Reader<'a>,
 }
 
-/// What a value is in JSON.
+/// The JSON equivalent of a value.
 #[inline]
 pub(super) fn json_value(wire: WireValue<'_>, scalar: Scalar) -> Result<FieldValue<'_>> {
     Ok(match scalar {
@@ -83,7 +83,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// The last field with this number: where one value is meant, it counts.
+/// The last field with this number, which wins if the field is singular.
 #[inline]
 pub(super) fn last(message: &[u8], number: u32) -> Result<Option<WireValue<'_>>> {
     let mut found = None;
@@ -100,8 +100,8 @@ pub(super) fn last(message: &[u8], number: u32) -> Result<Option<WireValue<'_>>>
 
 /// The message in this field.
 ///
-/// Protobuf lets a message be split over several fields, of which nothing that writes Kubernetes objects makes use. Read
-/// here it would have to be put together first, so it is an error.
+/// Protobuf allows splitting a message over several fields, but no writer of Kubernetes objects does. Supporting it
+/// would require merging the parts, so it is an error.
 #[inline]
 pub(super) fn single_message(message: &[u8], number: u32) -> Result<Option<&[u8]>> {
     let mut found = None;
@@ -110,7 +110,7 @@ pub(super) fn single_message(message: &[u8], number: u32) -> Result<Option<&[u8]
         if tag.number != number {
             reader.skip(tag.wire_type)?;
         } else if found.replace(reader.expect_bytes(tag)?).is_some() {
-            return Err(Error::malformed(WHAT, reader.position(), "a message in several parts"));
+            return Err(Error::malformed(WHAT, reader.position(), "message split into several fields"));
         }
     }
     Ok(found)
@@ -131,12 +131,12 @@ pub(super) fn entry<'a>(entry: &'a [u8], scalar: Scalar) -> Result<(&'a str, Wir
     Ok((key, value))
 }
 
-/// The text inside of a [`Shape::RawJson`] message; empty if there is none.
+/// The text in a [`Shape::RawJson`] message; empty if absent.
 pub(super) fn raw_json(message: &[u8]) -> Result<&[u8]> {
     last(message, 1)?.map_or(Ok(&[]), WireValue::bytes)
 }
 
-/// What a message is in JSON.
+/// The JSON equivalent of a message.
 fn special<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<FieldValue<'a>> {
     let list = |number: u32| -> Result<Option<FieldValue<'a>>> {
         let Some(field) = message.field(number) else { return Ok(None) };
@@ -170,7 +170,7 @@ fn special<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<FieldValue<
     }
 }
 
-/// Takes the messages that are scalars in JSON from the deserializer, which knows their forms.
+/// Converts messages that are scalars in JSON, using the deserializer.
 struct Scalars;
 
 impl<'de> Visitor<'de> for Scalars {

@@ -1,18 +1,18 @@
-//! Dropping or keeping fields on the bytes, before an object is stored.
+//! Drops or keeps fields in the bytes before an object is stored.
 //!
-//! Half of a pod's bytes are `managedFields`, which no controller reads. A [`Projection`] says which fields an object
-//! loses on arrival; it is applied to the bytes themselves, in both encodings, so that what is dropped is never decoded,
+//! Half of a pod's bytes are `managedFields`, which no controller reads. A [`Projection`] defines the fields that an
+//! object loses on arrival. It is applied to the bytes, in both encodings, so dropped fields are never decoded,
 //! compared, hashed or stored.
 //!
-//! Its paths ([`path`](crate::path)) go through members, keys of maps and all elements of lists (`[*]`); not through
-//! single elements, because an index means something else once its neighbours are gone.
+//! Its paths ([`path`](crate::path)) may contain members, map keys and all elements of lists (`[*]`), but not single
+//! elements, because dropping an element would shift the indexes of the others.
 //!
-//! What protobuf adds to that:
-//! - A dropped field reads as absent, or as its zero value where Go's JSON always shows it (`spec.containers: null`).
-//! - Values that are no objects of named fields there (JSON held as text, as in a `RawExtension`; JSON-or-boolean of CRD
-//!   schemas) are kept or dropped whole: a path that leads into one keeps all of it.
-//! - Fields that the schema table does not know are kept when dropping, and dropped when keeping.
-//! - Of a kind that the table does not know only `metadata` is looked into, everything else is kept.
+//! In protobuf:
+//! - A dropped field reads as absent, or as its zero value if Go's JSON always shows it (`spec.containers: null`).
+//! - Values that are not objects with named fields (JSON stored as text, as in a `RawExtension`; JSON-or-boolean of
+//!   CRD schemas) are kept or dropped as a whole: a path into one keeps all of it.
+//! - Fields that are not in the schema table are kept when dropping, and dropped when keeping.
+//! - For kinds that are not in the table, only `metadata` is projected; everything else is kept.
 
 mod proto;
 mod tree;
@@ -26,17 +26,16 @@ pub(crate) use tree::{Fate, Node};
 
 use crate::error::{Error, Result};
 use crate::head::INITIAL_EVENTS_END;
-use crate::path::{FieldPath, Segment};
+use crate::path::{CustomSchema, FieldPath, Segment};
 use crate::schema::Message;
 use tree::Leaf;
 
-/// Which fields of an object are kept. The default drops `metadata.managedFields` and keeps everything else.
+/// The fields of an object to keep. The default drops `metadata.managedFields` and keeps everything else.
 ///
-/// The head's fields (name, namespace, uid, resourceVersion, generation, creation and deletion timestamps, labels, owner
-/// references) are always kept, and so is the annotation that marks the end of a watch-list's initial events.
+/// The head's fields (name, namespace, uid, resourceVersion, generation, creation and deletion timestamps, labels,
+/// owner references) are always kept, and so is the annotation that marks the end of a watch-list's initial events.
 ///
-/// Two projections are equal when they keep the same, however they were written; printing gives the one form. Cloning
-/// is cheap.
+/// Projections that keep the same fields are equal and print the same, regardless of notation. Cloning is cheap.
 ///
 /// ```
 /// use kube_wire::Projection;
@@ -52,7 +51,7 @@ pub struct Projection(Arc<ProjectionRules>);
 
 struct ProjectionRules {
     mode: Mode,
-    /// Sorted; none is inside of another.
+    /// Sorted; no path contains another.
     paths: Box<[FieldPath]>,
     root: Node,
 }
@@ -69,9 +68,9 @@ enum Mode {
 pub enum Kept {
     /// All of it.
     Whole,
-    /// Something inside of it is dropped.
+    /// Part of it is dropped.
     Partly,
-    /// Nothing: the field will not be found.
+    /// Nothing: the field cannot be read.
     Dropped,
 }
 
@@ -93,7 +92,7 @@ const HEAD: [&str; 9] = [
 // === impl Projection ===
 
 impl Projection {
-    /// Keeps everything, managedFields too.
+    /// Keeps everything, including managedFields.
     pub fn everything() -> Self {
         Self::new(Mode::Dropping, Vec::new())
     }
@@ -101,7 +100,7 @@ impl Projection {
     /// Drops these fields and `metadata.managedFields`.
     ///
     /// # Errors
-    /// [`Error::Path`] if a path does not parse, names a part of the head, or goes through single elements of a list.
+    /// [`Error::Path`] if a path is invalid, names a part of the head, or selects single list elements.
     pub fn dropping<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self> {
         let paths = [MANAGED_FIELDS].into_iter().chain(paths).map(parse).collect::<Result<Vec<_>>>()?;
         match paths.iter().find(|path| touches_head(path.segments())) {
@@ -116,14 +115,14 @@ impl Projection {
     /// Keeps only these fields and the head.
     ///
     /// # Errors
-    /// [`Error::Path`] if a path does not parse, or goes through single elements of a list.
+    /// [`Error::Path`] if a path is invalid, or selects single list elements.
     pub fn keeping<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self> {
         let mut paths = paths.into_iter().map(parse).collect::<Result<Vec<_>>>()?;
         paths.retain(|path| !within_head(path.segments()));
         Ok(Self::new(Mode::Keeping, paths))
     }
 
-    /// How much of a field is kept. An index over a field that is not kept would be empty for ever.
+    /// How much of a field is kept. An index over a dropped field would always be empty.
     ///
     /// ```
     /// use kube_wire::projection::{Kept, Projection};
@@ -150,7 +149,7 @@ impl Projection {
             }
         }
         match (fate, path.segments()) {
-            // Cut off the bytes, and put back when they are read.
+            // Removed from the bytes, and restored when they are decoded.
             (_, [Segment::Member(name)]) if is_type_meta(name) => Kept::Whole,
             (Fate::Keep, _) => Kept::Whole,
             (Fate::Descend(_), _) => Kept::Partly,
@@ -158,23 +157,30 @@ impl Projection {
         }
     }
 
-    /// Checks that a kind has the fields that are named, so that a slip of the pen is not silently a field that is never
-    /// dropped.
+    /// Checks that a kind has the named fields, so that a misspelled path does not silently drop nothing.
     ///
     /// # Errors
-    /// [`Error::Path`] for the first path that does not fit.
+    /// [`Error::Path`] for the first path that does not exist.
     pub fn check(&self, message: &'static Message) -> Result<()> {
         self.0.paths.iter().try_for_each(|path| path.compile(Some(message)).map(drop))
     }
 
-    /// The tree of names that JSON is copied by.
+    /// The same for a custom resource, by the schema of its definition.
+    ///
+    /// # Errors
+    /// [`Error::Path`] for the first path that does not exist.
+    pub fn check_custom(&self, schema: &CustomSchema) -> Result<()> {
+        self.0.paths.iter().try_for_each(|path| schema.check(path))
+    }
+
+    /// The tree of names for copying JSON.
     pub(crate) fn root(&self) -> &Node {
         &self.0.root
     }
 
     fn new(mode: Mode, mut paths: Vec<FieldPath>) -> Self {
         paths.sort();
-        // Sorted, a path stands before those inside of it.
+        // After sorting, a path precedes those inside it.
         paths.dedup_by(|path, before| path.segments().starts_with(before.segments()));
         let mut root = Node::new(match mode {
             Mode::Dropping => Leaf::Keep,
@@ -245,24 +251,24 @@ impl fmt::Display for Projection {
     }
 }
 
-/// A path of names and `[*]`; at its end `[*]` says nothing that the list itself does not.
+/// A path of names and `[*]`; a trailing `[*]` means the same as the list itself.
 fn parse(text: &str) -> Result<FieldPath> {
     let path: FieldPath = text.parse()?;
     let mut segments = path.segments();
     let refuse = |why: &str| Err(Error::Path { path: text.to_owned(), why: why.to_owned() });
     if segments.iter().any(|segment| matches!(segment, Segment::At(_) | Segment::Where(_))) {
-        return refuse("fields are dropped or kept in all elements of a list: write `[*]`");
+        return refuse("cannot select single list elements; use `[*]`");
     }
     while let [rest @ .., Segment::Each] = segments {
         segments = rest;
     }
     match segments.first() {
         Some(Segment::Member(_)) => Ok(FieldPath::new(segments)),
-        _ => refuse("an object has members, not elements: begin with a name"),
+        _ => refuse("expected a member name first"),
     }
 }
 
-/// Whether the path leads into the head, to a part of it or around it.
+/// Whether the path leads into the head, to a part of it or to a parent of it.
 fn touches_head(path: &[Segment]) -> bool {
     matches!(path, [Segment::Member(metadata)] if **metadata == *"metadata") || within_head(path)
 }

@@ -1,7 +1,7 @@
-//! A projection compiled for one protobuf message: names have become field numbers.
+//! A projection compiled for one protobuf message: names become field numbers.
 //!
-//! Copying goes over each level once. What is kept is copied in runs as long as possible; a message that loses something
-//! is written behind room for its length, which is filled in afterwards (it can only have become shorter).
+//! Copying makes one pass over each level. Kept fields are copied in maximal runs. A message that loses fields is
+//! written after a placeholder for its length, which is filled in afterwards (it can only have become shorter).
 
 use super::Projection;
 use super::tree::{Fate, Leaf, Node};
@@ -9,16 +9,16 @@ use crate::error::Result;
 use crate::proto::{Reader, varint_len};
 use crate::schema::{Cardinality, Message, Schema, Shape, Type};
 
-/// Copies the protobuf bytes of one kind, leaving out what is dropped.
+/// Copies the protobuf bytes of one kind without dropped fields.
 #[derive(Debug)]
 pub(crate) struct Plan {
     root: MessagePlan,
 }
 
-/// What happens to the fields of one message.
+/// The actions for the fields of one message.
 #[derive(Debug)]
 struct MessagePlan {
-    /// The few that fare otherwise than the rest.
+    /// Fields with another action than the rest.
     fields: Vec<(u32, Action)>,
     others: Leaf,
 }
@@ -26,9 +26,9 @@ struct MessagePlan {
 #[derive(Debug)]
 enum Action {
     Leaf(Leaf),
-    /// Each of the field's messages is copied by a level of its own.
+    /// The field's messages are copied by their own plan.
     Message(MessagePlan),
-    /// Entries of a map fare by their keys; `Message` levels here are for the whole entry.
+    /// Map entries are handled by key; `Message` plans here cover the whole entry.
     Map {
         keys: Vec<(Box<str>, Action)>,
         others: Leaf,
@@ -46,8 +46,8 @@ const VALUE: u32 = 2;
 // === impl Plan ===
 
 impl Plan {
-    /// Compiles the projection for a message. Without a schema (`None`) only the fields of `metadata` can be dropped:
-    /// every object's field 1 is an `ObjectMeta`.
+    /// Compiles the projection for a message. Without a schema (`None`), only fields of `metadata` can be dropped:
+    /// field 1 of every object is an `ObjectMeta`.
     pub(crate) fn new(projection: &Projection, message: Option<&'static Message>) -> Self {
         let root = match message {
             Some(message) => MessagePlan::new(projection.root(), message),
@@ -64,7 +64,7 @@ impl Plan {
         Self { root }
     }
 
-    /// Appends the kept part of `body` to `out`. After an error `out` is as it was.
+    /// Appends the kept part of `body` to `out`. After an error, `out` is unchanged.
     pub(crate) fn copy(&self, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let before = out.len();
         out.reserve(body.len());
@@ -79,7 +79,7 @@ impl MessagePlan {
         let mut level = Self { fields: Vec::new(), others: node.others() };
         for field in &message.fields {
             let action = match (field.inline, field.ty.message(Schema::builtin())) {
-                // In JSON its fields stand among those of this message, so the same node decides.
+                // JSON shows its fields among those of this message, so the same node decides.
                 (true, Some(inlined)) => match Self::new(node, inlined) {
                     nothing if nothing.fields.is_empty() => Action::Leaf(nothing.others),
                     level => Action::Message(level),
@@ -94,7 +94,7 @@ impl MessagePlan {
     fn add(&mut self, number: u32, action: Action) {
         match action {
             Action::Leaf(leaf) if leaf == self.others => {}
-            // Copied field by field it would stay as it is.
+            // Copying field by field would not change it.
             Action::Message(MessagePlan { fields, others }) if fields.is_empty() && others == Leaf::Keep => {
                 self.add(number, Action::Leaf(Leaf::Keep));
             }
@@ -104,7 +104,7 @@ impl MessagePlan {
 
     fn copy(&self, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut reader = Reader::new(body);
-        // Where the bytes begin that are kept but not yet copied.
+        // The start of the bytes that are kept but not copied yet.
         let mut run = 0;
         loop {
             let start = reader.position();
@@ -149,16 +149,16 @@ impl MessagePlan {
         Ok(())
     }
 
-    /// Copies a message and puts its new length before it.
+    /// Copies a message and writes its new length before it.
     fn copy_with_length(&self, message: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let place = out.len();
-        let room = varint_len(message.len() as u64);
-        out.resize(place + room, 0);
+        let reserved = varint_len(message.len() as u64);
+        out.resize(place + reserved, 0);
         self.copy(message, out)?;
-        let len = out.len() - place - room;
+        let len = out.len() - place - reserved;
         let needed = varint_len(len as u64);
-        if needed < room {
-            out.copy_within(place + room.., place + needed);
+        if needed < reserved {
+            out.copy_within(place + reserved.., place + needed);
             out.truncate(place + needed + len);
         }
         let mut rest = len;

@@ -1,15 +1,15 @@
-//! A projection as a tree of names: for each member of an object, whether it is kept, dropped, or looked into.
+//! A projection as a tree of names: whether each member of an object is kept, dropped, or projected further.
 
 use crate::path::Segment;
 
-/// What happens to a value.
+/// How a value is treated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate<'p> {
-    /// It is kept as it is, with all that it holds.
+    /// Keep it, with everything in it.
     Keep,
-    /// It is dropped.
+    /// Drop it.
     Drop,
-    /// It is kept, and the node decides about what it holds. A scalar holds nothing: it is kept.
+    /// Keep it, and let the node decide about its content. A scalar is kept.
     Descend(&'p Node),
 }
 
@@ -19,11 +19,11 @@ pub(crate) struct Node {
     /// Sorted by name.
     members: Vec<(Box<str>, Branch)>,
     elements: Option<Box<Branch>>,
-    /// What happens to everything that is not named.
+    /// How all other members are treated.
     others: Leaf,
 }
 
-/// A whole value's fate.
+/// How a whole value is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaf {
     Keep,
@@ -39,12 +39,12 @@ enum Branch {
 // === impl Node ===
 
 impl Node {
-    /// Names nothing yet.
+    /// A node without named members.
     pub(super) fn new(others: Leaf) -> Self {
         Self { members: Vec::new(), elements: None, others }
     }
 
-    /// The fate of an object's member.
+    /// How an object's member is treated.
     #[inline]
     pub(crate) fn member(&self, name: &str) -> Fate<'_> {
         match self.members.binary_search_by(|(member, _)| (**member).cmp(name)) {
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// The fate of each element of a list.
+    /// How each list element is treated.
     #[inline]
     pub(crate) fn element(&self) -> Fate<'_> {
         match &self.elements {
@@ -62,18 +62,18 @@ impl Node {
         }
     }
 
-    /// What happens to members that are not among [`named`](Self::named).
+    /// How members not among [`named`](Self::named) are treated.
     pub(super) fn others(&self) -> Leaf {
         self.others
     }
 
-    /// The members that the node says something about.
+    /// The members with a rule of their own.
     pub(super) fn named(&self) -> impl Iterator<Item = (&str, Fate<'_>)> {
         self.members.iter().map(|(name, branch)| (&**name, branch.fate()))
     }
 
-    /// Gives the value at the end of `path` another fate than the rest. What was said of values inside it is forgotten;
-    /// what was said of one around it holds.
+    /// Sets the rule for the value at the end of `path`. Replaces rules for values inside it; a rule for a value
+    /// around it takes precedence.
     pub(super) fn set(&mut self, path: &[Segment], leaf: Leaf) {
         let others = self.others;
         let Some((segment, rest)) = path.split_first() else { return };
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Keeps one member of a value that is otherwise dropped as a whole; nothing changes if it is not.
+    /// Keeps one member of a value that is otherwise dropped as a whole; does nothing if it is not dropped.
     pub(super) fn spare(&mut self, path: &[&str], member: &str) {
         let Some((name, rest)) = path.split_first() else { return };
         let Ok(at) = self.members.binary_search_by(|(member, _)| (**member).cmp(name)) else { return };

@@ -1,8 +1,8 @@
-//! Protobuf, by hand: the little of its wire format that Kubernetes uses.
+//! The subset of the protobuf wire format that Kubernetes uses.
 //!
 //! A message is a sequence of fields, each a *tag* (field number and wire type, one varint) and a value. [`Reader`]
-//! walks over one message; nothing is decoded that is not asked for, and a field that is skipped costs its header only.
-//! [`Writer`] does the reverse.
+//! iterates over one message. It decodes only requested fields; skipping a field reads only its header. [`Writer`]
+//! does the reverse.
 
 mod reader;
 mod value;

@@ -1,4 +1,4 @@
-//! Walks over the fields of one protobuf message, without allocating and without trusting a length.
+//! Iterates over the fields of one protobuf message, without allocating and without trusting a length.
 
 use crate::error::{Error, Result};
 
@@ -11,7 +11,7 @@ pub struct Reader<'a> {
     at: usize,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Reader<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader")
@@ -26,11 +26,11 @@ impl std::fmt::Debug for Reader<'_> {
 pub struct Tag {
     /// The field's number.
     pub number: u32,
-    /// How its value is written.
+    /// How its value is encoded.
     pub wire_type: WireType,
 }
 
-/// How a field's value is written. Groups were never used by Kubernetes and are refused.
+/// How a field's value is encoded. Kubernetes never used groups; they are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireType {
     /// A varint: integers and booleans.
@@ -43,7 +43,7 @@ pub enum WireType {
     Fixed32,
 }
 
-/// The varint at the start of `bytes`, and what follows it; `None` if it is cut off or longer than 64 bits.
+/// The varint at the start of `bytes`, and the bytes after it; `None` if it is truncated or longer than 64 bits.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     match bytes {
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    /// Whether everything was read.
+    /// Whether all bytes were read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.at >= self.bytes.len()
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     /// The next field's tag, or `None` at the end of the message.
     ///
     /// # Errors
-    /// If the bytes are no tag.
+    /// If the tag is malformed.
     #[inline]
     pub fn tag(&mut self) -> Result<Option<Tag>> {
         if self.is_empty() {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
     /// A varint.
     ///
     /// # Errors
-    /// If the bytes end in it, or it is longer than 64 bits.
+    /// If the varint is truncated, or longer than 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
         match varint(&self.bytes[self.at..]) {
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     /// The bytes of a [`WireType::Len`] field.
     ///
     /// # Errors
-    /// If its length goes beyond the message.
+    /// If its length exceeds the message.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.varint()?;
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     /// A string field.
     ///
     /// # Errors
-    /// If its length goes beyond the message, or it is not UTF-8.
+    /// If its length exceeds the message, or it is not UTF-8.
     #[inline]
     pub fn string(&mut self) -> Result<&'a str> {
         let bytes = self.bytes()?;
@@ -184,11 +184,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a field's value.
+    /// Skips a field's value.
     ///
     /// # Errors
-    /// If it goes beyond the message.
-    // Called it costs more than what it does: a tenth of every walk.
+    /// If it exceeds the message.
+    // Inlined: a call would cost a tenth of every walk.
     #[inline(always)]
     pub fn skip(&mut self, wire_type: WireType) -> Result<()> {
         match wire_type {
@@ -199,39 +199,39 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes of a field that must be length-delimited by its type.
+    /// The bytes of a field that must be length-delimited.
     ///
     /// # Errors
-    /// If its wire type is another, or its length goes beyond the message.
+    /// If it has another wire type, or its length exceeds the message.
     #[inline]
     pub fn expect_bytes(&mut self, tag: Tag) -> Result<&'a [u8]> {
         match tag.wire_type {
             WireType::Len => self.bytes(),
-            _ => Err(Error::malformed(WHAT, self.at, "a string or message was expected")),
+            _ => Err(Error::malformed(WHAT, self.at, "expected a string or message")),
         }
     }
 
-    /// A field that must be a string by its type.
+    /// A field that must be a string.
     ///
     /// # Errors
-    /// As [`expect_bytes`](Self::expect_bytes) and [`string`](Self::string).
+    /// Like [`expect_bytes`](Self::expect_bytes) and [`string`](Self::string).
     #[inline]
     pub fn expect_string(&mut self, tag: Tag) -> Result<&'a str> {
         match tag.wire_type {
             WireType::Len => self.string(),
-            _ => Err(Error::malformed(WHAT, self.at, "a string was expected")),
+            _ => Err(Error::malformed(WHAT, self.at, "expected a string")),
         }
     }
 
-    /// A field that must be a varint by its type.
+    /// A field that must be a varint.
     ///
     /// # Errors
-    /// If its wire type is another.
+    /// If it has another wire type.
     #[inline]
     pub fn expect_varint(&mut self, tag: Tag) -> Result<u64> {
         match tag.wire_type {
             WireType::Varint => self.varint(),
-            _ => Err(Error::malformed(WHAT, self.at, "an integer was expected")),
+            _ => Err(Error::malformed(WHAT, self.at, "expected an integer")),
         }
     }
 }
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
 // === impl Tag ===
 
 impl Tag {
-    /// Takes a tag's varint apart.
+    /// Parses a tag's varint.
     #[inline]
     pub(crate) fn from_key(key: u64) -> Result<Self, &'static str> {
         let wire_type = match key & 7 {
@@ -276,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn bad_bytes_are_errors() {
+    fn malformed_bytes_are_errors() {
         for (bytes, why) in [
-            (&[0x80][..], "ends too early"),
+            (&[0x80][..], "truncated"),
             (&[0xff; 11][..], "longer than 64 bits"),
             (&[0x0b][..], "wire type"),
             (&[0x00][..], "field number"),

@@ -1,10 +1,10 @@
-//! One value as it stands on the wire.
+//! One value in wire form.
 
 use super::{Reader, WireType};
 use crate::error::{Error, Result};
 use crate::schema::Scalar;
 
-/// A field's value as it stands on the wire.
+/// A field's value in wire form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WireValue<'a> {
     Varint(u64),
@@ -41,7 +41,7 @@ impl<'a> WireValue<'a> {
     pub(crate) fn varint(self) -> Result<u64> {
         match self {
             Self::Varint(value) => Ok(value),
-            _ => Err(mismatch("an integer was expected")),
+            _ => Err(mismatch("expected an integer")),
         }
     }
 
@@ -49,7 +49,7 @@ impl<'a> WireValue<'a> {
     pub(crate) fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            _ => Err(mismatch("a string or a message was expected")),
+            _ => Err(mismatch("expected a string or a message")),
         }
     }
 
@@ -61,12 +61,12 @@ impl<'a> WireValue<'a> {
     pub(crate) fn float(self) -> Result<f64> {
         match self {
             Self::Fixed64(bits) => Ok(f64::from_bits(bits)),
-            // Go prints a float with the digits it needs; the shortest decimal text is what JSON would have carried.
+            // Use the shortest decimal text, which is what Go's JSON would contain.
             Self::Fixed32(bits) => {
                 let value = f32::from_bits(bits);
                 Ok(value.to_string().parse().unwrap_or(f64::from(value)))
             }
-            _ => Err(mismatch("a float was expected")),
+            _ => Err(mismatch("expected a float")),
         }
     }
 

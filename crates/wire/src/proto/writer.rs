@@ -7,14 +7,14 @@ pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Writer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer").field("bytes", &self.out.len()).finish_non_exhaustive()
     }
 }
 
-/// Bytes that a varint takes.
+/// The encoded length of a varint, in bytes.
 #[inline]
 pub const fn varint_len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
@@ -29,7 +29,7 @@ impl<'a> Writer<'a> {
         Self { out }
     }
 
-    /// A field's tag.
+    /// Appends a field's tag.
     #[inline]
     pub fn tag(&mut self, number: u32, wire_type: WireType) {
         let wire_type = match wire_type {
@@ -41,7 +41,7 @@ impl<'a> Writer<'a> {
         self.varint(u64::from(number) << 3 | wire_type);
     }
 
-    /// A varint without a tag.
+    /// Appends a varint without a tag.
     #[inline]
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -51,13 +51,13 @@ impl<'a> Writer<'a> {
         self.out.push(value as u8);
     }
 
-    /// A varint field.
+    /// Appends a varint field.
     pub fn varint_field(&mut self, number: u32, value: u64) {
         self.tag(number, WireType::Varint);
         self.varint(value);
     }
 
-    /// A string, bytes or message field.
+    /// Appends a string, bytes or message field.
     pub fn bytes_field(&mut self, number: u32, value: &[u8]) {
         self.tag(number, WireType::Len);
         self.varint(value.len() as u64);
@@ -71,7 +71,7 @@ mod tests {
     use crate::proto::Reader;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_fields_can_be_read() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
             let mut out = Vec::new();
             Writer::new(&mut out).varint(value);

@@ -1,8 +1,8 @@
-//! What a schema entry says. Plain data: the parser fills it, everybody else only reads.
+//! The data of schema entries, filled in by the parser.
 
 use super::Schema;
 
-/// One kind: what an object calls itself, and the message that holds it.
+/// One kind: its apiVersion and name, and its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
@@ -12,7 +12,7 @@ pub struct Kind {
     pub kind: &'static str,
     /// The protobuf name of the message: see [`Schema::message`].
     pub message: &'static str,
-    /// Where that message stands.
+    /// The index of that message.
     pub(super) place: u16,
 }
 
@@ -22,29 +22,29 @@ pub struct Kind {
 pub struct Message {
     /// The protobuf name, e.g. `k8s.io.api.core.v1.Pod`.
     pub name: &'static str,
-    /// How the message looks in JSON: an object of its fields, or one of the special forms.
+    /// The JSON form of the message: an object of its fields, or one of the special forms.
     pub shape: Shape,
-    /// The Go type embeds `TypeMeta`: its JSON begins with `kind` and `apiVersion` (left out when empty), which
-    /// protobuf does not carry, but for the outermost message in the envelope.
+    /// The Go type embeds `TypeMeta`: its JSON starts with `kind` and `apiVersion` (omitted when empty), which
+    /// protobuf contains only in the envelope of the outermost message.
     pub type_meta: bool,
-    /// Server-side apply owns the message as a whole wherever it stands: as an element of a list or map too. For single
-    /// fields [`Field::apply`] has the last word.
+    /// Server-side apply owns the message as a whole wherever it occurs, also as an element of a list or map. For
+    /// single fields, [`Field::apply`] takes precedence.
     pub atomic: bool,
-    /// The fields, ascending by number; of messages with a special shape those that its protobuf definition has. Numbers are mostly
-    /// dense from 1, which [`Message::field`] makes use of.
+    /// The fields, in ascending order of their numbers; for messages with a special shape, those of the protobuf
+    /// definition. Numbers are mostly dense from 1, which [`Message::field`] relies on for speed.
     pub fields: Box<[Field]>,
     /// The JSON names, sorted, each with the index of the field that leads to it: the field itself, or an inlined
-    /// message that has it somewhere inside.
+    /// message that contains it at some depth.
     pub(super) by_name: Box<[(&'static str, u16)]>,
-    /// Indexes into `fields` of those that JSON shows even when protobuf does not have them: see
-    /// [`Field::shown_when_absent`]. Few, so that a reader need not go through all the others.
+    /// Indexes into `fields` of those that JSON shows even if protobuf omits them: see [`Field::shown_when_absent`].
+    /// There are few, so readers need not check all fields.
     pub(crate) shown_when_absent: Box<[u16]>,
-    /// How many fields stand where their numbers say: field `n` at index `n - 1`.
+    /// How many fields are at the position of their number: field `n` at index `n - 1`.
     pub(crate) dense: u32,
 }
 
 /// One field of a [`Message`].
-// In this order and so aligned, everything up to the patch strategy shares a cache line: a decoder wants no more of it.
+// In this order and alignment, everything up to the patch strategy shares a cache line: a decoder needs no more.
 #[derive(Debug)]
 #[repr(C, align(32))]
 #[non_exhaustive]
@@ -55,13 +55,13 @@ pub struct Field {
     pub number: u32,
     /// The type of the field, or of its elements.
     pub ty: Type,
-    /// The Go field is a pointer: absent means `nil`, and present is written even when zero.
+    /// The Go field is a pointer: absent means `nil`, and a present value is written even if zero.
     pub pointer: bool,
-    /// JSON leaves the field out when it is `false`, `0`, `""`, `nil` or an empty list or map (never for a struct).
+    /// JSON omits the field if it is `false`, `0`, `""`, `nil` or an empty list or map (never for a struct).
     pub omit_empty: bool,
-    /// JSON leaves the field out when it is the zero value of its type, structs included.
+    /// JSON omits the field if it is the zero value of its type, including structs.
     pub omit_zero: bool,
-    /// The message's fields appear in JSON among the fields of the message that holds it.
+    /// JSON shows the message's fields among the fields of the message that contains it.
     pub inline: bool,
     /// How a strategic merge patch treats the field.
     pub patch: Patch,
@@ -69,7 +69,7 @@ pub struct Field {
     pub apply: Apply,
 }
 
-/// Type of a field: how many, and of what.
+/// The type of a field: cardinality and element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Type {
@@ -111,11 +111,11 @@ pub enum Scalar {
     String,
     /// Bytes; base64 in JSON.
     Bytes,
-    /// Another message, by its place in the table: see [`Schema::message_at`].
+    /// Another message, by its index in the table: see [`Schema::message_at`].
     Message(u16),
 }
 
-/// How a message looks in JSON. Everything but [`Shape::Object`] has a form of its own.
+/// The JSON form of a message. Everything except [`Shape::Object`] is special.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
@@ -123,7 +123,7 @@ pub enum Shape {
     Object,
     /// `metav1.Time`: `{seconds = 1, nanos = 2}`, an RFC 3339 string with whole seconds; the zero time is `null`.
     Time,
-    /// `metav1.MicroTime`: as `Time`, with six digits of fraction.
+    /// `metav1.MicroTime`: like `Time`, with six fractional digits.
     MicroTime,
     /// `metav1.Duration`: `{duration = 1}` in nanoseconds, in JSON a string as Go prints it (`1h0m0s`).
     Duration,
@@ -131,17 +131,20 @@ pub enum Shape {
     Quantity,
     /// `intstr.IntOrString`: `{type = 1, intVal = 2, strVal = 3}`, a number or a string.
     IntOrString,
-    /// `runtime.RawExtension`, `metav1.FieldsV1`, apiextensions' `JSON`: `{raw = 1}` holding JSON text, embedded as it is;
-    /// `null` when absent. In the `object` of a protobuf `WatchEvent` it is an object in its protobuf envelope instead.
+    /// `runtime.RawExtension`, `metav1.FieldsV1`, apiextensions' `JSON`: `{raw = 1}` with JSON text, embedded
+    /// unchanged; `null` if absent. In the `object` of a protobuf `WatchEvent`, it is an object in its protobuf
+    /// envelope instead.
     RawJson,
     /// A named list of strings (`metav1.Verbs`, `ExtraValue`): `{items = 1}`, an array of strings.
     StringList,
-    /// `JSONSchemaPropsOrBool`: `{allows = 1, schema = 2}`, the schema if there is one (then Go sets `allows` too),
-    /// else the boolean.
+    /// `JSONSchemaPropsOrBool`: `{allows = 1, schema = 2}`, the schema if present (Go then sets `allows` too),
+    /// otherwise the boolean.
     SchemaOrBool,
-    /// `JSONSchemaPropsOrArray`: `{schema = 1, jSONSchemas = 2}`, an array of schemas, or else one, or `null`.
+    /// `JSONSchemaPropsOrArray`: `{schema = 1, jSONSchemas = 2}`, an array of schemas, otherwise one schema, or
+    /// `null`.
     SchemaOrArray,
-    /// `JSONSchemaPropsOrStringArray`: `{schema = 1, property = 2}`, an array of strings, or else a schema, or `null`.
+    /// `JSONSchemaPropsOrStringArray`: `{schema = 1, property = 2}`, an array of strings, otherwise a schema, or
+    /// `null`.
     SchemaOrStrings,
 }
 
@@ -149,7 +152,7 @@ pub enum Shape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Patch {
-    /// The strategy named by the type; [`PatchStrategy::Replace`] when it names none.
+    /// The type's strategy; [`PatchStrategy::Replace`] if it has none.
     pub strategy: PatchStrategy,
     /// `retainKeys`: keys absent from the patch's `$retainKeys` list are removed.
     pub retain_keys: bool,
@@ -161,33 +164,33 @@ pub struct Patch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatchStrategy {
-    /// The patch's value takes the place of the old one (objects still merge).
+    /// The patch's value replaces the old one (objects still merge).
     #[default]
     Replace,
     /// Lists are merged by their key.
     Merge,
 }
 
-/// A field's treatment by server-side apply. A message of any JSON ([`Shape::RawJson`] and the `SchemaOr…` shapes) has
-/// both parts; unless it is atomic, what is below it goes by its JSON alone: objects granular, lists atomic.
+/// A field's treatment by server-side apply. A message of arbitrary JSON ([`Shape::RawJson`] and the `SchemaOr…`
+/// shapes) has both parts; unless it is atomic, the JSON below it decides: objects are granular, lists atomic.
 ///
 /// An element of a list or map is atomic if its message is: [`Message::atomic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Apply {
-    /// For lists: how elements are told apart. `None` where the field is no list.
+    /// For lists: how elements are identified. `None` if the field is not a list.
     pub list: Option<ListType>,
-    /// For maps and objects: merged member by member, or owned as one. `None` where it is neither.
+    /// For maps and objects: merged member by member, or owned as a whole. `None` if it is neither.
     pub map: Option<MapType>,
 }
 
-/// How server-side apply tells a list's elements apart.
+/// How server-side apply identifies list elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListType {
     /// The list is owned as a whole.
     Atomic,
-    /// The elements are scalars and each is owned by itself.
+    /// The elements are scalars, and each is owned separately.
     Set,
     /// The elements are objects, matched by these keys; a key with a default may be absent
     /// (the default is JSON text, e.g. `"TCP"` with its quotes).
@@ -198,16 +201,16 @@ pub enum ListType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MapType {
-    /// Each member by itself.
+    /// Each member is owned separately.
     Granular,
-    /// As a whole.
+    /// It is owned as a whole.
     Atomic,
 }
 
 // === impl Kind ===
 
 impl Kind {
-    /// In place of an apiVersion: the kind exists under every one (`DeleteOptions`, `WatchEvent`, …).
+    /// Stands for an apiVersion: the kind exists under every one (`DeleteOptions`, `WatchEvent`, …).
     pub const ANY_VERSION: &'static str = "*";
 }
 
@@ -230,13 +233,13 @@ impl Message {
         self.fields.binary_search_by_key(&number, |field| field.number).ok()
     }
 
-    /// The field with this JSON name, if it is one of the message's own (not of an inlined message).
+    /// The message's own field with this JSON name (not a field of an inlined message).
     pub fn field_named(&self, name: &str) -> Option<&Field> {
         self.field_towards(name).filter(|field| !field.inline)
     }
 
-    /// The field to go through for this JSON name: the one so called, or, when [`Field::inline`] is set, an inlined
-    /// message that has it; there the same question is asked again, for inlined messages may inline others.
+    /// The field that leads to this JSON name: the field with this name or, if [`Field::inline`] is set, an inlined
+    /// message that contains it. In that case repeat the call on the inlined message, which may inline others.
     ///
     /// ```
     /// # use kube_wire::schema::Schema;
@@ -244,7 +247,7 @@ impl Message {
     /// let volume = schema.message("k8s.io.api.core.v1.Volume").expect("built in");
     ///
     /// assert_eq!(volume.field_towards("name").map(|field| field.number), Some(1));
-    /// // `emptyDir` stands beside `name` in JSON but inside field 2 in protobuf.
+    /// // `emptyDir` is next to `name` in JSON but inside field 2 in protobuf.
     /// let through = volume.field_towards("emptyDir").expect("a kind of volume");
     /// assert!(through.inline);
     /// let source = through.ty.message(schema).expect("what is inlined is a message");
@@ -255,8 +258,8 @@ impl Message {
         self.fields.get(usize::from(self.by_name[at].1))
     }
 
-    /// Index into `fields` of the field to go through for this JSON name. `after` is where the last search ended: members
-    /// mostly come in the order of their names, so that the next one is not far.
+    /// Index into `fields` of the field that leads to this JSON name. `after` is where the last search ended: members
+    /// mostly arrive in the order of their names, so the next one is near.
     pub(crate) fn index_towards(&self, name: &str, after: &mut usize) -> Option<usize> {
         let ahead = self.by_name.get(*after..).unwrap_or_default();
         let at = match ahead.iter().position(|(candidate, _)| *candidate == name) {
@@ -269,8 +272,8 @@ impl Message {
 }
 
 impl Field {
-    /// Whether JSON shows the field though protobuf does not have it: as `null` where it is nil, else as zero. A struct is
-    /// never empty, and an inlined one shows its own.
+    /// Whether JSON shows the field if protobuf omits it: as `null` if it is nil, otherwise as zero. A struct is never
+    /// empty, and an inlined one shows its own fields.
     pub(crate) fn shown_when_absent(&self) -> bool {
         let is_struct = !self.pointer
             && self.ty.cardinality == Cardinality::One
@@ -280,7 +283,7 @@ impl Field {
 }
 
 impl Type {
-    /// The message this type refers to, if it refers to one.
+    /// The message that this type refers to, if any.
     #[inline]
     pub fn message(self, schema: &'static Schema) -> Option<&'static Message> {
         match self.scalar {

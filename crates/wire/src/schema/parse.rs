@@ -1,5 +1,5 @@
-//! Reads the table's text. One pass finds where kinds and messages stand; a message's own lines are read when it is
-//! first asked for. Names stay slices of the text.
+//! Parses the table. One pass indexes kinds and messages; a message's own lines are parsed on first use. Names are
+//! slices of the text.
 //!
 //! ```text
 //! kubernetes 1.37.1
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Types are written `T`, `*T` (Go pointer), `[]T`, `{}T` (map). Traits: `omitempty`, `omitzero`, `patch=strategy`,
-//! `key=mergeKey`; and for server-side apply `set` or `map(key,key=default,…)` for lists that are not atomic, `atomic` or
-//! `granular` for maps and messages. The text is part of the crate and a test reads all of it, so a line that does not
-//! parse is a bug of this crate: it panics, naming the line.
+//! `key=mergeKey`; and for server-side apply `set` or `map(key,key=default,…)` for lists that are not atomic, `atomic`
+//! or `granular` for maps and messages. The text is part of the crate and a test parses all of it, so an invalid line
+//! is a bug in this crate: the parser panics with the line.
 
 use super::{
     Apply, Cardinality, Entry, Field, Kind, ListType, MapType, Message, Patch, PatchStrategy, Scalar, Schema,
@@ -22,7 +22,7 @@ use super::{
 };
 
 impl Schema {
-    /// Finds the kinds and messages, without reading what the messages say.
+    /// Indexes the kinds and messages, without parsing the messages.
     pub(super) fn index(text: &'static str) -> Schema {
         let mut blocks = text.split("\n\n");
         let head = blocks.next().unwrap_or_default();
@@ -112,7 +112,7 @@ impl Schema {
         Some(Type { cardinality, scalar })
     }
 
-    /// Where a message stands that another refers to: `.Name` if both are of one package, else its whole name.
+    /// The index of a referenced message: `.Name` if both are in one package, otherwise its full name.
     fn place(&self, from: &str, reference: &str) -> Option<u16> {
         let package = if reference.starts_with('.') { &from[..from.rfind('.')?] } else { "" };
         let name = || package.bytes().chain(reference.bytes());
@@ -120,8 +120,8 @@ impl Schema {
         u16::try_from(at).ok()
     }
 
-    /// What server-side apply does when the line says nothing: lists are atomic, maps and objects granular. Messages
-    /// that are one value in JSON are neither; those that hold any JSON may be either.
+    /// The default for server-side apply: lists are atomic, maps and objects granular. Messages that are scalars in
+    /// JSON are neither; those of arbitrary JSON may be either.
     fn apply_default(&self, ty: Type) -> Apply {
         const LIST: Apply = Apply { list: Some(ListType::Atomic), map: None };
         const MAP: Apply = Apply { list: None, map: Some(MapType::Granular) };
@@ -142,17 +142,17 @@ impl Schema {
         }
     }
 
-    /// The shape of a message, without reading its fields.
+    /// The shape of a message, without parsing its fields.
     fn shape_at(&self, at: u16) -> Shape {
         let word = self.messages[usize::from(at)].traits.split(' ').next().unwrap_or_default();
         if word.starts_with(char::is_uppercase) { shape(word) } else { Shape::Object }
     }
 
-    /// All JSON names of a message, those of inlined ones included, each with the field that leads to it.
+    /// All JSON names of a message, including those of inlined ones, each with the field that leads to it.
     fn names(&'static self, fields: &[Field]) -> Box<[(&'static str, u16)]> {
         let mut names = Vec::with_capacity(fields.len());
         for (at, field) in (0..).zip(fields) {
-            // Only what is inlined may be looked into: messages refer to each other in circles.
+            // Follow only inlined messages: other references can be circular.
             let inlined = if field.inline { field.ty.message(self) } else { None };
             match inlined {
                 Some(inlined) => names.extend(inlined.by_name.iter().map(|&(name, _)| (name, at))),
@@ -187,7 +187,7 @@ fn shape(word: &str) -> Shape {
     }
 }
 
-/// Adds what one word says to a field.
+/// Adds one trait to a field.
 fn trait_of(field: &mut Field, word: &'static str) -> Option<()> {
     match word {
         "omitempty" => field.omit_empty = true,
@@ -223,7 +223,7 @@ fn list_key(key: &'static str) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// The text is ours and tests read every line of it.
+/// The text is part of the crate, and tests parse every line of it.
 fn broken(line: &str) -> ! {
-    panic!("the schema table has a line that does not parse: {line:?}")
+    panic!("invalid line in the schema table: {line:?}")
 }

@@ -1,4 +1,4 @@
-//! Reading the schema table: good lines, bad lines, and what kinds lead to.
+//! Reading the schema table: valid lines, invalid lines, and the messages of kinds.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ fn field(message_name: &str, field: &str) -> &'static Field {
     message(message_name).field_named(field).unwrap_or_else(|| panic!("{message_name} has no {field}"))
 }
 
-/// A field's type as the table writes it, with the whole name of a message.
+/// A field's type as in the table, with the full name of a message.
 fn type_of(field: &Field) -> String {
     let prefix = match field.ty.cardinality {
         Cardinality::One if field.pointer => "*",
@@ -39,7 +39,7 @@ fn every_line_of_the_table_parses() {
 }
 
 #[test]
-fn the_table_is_sorted_as_its_searches_need_it() {
+fn the_table_is_sorted_for_binary_search() {
     let schema = Schema::builtin();
     assert!(schema.messages.windows(2).all(|pair| pair[0].name < pair[1].name));
     assert!(schema.kinds.windows(2).all(|k| (k[0].api_version, k[0].kind) < (k[1].api_version, k[1].kind)));
@@ -50,7 +50,7 @@ fn the_table_is_sorted_as_its_searches_need_it() {
 }
 
 #[test]
-fn a_field_is_found_by_number_and_by_name_wherever_numbers_have_gaps() {
+fn fields_are_found_by_number_and_name_despite_gaps() {
     for message in Schema::builtin().messages() {
         for field in &message.fields {
             assert!(
@@ -76,7 +76,7 @@ fn a_field_is_found_by_number_and_by_name_wherever_numbers_have_gaps() {
 }
 
 #[test]
-fn what_apply_says_fits_the_type() {
+fn apply_traits_match_the_field_type() {
     for message in Schema::builtin().messages() {
         for field in &message.fields {
             let at = format!("{}.{}", message.name, field.name);
@@ -100,7 +100,7 @@ fn what_apply_says_fits_the_type() {
 }
 
 #[test]
-fn asking_for_a_kind_parses_that_message_alone() {
+fn looking_up_a_kind_parses_only_its_message() {
     static FRESH: LazyLock<Schema> =
         LazyLock::new(|| Schema::index(include_str!("../../schema/kubernetes.txt")));
     let parsed =
@@ -114,7 +114,7 @@ fn asking_for_a_kind_parses_that_message_alone() {
 }
 
 #[test]
-fn says_its_kubernetes_version() {
+fn the_table_has_a_kubernetes_version() {
     let version: Vec<u32> =
         Schema::builtin().kubernetes_version().split('.').map(|part| part.parse().unwrap()).collect();
     assert!(version.len() == 3 && version >= vec![1, 36, 0], "{version:?}");
@@ -153,7 +153,7 @@ fn kinds_lead_to_their_messages() {
             "PartialObjectMetadataList",
             Some("k8s.io.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList"),
         ),
-        // Clients send DeleteOptions under the apiVersion of what they delete.
+        // Clients send DeleteOptions under the apiVersion of the deleted resource.
         ("apps/v1", "DeleteOptions", Some("k8s.io.apimachinery.pkg.apis.meta.v1.DeleteOptions")),
         ("example.com/v1", "WatchEvent", Some("k8s.io.apimachinery.pkg.apis.meta.v1.WatchEvent")),
         ("meta.k8s.io/v1", "Table", None), // has no protobuf form
@@ -260,7 +260,7 @@ fn special_messages_have_their_shapes() {
 }
 
 #[test]
-fn what_json_leaves_out_is_what_go_leaves_out() {
+fn json_omits_what_go_omits() {
     const META: &str = "k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     for (message, name, omit_empty, omit_zero) in [
         (META, "name", true, false),
@@ -268,7 +268,7 @@ fn what_json_leaves_out_is_what_go_leaves_out() {
         (META, "deletionTimestamp", true, false),
         ("k8s.io.api.core.v1.PodSpec", "containers", false, false),
         ("k8s.io.api.core.v1.PodList", "items", false, false),
-        // A struct is never empty to Go: `"status": {}`.
+        // A struct is never empty in Go: `"status": {}`.
         ("k8s.io.api.core.v1.Pod", "status", true, false),
     ] {
         let field = field(message, name);
@@ -277,7 +277,7 @@ fn what_json_leaves_out_is_what_go_leaves_out() {
 }
 
 #[test]
-fn kinds_embed_their_type_and_parts_do_not() {
+fn only_kinds_embed_type_meta() {
     for (name, type_meta) in [
         ("k8s.io.api.core.v1.Pod", true),
         ("k8s.io.api.core.v1.PodList", true),
@@ -393,7 +393,7 @@ fn maps_and_objects_are_applied_by_member_unless_atomic() {
     ] {
         assert_eq!(field(message, name).apply.map, map, "{message}.{name}");
     }
-    // An element of a list is atomic by its message: there is no field to say it.
+    // A list element is atomic by its message: it has no field with a trait.
     assert!(message("k8s.io.api.core.v1.LocalObjectReference").atomic);
     assert!(!message("k8s.io.api.core.v1.Container").atomic);
 }

@@ -28,12 +28,12 @@ struct FieldRequirement {
 }
 
 impl FieldSelector {
-    /// Whether everything is selected.
+    /// Whether all objects are selected.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether the selector can select an object with this namespace and name. Only a server can check other fields.
+    /// Whether the selector can match an object with this namespace and name. Only a server can check other fields.
     pub fn may_select(&self, namespace: &str, name: &str) -> bool {
         self.requirements.iter().all(|requirement| match requirement.path.as_str() {
             "metadata.name" => requirement.holds(name),
@@ -42,13 +42,13 @@ impl FieldSelector {
         })
     }
 
-    /// Whether an object is selected whose fields `value` returns.
+    /// Whether the selector matches an object whose fields `value` returns.
     #[doc(hidden)]
     pub fn matches_by<'v>(&self, value: impl Fn(&str) -> &'v str) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(value(&requirement.path)))
     }
 
-    /// Parses the selector of a request: unlike [`from_str`](FromStr::from_str), it keeps paths as they are written.
+    /// Parses the selector of a request: unlike [`from_str`](FromStr::from_str), it keeps paths as written.
     ///
     /// # Errors
     /// If the text is not a valid selector.
@@ -58,7 +58,7 @@ impl FieldSelector {
         Ok(Self { requirements: terms.map(|term| requirement(text, term)).collect::<Result<_, _>>()? })
     }
 
-    /// The same selector over other paths.
+    /// The same selector with other paths.
     ///
     /// # Errors
     /// The first error of `map`.
@@ -100,7 +100,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// Splits at commas without a backslash before them.
+/// Splits at commas that are not escaped with a backslash.
 fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
     text.split(move |c| {

@@ -35,7 +35,7 @@ enum Condition {
     Exists,
     Absent,
     In(BTreeSet<String>),
-    /// Holds for objects without the label too.
+    /// Also matches objects without the label.
     NotIn(BTreeSet<String>),
     Above(i64),
     Below(i64),
@@ -56,25 +56,25 @@ struct SelectorParser<'a> {
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Whether an object with these labels is selected.
+    /// Whether the selector matches an object with these labels.
     pub fn matches<'a>(&self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> bool {
         let labels = labels.into_iter().collect::<BTreeMap<_, _>>();
         self.matches_by(|label| labels.get(label).map(|value| Cow::Borrowed(*value)))
     }
 
-    /// Whether everything is selected.
+    /// Whether all objects are selected.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object is selected whose labels `value` returns.
+    /// Whether the selector matches an object whose labels `value` returns.
     pub fn matches_by<'a>(&self, value: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(value(&requirement.label).as_deref()))
     }
 }
 
 impl Requirement {
-    /// Refuses keys and values that a label cannot have.
+    /// Rejects invalid label keys and values.
     fn checked(self) -> Result<Self, Problem> {
         if let Some(detail) = names::label_key(&self.label) {
             return Err(format!("<nil>: Invalid value: {:?}: {detail}", self.label).into());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn label_selectors_select_as_in_kubectl() {
+    fn label_selectors_match_like_kubectl() {
         let labels = &[("tier", "backend"), ("example.com/rank", "7"), ("empty", "")];
         for yes in [
             "",
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_label_selectors_have_the_words_of_kubernetes() {
+    fn invalid_label_selectors_have_the_kubernetes_message() {
         for (bad, at, why) in [
             ("a=b=c", 3, "found '=', expected: ',' or 'end of string'"),
             (",a", 0, "unable to parse requirement: found ',', expected: identifier"),

@@ -1,7 +1,7 @@
-//! Selectors as kubectl and the API take them: `-l` and `--field-selector`.
+//! Selectors in the syntax of kubectl and the API: `-l` and `--field-selector`.
 //!
-//! One parser serves both sides. A client finds a typing error before it sends anything and filters its cache; a server
-//! answers in the words of Kubernetes.
+//! One parser serves both sides. A client detects errors before it sends a request, and filters its cache; a server
+//! reports errors in the wording of Kubernetes.
 
 mod fields;
 mod labels;
@@ -27,7 +27,7 @@ enum Form {
     FieldValue,
 }
 
-/// What is wrong, in the words of Kubernetes, and where.
+/// The error, in the wording of Kubernetes, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Problem {
     reason: String,

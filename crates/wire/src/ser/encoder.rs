@@ -1,9 +1,9 @@
-//! The buffers behind the serializer, and how a message is put in order.
+//! The buffers of the serializer, and how it sorts a message.
 //!
-//! Members arrive in the order of the value (by name, mostly), but are written in the order of their numbers, with the
-//! zero values that Go writes in between; and a message's length stands before it. So each member is appended as it
-//! comes, as a [`Piece`], and when the message is complete its pieces are put together in order and copied back. Every
-//! byte is copied twice for each level it is nested in, which is cheap beside finding out what it means.
+//! Members arrive in the order of the value (usually by name) but are written in the order of their numbers, with the
+//! zero values that Go writes in between, and after the message's length. Therefore each member is appended as it
+//! arrives, as a piece; when the message is complete, its pieces are assembled in order and copied back. Every byte is
+//! copied twice per level of nesting, which is cheap compared to interpreting it.
 
 use super::UnknownFields;
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use crate::limits::Limit;
 use crate::proto::{WireType, Writer, varint_len};
 use crate::schema::{Cardinality, Field, Message, Scalar, Schema, Shape};
 
-/// Most messages inlined into one another, the outermost included.
+/// Maximum number of messages inlined into one another, including the outermost.
 const LEVELS: usize = 4;
 
-/// What is written, and what is known about the whole of it.
+/// The output and the state of the encoding.
 pub(super) struct Encoder<'o> {
     pub(super) schema: &'static Schema,
     pub(super) unknown: UnknownFields,
@@ -23,14 +23,14 @@ pub(super) struct Encoder<'o> {
     pub(super) api_version: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) depth: usize,
-    /// Pieces of all messages that are not complete, the innermost last.
+    /// Pieces of all incomplete messages, innermost last.
     pieces: Vec<MemberSpan>,
-    /// Entries of all maps that are not complete, the innermost last.
+    /// Entries of all incomplete maps, innermost last.
     entries: Vec<EntrySpan>,
     scratch: Vec<u8>,
 }
 
-/// Where a member of a message stands in the output, and where it belongs.
+/// The position of a member in the output, and its field path.
 #[derive(Clone, Copy, Debug)]
 struct MemberSpan {
     path: Path,
@@ -38,10 +38,10 @@ struct MemberSpan {
     end: usize,
 }
 
-/// Indexes of the fields that lead to a member (several if it is inlined), one above, so that 0 is the end.
+/// Indexes of the fields that lead to a member (several if it is inlined), plus one, so that 0 marks the end.
 pub(super) type Path = [u16; LEVELS];
 
-/// Where an entry of a map stands in the output, and its key.
+/// The position of a map entry in the output, and its key.
 #[derive(Clone, Copy, Debug)]
 struct EntrySpan {
     start: usize,
@@ -50,10 +50,10 @@ struct EntrySpan {
     key_end: usize,
 }
 
-/// A message or map that is being written.
+/// A message or map being written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// Where its content begins.
+    /// The start of its content.
     start: usize,
     /// How many pieces or entries belong to others.
     others: usize,
@@ -86,7 +86,7 @@ impl<'o> Encoder<'o> {
         Ok(Open { start: self.out.len(), others: self.pieces.len() })
     }
 
-    /// A member was written from `start` on.
+    /// Records a member written from `start` on.
     pub(super) fn piece(&mut self, path: Path, start: usize) {
         let end = self.out.len();
         if end > start {
@@ -94,11 +94,11 @@ impl<'o> Encoder<'o> {
         }
     }
 
-    /// Puts the message in order; with a number, as that field.
+    /// Sorts the message's fields; with a number, writes it as that field.
     pub(super) fn close_message(&mut self, open: Open, message: &Message, number: Option<u32>) {
         self.depth -= 1;
         let pieces = &mut self.pieces[open.others..];
-        // Stable, though no name comes twice: the later one would win when it is read.
+        // Stable, although no name occurs twice: when read, the later one would win.
         pieces.sort_by_key(|piece| piece.path);
         self.scratch.clear();
         assemble(self.schema, message, pieces, 0, self.out, &mut self.scratch);
@@ -111,7 +111,7 @@ impl<'o> Encoder<'o> {
         Ok(Open { start: self.out.len(), others: self.entries.len() })
     }
 
-    /// An entry was written from `start` on: its key, which ends at `key_end`, and its value.
+    /// Records an entry written from `start` on: its key, which ends at `key_end`, and its value.
     pub(super) fn entry(&mut self, number: u32, start: usize, key_end: usize) {
         let content = self.out.len() - start;
         let key_len = key_end - start;
@@ -121,13 +121,13 @@ impl<'o> Encoder<'o> {
         self.entries.push(EntrySpan { start, end, key_start, key_end: key_start + key_len });
     }
 
-    /// Puts the entries in order.
+    /// Sorts the entries.
     pub(super) fn close_map(&mut self, open: Open) {
         self.depth -= 1;
         let out = &*self.out;
         let key = |entry: &EntrySpan| &out[entry.key_start..entry.key_end];
         let entries = &mut self.entries[open.others..];
-        // Keys are compared with their length in front, as they are written; so the length is left out here.
+        // Encoded keys start with their length, so compare them without it.
         let key = |entry: &EntrySpan| strip_len(key(entry));
         if !entries.is_sorted_by_key(key) {
             entries.sort_by(|a, b| key(a).cmp(key(b)));
@@ -141,7 +141,7 @@ impl<'o> Encoder<'o> {
         self.entries.truncate(open.others);
     }
 
-    /// Makes what was written from `start` on the content of a field.
+    /// Wraps the output from `start` on as the content of a field.
     pub(super) fn wrap(&mut self, number: u32, start: usize) {
         let len = self.out.len() - start;
         self.scratch.clear();
@@ -174,7 +174,7 @@ impl<'o> Encoder<'o> {
         Ok(())
     }
 
-    /// Puts the scratch buffer in the place of what was written from `start` on.
+    /// Replaces the output from `start` on with the scratch buffer.
     fn replace(&mut self, start: usize, number: Option<u32>) {
         self.out.truncate(start);
         if let Some(number) = number {
@@ -187,7 +187,7 @@ impl<'o> Encoder<'o> {
     }
 }
 
-/// Writes a message's fields in order: the pieces, and the zero values that Go writes where there is none.
+/// Writes a message's fields in order: the pieces, and the zero values that Go writes for absent fields.
 fn assemble(
     schema: &'static Schema,
     message: &Message,
@@ -217,7 +217,7 @@ fn assemble(
     }
 }
 
-/// Go writes everything but nil: pointers, lists, maps and bytes.
+/// Go writes everything except nil pointers, lists, maps and bytes.
 fn is_written_when_zero(field: &Field) -> bool {
     !field.pointer && field.ty.cardinality == Cardinality::One && field.ty.scalar != Scalar::Bytes
 }
@@ -248,7 +248,7 @@ fn zero(schema: &'static Schema, number: u32, scalar: Scalar, to: &mut Vec<u8>) 
 
 fn zero_content(schema: &'static Schema, message: &Message, to: &mut Vec<u8>) {
     match message.shape {
-        // Not set: nothing at all.
+        // Unset: write nothing.
         Shape::Time | Shape::MicroTime | Shape::RawJson | Shape::StringList => {}
         Shape::Quantity => Writer::new(to).bytes_field(1, b"0"),
         _ => {
@@ -259,7 +259,7 @@ fn zero_content(schema: &'static Schema, message: &Message, to: &mut Vec<u8>) {
     }
 }
 
-/// Makes the end of a buffer, from `start` on, the content of a field.
+/// Wraps the end of a buffer, from `start` on, as the content of a field.
 fn wrap_tail(number: u32, start: usize, to: &mut Vec<u8>) {
     let len = to.len() - start;
     let prefix = varint_len(u64::from(number) << 3) + varint_len(len as u64);
@@ -269,7 +269,7 @@ fn wrap_tail(number: u32, start: usize, to: &mut Vec<u8>) {
     to[start..].rotate_right(prefix);
 }
 
-/// A key without the tag and length that stand before it.
+/// A key without its tag and length.
 fn strip_len(key: &[u8]) -> &[u8] {
     let len_end = key.iter().skip(1).position(|byte| *byte < 0x80).map_or(key.len(), |at| at + 2);
     &key[len_end..]

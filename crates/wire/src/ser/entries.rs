@@ -8,13 +8,13 @@ use super::value::write;
 use crate::error::Result;
 use crate::schema::Scalar;
 
-/// A map that is being written.
+/// A map being written.
 pub(super) struct Entries<'e, 'o> {
     encoder: &'e mut Encoder<'o>,
     number: u32,
     scalar: Scalar,
     open: Open,
-    /// Where the present entry begins, and where its key ends.
+    /// The start of the current entry, and the end of its key.
     entry: (usize, usize),
 }
 

@@ -1,14 +1,14 @@
-//! A member's name: whatever serde calls it, a string in the end.
+//! A member's name, which can take several serde forms but must be a string.
 
 use serde::Serialize;
 use serde::ser::{Impossible, Serializer};
 
 use crate::error::{Error, Result};
 
-/// Hands a name on without keeping it.
+/// Passes a name on without storing it.
 pub(super) struct Name<F>(pub(super) F);
 
-/// The string that a value is, if it is one.
+/// The value as a string, if it is one.
 pub(super) fn named<T: Serialize + ?Sized>(value: &T) -> Result<Option<String>> {
     let mut text = None;
     value.serialize(Name(|name: &str| {
@@ -20,7 +20,7 @@ pub(super) fn named<T: Serialize + ?Sized>(value: &T) -> Result<Option<String>> 
 
 impl<F: FnOnce(&str) -> Result<()>> Name<F> {
     fn no<T>(self) -> Result<T> {
-        Err(Error::Value("a string was expected".to_owned()))
+        Err(Error::Value("expected a string".to_owned()))
     }
 }
 
@@ -55,7 +55,7 @@ impl<F: FnOnce(&str) -> Result<()>> Serializer for Name<F> {
         value.serialize(self)
     }
 
-    /// No name at all; only where it may be missing.
+    /// No name; only where it may be missing.
     fn serialize_none(self) -> Result<()> {
         Ok(())
     }

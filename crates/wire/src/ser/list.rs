@@ -1,4 +1,4 @@
-//! The elements of a list: the same field, once for each. Kubernetes packs nothing.
+//! The elements of a list: one field per element. Kubernetes packs nothing.
 
 use serde::Serialize;
 use serde::ser::{SerializeSeq, SerializeTuple, SerializeTupleStruct};
@@ -9,11 +9,11 @@ use super::value::write;
 use crate::error::{Error, Result};
 use crate::schema::Scalar;
 
-/// A list that is being written.
+/// A list being written.
 pub(super) struct List<'e, 'o> {
     encoder: &'e mut Encoder<'o>,
     slot: Slot,
-    /// A message around it: the field that it is, and where it begins.
+    /// The message around it: its field, and where it starts.
     wrap: Option<(u32, usize)>,
 }
 

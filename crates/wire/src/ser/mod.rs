@@ -1,21 +1,21 @@
 //! serde to protobuf: the bytes that Go writes for a value.
 //!
-//! The way back from [`de`](crate::de), with the same [table](crate::schema): a `k8s_openapi` type, a `DynamicObject` or
-//! a `serde_json::Value` is written as the message that a Go server would send for it, byte for byte. That means fields
-//! in ascending order, map entries sorted by key, every field that is no pointer written even when it is zero, and nil
-//! lists, maps and pointers left out. `apiVersion` and `kind` of the object are not part of the message but of its
-//! envelope, and are handed back.
+//! The reverse of [`de`](crate::de), with the same [table](crate::schema): a `k8s_openapi` type, a `DynamicObject` or
+//! a `serde_json::Value` is written as the message that a Go server would send for it, byte for byte. Fields are in
+//! ascending order, map entries are sorted by key, every non-pointer field is written even if zero, and nil lists,
+//! maps and pointers are omitted. `apiVersion` and `kind` are not part of the message but of its envelope, and are
+//! returned.
 //!
-//! `null` counts as absent, as it does for Go. Times are cut to what the type holds (whole seconds, or microseconds),
-//! and quantities brought into the spelling that Go writes (`0.5` becomes `500m`).
+//! `null` counts as absent, as in Go. Times are truncated to the precision of their type (seconds or microseconds),
+//! and quantities are converted to Go's canonical form (`0.5` becomes `500m`).
 //!
-//! # Where bytes may differ from Go's
+//! # Differences from Go
 //!
 //! | where | why |
 //! |---|---|
-//! | embedded JSON (`RawExtension`, `FieldsV1`, `JSON`) | written compactly, with its members as the value orders them (`serde_json::Value`: by name), while Go keeps the text that it was given: the same JSON, but not always the same text |
-//! | quantities of more than 27 digits, or with an exponent beyond 18 | left as they are; of thousands of `E` Go drops the suffix, which is not imitated |
-//! | required fields of `k8s_openapi` types | that crate makes a default of `null` where a field is required (`selector: null` becomes `{}`), before this one sees it |
+//! | embedded JSON (`RawExtension`, `FieldsV1`, `JSON`) | written compactly, with members in the value's order (`serde_json::Value`: by name), while Go keeps the original text: the same JSON, but not always the same text |
+//! | quantities of more than 27 digits, or with an exponent beyond 18 | unchanged; Go drops the suffix of thousands of `E`, which is not imitated |
+//! | required fields of `k8s_openapi` types | that crate replaces a `null` in a required field with its default (`selector: null` becomes `{}`) before this one sees it |
 
 mod encoder;
 mod entries;
@@ -36,7 +36,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::schema::Message;
 
-/// Writes `value` as `message`. Members that the message has no field for are an error.
+/// Writes `value` as `message`. Members without a field in the message are an error.
 ///
 /// ```
 /// use kube_wire::schema::Schema;
@@ -51,14 +51,14 @@ use crate::schema::Message;
 /// ```
 ///
 /// # Errors
-/// If the value does not fit the message.
+/// If the value does not match the message.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T, message: &'static Message) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(1024);
     Serializer::new(message).serialize_into(value, &mut out)?;
     Ok(out)
 }
 
-/// How to write values as one message.
+/// Settings for writing values as one message.
 #[derive(Clone, Copy, Debug)]
 pub struct Serializer {
     message: &'static Message,
@@ -66,7 +66,7 @@ pub struct Serializer {
     limits: Limits,
 }
 
-/// What an object says of itself beside the message: apiVersion and kind, where it has them.
+/// apiVersion and kind of an object, which are not part of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectType {
     /// Group and version.
@@ -81,7 +81,7 @@ impl Serializer {
         Self { message, unknown: UnknownFields::Reject, limits: Limits::DEFAULT }
     }
 
-    /// What to do with members that the message has no field for. Default: [`UnknownFields::Reject`], since they would
+    /// What to do with members without a field in the message. Default: [`UnknownFields::Reject`], because they would
     /// be lost.
     #[must_use]
     pub fn unknown_fields(mut self, unknown: UnknownFields) -> Self {
@@ -89,17 +89,17 @@ impl Serializer {
         self
     }
 
-    /// With other limits than the default ones; the one that counts here is on nesting.
+    /// Replaces the default limits; only the one on nesting applies here.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Appends the message to `out`, and hands back what belongs in its envelope.
+    /// Appends the message to `out` and returns the type for its envelope.
     ///
     /// # Errors
-    /// If the value does not fit the message; `out` is then as it was.
+    /// If the value does not match the message; `out` is then unchanged.
     pub fn serialize_into<T: Serialize + ?Sized>(&self, value: &T, out: &mut Vec<u8>) -> Result<ObjectType> {
         let start = out.len();
         let mut encoder = Encoder::new(self.unknown, self.limits.nesting_max, out);

@@ -1,4 +1,4 @@
-//! The members of an object on their way into the fields of a message, by name.
+//! Writes the members of an object to the fields of a message, by name.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct};
@@ -12,24 +12,24 @@ use super::value::write;
 use crate::error::{Error, Result};
 use crate::schema::{Field, Message};
 
-/// Members of an object that is a message or a map.
+/// Members of an object that becomes a message or a map.
 pub(super) enum ObjectSerializer<'e, 'o> {
     Object(Object<'e, 'o>),
     Entries(Entries<'e, 'o>),
 }
 
-/// A message that is being written.
+/// A message being written.
 pub(super) struct Object<'e, 'o> {
     encoder: &'e mut Encoder<'o>,
     message: &'static Message,
-    /// The field that the message is, if it is not the outermost.
+    /// The message's field number, if it is not the outermost.
     number: Option<u32>,
-    /// A message around it: the field that it is, and where it begins.
+    /// The message around it: its field, and where it starts.
     wrap: Option<(u32, usize)>,
     open: Open,
-    /// Where the search for the last name ended.
+    /// Where the last search for a name ended.
     names: usize,
-    /// Where the value goes whose key was given last.
+    /// The place for the value of the most recent key.
     place: MemberPlace,
 }
 
@@ -126,7 +126,7 @@ impl<'e, 'o> Object<'e, 'o> {
         Ok(Self { encoder, message, number, wrap, open, names: 0, place: MemberPlace::Nowhere })
     }
 
-    /// Finds where a member goes, through inlined messages if need be.
+    /// Finds the place of a member, through inlined messages if necessary.
     fn place(&mut self, name: &str) -> Result<MemberPlace> {
         let mut path = Path::default();
         let (mut message, mut found) = (self.message, self.message.index_towards(name, &mut self.names));
@@ -172,7 +172,7 @@ impl<'e, 'o> Object<'e, 'o> {
     }
 }
 
-/// Says where in the object a value did not fit: `spec.containers: …`.
+/// Adds the path of the value to the error: `spec.containers: …`.
 fn within(error: Error, field: &Field) -> Error {
     match error {
         Error::Value(why) => Error::Value(match why.split_once(": ") {

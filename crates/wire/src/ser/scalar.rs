@@ -1,4 +1,4 @@
-//! Single values in the form that protobuf has for them.
+//! Single values in their protobuf form.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(super) enum Written<'a> {
     Text(&'a str),
 }
 
-/// The varint of an integer, if the type holds it.
+/// The varint of an integer, if it is in the type's range.
 pub(super) fn integer(scalar: Scalar, value: i128) -> Option<u64> {
     match scalar {
         Scalar::Int32 => i32::try_from(value).ok().map(|value| i64::from(value) as u64),
@@ -34,7 +34,7 @@ pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// Reads a string as a message of this shape.
+/// Parses a string as a message of this shape.
 pub(super) fn text(shape: Shape, text: &str) -> Option<Written<'_>> {
     let time = |precision: u32| {
         let instant = Timestamp::parse(text)?;
@@ -52,7 +52,7 @@ pub(super) fn text(shape: Shape, text: &str) -> Option<Written<'_>> {
     }
 }
 
-/// `{type = 1, intVal = 2, strVal = 3}`, all of which Go writes.
+/// `{type = 1, intVal = 2, strVal = 3}`; Go writes all three.
 pub(super) fn int_or_string(int: u64, text: Option<&str>, out: &mut Vec<u8>) {
     let mut writer = Writer::new(out);
     writer.varint_field(1, u64::from(text.is_some()));

@@ -1,4 +1,4 @@
-//! serde's side of a value: every kind of value it knows, brought down to the few that JSON has.
+//! The serde serializer of a value: reduces serde's data model to JSON's.
 
 use serde::Serialize;
 use serde::ser::{Impossible, Serializer};

@@ -1,15 +1,15 @@
-//! The places that values are written to, as the table describes them.
+//! The targets that values are written to, as described by the table.
 
 use crate::schema::{Cardinality, Field, Message, Scalar, Schema};
 
-/// The place that a value is written to.
+/// The target that a value is written to.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) target: Target,
     pub(super) place: Place,
 }
 
-/// What a place takes.
+/// The type of a target.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     Scalar(Scalar),
@@ -18,12 +18,12 @@ pub(super) enum Target {
     Map(Scalar),
 }
 
-/// Where a place is.
+/// The position of a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The message itself, without a tag.
     Root,
-    /// A field: `null` leaves it out, or zero.
+    /// A field: `null` omits it, or writes zero.
     Field(u32),
     /// An element of a list or a value of a map: `null` is the zero value.
     Element(u32),

@@ -1,5 +1,4 @@
-//! One value on its way into a field. Serde says what the value is, the table what the field is; where the two do not
-//! meet it is an error.
+//! Writes one value to a field. Serde supplies the value's type, the table the field's; a mismatch is an error.
 
 use serde::Serialize;
 
@@ -19,7 +18,7 @@ pub(super) struct ValueSerializer<'e, 'o> {
     pub(super) slot: Slot,
 }
 
-/// Writes a value to a place.
+/// Writes a value to a target.
 pub(super) fn write<T: Serialize + ?Sized>(encoder: &mut Encoder<'_>, slot: Slot, value: &T) -> Result<()> {
     match slot.target {
         Target::Message(message) if message.shape == Shape::RawJson => embed(encoder, slot, value),
@@ -103,9 +102,9 @@ impl<'e, 'o> ValueSerializer<'e, 'o> {
             }
             Target::Scalar(Scalar::Bytes) => match scalar::base64(text) {
                 Some(bytes) => self.scalar(|encoder, number| encoder.writer().bytes_field(number, &bytes)),
-                None => self.mismatch("a string that is no base64"),
+                None => self.mismatch("a string that is not base64"),
             },
-            // What k8s-openapi makes of a quantity that is null; no other empty string is one.
+            // k8s-openapi serializes a null quantity as an empty string; any other empty string is invalid.
             Target::Message(message) if message.shape == Shape::Quantity && text.is_empty() => self.null(),
             Target::Message(message) => match scalar::text(message.shape, text) {
                 Some(written) => self.message(|out| written.put(out)),
@@ -125,7 +124,7 @@ impl<'e, 'o> ValueSerializer<'e, 'o> {
         }
     }
 
-    /// A message whose content is written at once.
+    /// A message whose content is written immediately.
     pub(super) fn message(self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let start = self.encoder.out.len();
         put(self.encoder.out);
@@ -181,11 +180,11 @@ impl<'e, 'o> ValueSerializer<'e, 'o> {
 
     #[cold]
     pub(super) fn mismatch<T>(self, found: &str) -> Result<T> {
-        Err(Error::Value(format!("{found} where {} belongs", self.slot.target.name())))
+        Err(Error::Value(format!("expected {}, found {found}", self.slot.target.name())))
     }
 }
 
-/// The schema within a `JSONSchemaPropsOr…`.
+/// The schema in a `JSONSchemaPropsOr…`.
 fn schema<'e, 'o>(
     encoder: &'e mut Encoder<'o>,
     message: &'static Message,
@@ -194,6 +193,6 @@ fn schema<'e, 'o>(
 ) -> Result<Object<'e, 'o>> {
     match message.field(number).and_then(|field| field.ty.message(encoder.schema)) {
         Some(schema) => Object::open(encoder, schema, Some(number), wrap),
-        None => Err(Error::Value(format!("{} holds no schema", message.name))),
+        None => Err(Error::Value(format!("{} contains no schema", message.name))),
     }
 }

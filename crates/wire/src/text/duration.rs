@@ -7,7 +7,7 @@ pub(crate) type DurationText = Text<25>;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Prints nanoseconds: the units h, m, s from a second upward, and the one unit that fits below it.
+/// Formats nanoseconds: the units h, m, s from one second upward, and a single unit below it.
 pub(crate) fn format(nanos: i64) -> DurationText {
     let mut text = Text::new();
     if nanos < 0 {
@@ -41,7 +41,7 @@ pub(crate) fn format(nanos: i64) -> DurationText {
     text
 }
 
-/// Reads what Go's `time.ParseDuration` reads.
+/// Parses what Go's `time.ParseDuration` accepts.
 pub(crate) fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_print_as_go_prints_them() {
+    fn durations_match_go_formatting() {
         for (nanos, expected) in [
             (0, "0s"),
             (1, "1ns"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_read_and_nonsense_is_refused() {
+    fn other_notations_parse_and_invalid_ones_fail() {
         for (text, nanos) in [
             ("0", 0),
             ("+5s", 5 * SECOND as i64),
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(nanos: i64) {
+        fn formatted_values_parse_back(nanos: i64) {
             prop_assert_eq!(parse(format(nanos).as_str()), Some(nanos));
         }
     }

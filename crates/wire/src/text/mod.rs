@@ -1,6 +1,6 @@
-//! Values that JSON writes as text and protobuf as numbers: times, durations, quantities, base64.
+//! Values that are text in JSON and numbers in protobuf: times, durations, quantities, base64.
 //!
-//! Both directions live side by side, so that what `de` prints is what `ser` parses. Printing goes to a buffer on the
+//! Formatting and parsing are next to each other, so `ser` parses what `de` formats. Formatting uses a buffer on the
 //! stack: decoding an object must not allocate for a timestamp.
 
 pub(crate) mod duration;
@@ -19,7 +19,7 @@ impl<const N: usize> Text<N> {
         Self { bytes: [0; N], len: 0 }
     }
 
-    /// Appends one ASCII character. What does not fit is lost; `N` is chosen so that everything does.
+    /// Appends one ASCII character. Drops it if the buffer is full; `N` is chosen so that this never happens.
     #[inline]
     fn push(&mut self, ascii: u8) {
         debug_assert!(ascii.is_ascii() && self.len < N);
@@ -60,7 +60,7 @@ impl<const N: usize> Text<N> {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Only whole strings are ever pushed, so this is always UTF-8.
+        // Only whole strings are pushed, so this is always UTF-8.
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }

@@ -1,9 +1,9 @@
-//! Quantities (`500m`, `1Gi`, `1e3`) in the spelling that Go writes.
+//! Quantities (`500m`, `1Gi`, `1e3`) in Go's canonical form.
 //!
-//! A quantity is a string in both encodings, but Go does not keep the spelling it was given: `0.5` becomes `500m`, `1000`
-//! becomes `1k`. What comes from a server has been through that already; what a user wrote is put through it on the way
-//! out, or the bytes would differ from Go's for an equal value. Go has a shortcut that keeps some spellings which are
-//! not canonical (`2.529870`); it is kept too.
+//! A quantity is a string in both encodings, but Go canonicalizes it: `0.5` becomes `500m`, `1000` becomes `1k`.
+//! Quantities from a server are already canonical. User input is canonicalized when it is written; otherwise the bytes
+//! would differ from Go's for an equal value. Go has a shortcut that preserves some forms that are not canonical
+//! (`2.529870`); it is implemented too.
 
 use std::borrow::Cow;
 
@@ -21,14 +21,14 @@ const DECIMAL: [(&str, i32); 10] =
 /// Suffix and power of 1024.
 const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
 
-/// The finest power of ten; what lies below is rounded away from zero.
+/// The finest power of ten; smaller parts are rounded away from zero.
 const NANO: i32 = -9;
 
-/// Largest number of digits that is worked with; longer ones are left as they are.
+/// Maximum number of digits that is processed; longer numbers stay unchanged.
 const DIGITS_MAX: usize = 27;
 
-/// The spelling that Go writes, or `None` if the text is no quantity. Numbers beyond 27 digits or an exponent of 18 stay
-/// as they are.
+/// The canonical form, or `None` if the text is not a quantity. Numbers beyond 27 digits or an exponent of 18 stay
+/// unchanged.
 pub(crate) fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -61,12 +61,12 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// Go's shortcut: what looks canonical stays as it is.
+/// Go's shortcut: a quantity that looks canonical stays unchanged.
 fn is_kept(whole: &str, fraction: &str, format: Format, exponent: i32, binary: u32) -> bool {
     match format {
         Format::BinarySi => {
-            let room = 14 - whole.len() as i32 - binary as i32 * 3;
-            fraction.is_empty() && room >= 0 && whole.parse::<u64>().is_ok_and(|value| value & 7 != 0)
+            let digits_left = 14 - whole.len() as i32 - binary as i32 * 3;
+            fraction.is_empty() && digits_left >= 0 && whole.parse::<u64>().is_ok_and(|value| value & 7 != 0)
         }
         Format::DecimalSi | Format::DecimalExponent => {
             let scale = exponent - fraction.len() as i32;
@@ -93,7 +93,7 @@ fn read_suffix(suffix: &str) -> Option<(Format, i32, u32)> {
     Some((Format::DecimalExponent, exponent.parse().ok()?, 0))
 }
 
-/// No finer than nano, and without trailing zeros in the mantissa.
+/// At most nano precision, and without trailing zeros in the mantissa.
 fn normalised(mut mantissa: i128, mut exponent: i32) -> (i128, i32) {
     while exponent < NANO && mantissa != 0 {
         let up = i128::from(mantissa % 10 != 0);
@@ -114,11 +114,11 @@ fn spell(mantissa: i128, exponent: i32, format: Format, sign: &str) -> Option<St
     if format == Format::BinarySi {
         let power = 10i128.checked_pow(exponent.unsigned_abs())?;
         let floor = if exponent >= 0 { mantissa.checked_mul(power)? } else { mantissa / power };
-        // The largest that Go holds; whatever is above becomes that.
+        // Saturates at the largest value that Go supports.
         if floor > i128::from(i64::MAX) {
             return Some(format!("{sign}{}", i64::MAX));
         }
-        // One that is small or not whole is shown in decimal, so that nothing is lost.
+        // A small or fractional value is written in decimal, so no precision is lost.
         if exponent >= 0 && floor >= 1024 {
             let (mut whole, mut power) = (floor, 0);
             while whole % 1024 == 0 && power < BINARY.len() {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_spelled_as_go_spells_them() {
+    fn quantities_match_go_formatting() {
         for (text, expected) in [
             ("0", "0"),
             ("0Gi", "0"),

@@ -1,13 +1,13 @@
-//! Times: seconds since 1970 on one side, RFC 3339 on the other.
+//! Times: conversion between seconds since 1970 and RFC 3339.
 //!
-//! Kubernetes' `Time` has whole seconds (its protobuf form drops the nanoseconds on purpose, because JSON never had
-//! them) and `MicroTime` six digits. Go's zero time, the first of January of year 1, is how both say "not set".
+//! Kubernetes' `Time` has whole seconds (its protobuf form intentionally drops the nanoseconds, because JSON never had
+//! them) and `MicroTime` six fractional digits. In both, Go's zero time, January 1 of year 1, means "not set".
 
 use std::fmt;
 
 use super::Text;
 
-/// A point in time, read from and printed as RFC 3339.
+/// A point in time, parsed from and printed as RFC 3339.
 ///
 /// ```
 /// use kube_wire::Timestamp;
@@ -22,7 +22,7 @@ pub struct Timestamp {
     pub(crate) nanos: u32,
 }
 
-/// How many digits follow the seconds.
+/// The number of fractional digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     Seconds,
@@ -40,7 +40,7 @@ impl Timestamp {
     /// Go's zero time: 0001-01-01T00:00:00Z.
     pub(crate) const ZERO: Self = Self { seconds: -62_135_596_800, nanos: 0 };
 
-    /// From the two fields of the protobuf message, cut to `precision` as Go does it.
+    /// From the two fields of the protobuf message, truncated to `precision` as in Go.
     pub(crate) fn from_proto(seconds: i64, nanos: i32, precision: Precision) -> Self {
         match precision {
             Precision::Seconds => Self { seconds, nanos: 0 },
@@ -54,7 +54,7 @@ impl Timestamp {
         }
     }
 
-    /// RFC 3339 in UTC, or `None` outside of the years 0 to 9999, which RFC 3339 cannot say.
+    /// RFC 3339 in UTC, or `None` outside the years 0 to 9999, which RFC 3339 cannot express.
     pub(crate) fn format(self, precision: Precision) -> Option<TimeText> {
         if !(YEAR_0..YEAR_10000).contains(&self.seconds) {
             return None;
@@ -78,7 +78,7 @@ impl Timestamp {
         Some(text)
     }
 
-    /// A whole second, counted from 1970.
+    /// A time in whole seconds since 1970.
     pub fn from_unix_seconds(seconds: i64) -> Self {
         Self { seconds, nanos: 0 }
     }
@@ -88,7 +88,7 @@ impl Timestamp {
         self.seconds
     }
 
-    /// Reads RFC 3339 with any fraction and offset.
+    /// Parses RFC 3339 with any fraction and offset.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rest = text.as_bytes();
         let year = digits(&mut rest, 4)?;
@@ -116,7 +116,7 @@ impl Timestamp {
     }
 }
 
-/// RFC 3339 in UTC with whole seconds. Times outside of the years 0 to 9999 print as the nearest one that can be written.
+/// RFC 3339 in UTC with whole seconds. Times outside the years 0 to 9999 are clamped to that range.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let printable = Self { seconds: self.seconds.clamp(YEAR_0, YEAR_10000 - 1), nanos: 0 };
@@ -124,7 +124,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Days since 1970 as year, month, day (Howard Hinnant's algorithm: years begin in March, so that leap days come last).
+/// Days since 1970 as year, month, day (Howard Hinnant's algorithm: years start in March, so leap days come last).
 fn civil(days: i64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -138,7 +138,7 @@ fn civil(days: i64) -> (u64, u64, u64) {
     (year as u64, month as u64, day as u64)
 }
 
-/// The reverse of [`civil`].
+/// The inverse of [`civil`].
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_instants_print_as_go_prints_them() {
+    fn known_instants_match_go_formatting() {
         for (seconds, nanos, precision, expected) in [
             (0, 0, Precision::Seconds, "1970-01-01T00:00:00Z"),
             (951_782_400, 0, Precision::Seconds, "2000-02-29T00:00:00Z"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_and_fractions_are_read_and_nonsense_is_refused() {
+    fn offsets_and_fractions_parse_and_invalid_times_fail() {
         let parse = |text| Timestamp::parse(text).map(|instant| (instant.seconds, instant.nanos));
         assert_eq!(parse("1970-01-01T01:00:00+01:00"), Some((0, 0)));
         assert_eq!(parse("1970-01-01T00:00:00.5-00:30"), Some((1800, 500_000_000)));
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(seconds in YEAR_0..YEAR_10000, micros in 0u32..1_000_000) {
+        fn formatted_values_parse_back(seconds in YEAR_0..YEAR_10000, micros in 0u32..1_000_000) {
             let instant = Timestamp { seconds, nanos: micros * 1_000 };
             let text = instant.format(Precision::Micros).unwrap();
             prop_assert_eq!(Timestamp::parse(text.as_str()), Some(instant));

@@ -1,4 +1,4 @@
-//! Says where two values differ, since two pods printed whole say little.
+//! Reports the differences between two values, which are hard to see in two complete pods.
 
 use serde_json::Value;
 

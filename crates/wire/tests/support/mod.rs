@@ -1,4 +1,4 @@
-//! What several test files need. Each of them is a crate of its own and uses a part of it.
+//! Helpers shared by several test files. Each file is a crate of its own and uses a part of them.
 #![allow(dead_code, unused_imports, reason = "no test file uses everything")]
 
 mod compare;

@@ -1,7 +1,7 @@
-//! Test vectors: objects that Go has written both as JSON and as protobuf. None is kept in the repository; the Go program
-//! in `xtask/schema` makes them (all kinds, with nothing, everything or something set) and adds those of the module
-//! `k8s.io/api` of each supported Kubernetes release. They are kept in the target directory until that program changes.
-//! Tests that need them are behind the feature `go-vectors` (`cargo xtask vectors --test`) and fail without Go.
+//! Test vectors: objects that Go wrote both as JSON and as protobuf. They are not in the repository. The Go program in
+//! `xtask/schema` generates them (all kinds, with no, all or some fields set) and adds those of the module
+//! `k8s.io/api` of each supported Kubernetes release. They are cached in the target directory until that program
+//! changes. Tests that need them require the feature `go-vectors` (`cargo xtask vectors --test`) and fail without Go.
 
 use std::{
     fs,
@@ -14,8 +14,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Fields that a later release added and whose JSON shows them even if nothing is set: kind, parent, name, and what is
-/// shown. The table has one rule for all releases, that of the newest.
+/// Fields that a later release added and that JSON shows even if unset: kind, parent, name, and the shown value. The
+/// table has one rule for all releases, that of the latest.
 const SHOWN_LATER: [(&str, &str, &str, &str); 4] = [
     ("certificates.k8s.io/v1beta1 PodCertificateRequest", "/spec", "stubPKCS10Request", "null"),
     ("resource.k8s.io/v1alpha3 DeviceTaintRule", "", "status", "{}"),
@@ -26,17 +26,17 @@ const SHOWN_LATER: [(&str, &str, &str, &str); 4] = [
 /// One object in both encodings.
 #[derive(Debug)]
 pub(crate) struct Vector {
-    /// Where it comes from and which it is, e.g. `1.37/apps.v1.Deployment` or `made/apps.v1.Deployment.mixed-1`.
+    /// Its source and name, e.g. `1.37/apps.v1.Deployment` or `made/apps.v1.Deployment.mixed-1`.
     pub(crate) name: String,
     /// Whether it comes from an earlier release than the one that describes most fields of the schema table.
     pub(crate) earlier: bool,
-    /// The object's apiVersion, which the envelope of a `WatchEvent` does not say.
+    /// The object's apiVersion, which the envelope of a `WatchEvent` does not contain.
     pub(crate) api_version: String,
     /// The object's kind.
     pub(crate) kind: String,
-    /// As Go writes it in JSON; for one of an earlier release with the fields of [`SHOWN_LATER`].
+    /// Go's JSON; for an earlier release, with the fields of [`SHOWN_LATER`].
     pub(crate) json: Vec<u8>,
-    /// As Go writes it in protobuf, in its envelope.
+    /// Go's protobuf, in its envelope.
     pub(crate) pb: Vec<u8>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Vector {
 ///
 /// # Panics
 ///
-/// If Go cannot write them: a test that cannot run does not pass.
+/// If Go cannot generate them: a test that cannot run must not pass.
 pub(crate) fn vectors() -> Vec<Vector> {
-    // Once in a process; several processes keep out of each other's way by their ids.
+    // Once per process; concurrent processes use different directories, by process id.
     static DIRECTORY: LazyLock<Result<PathBuf, String>> = LazyLock::new(directory);
 
     let vectors = DIRECTORY.clone().and_then(|dir| {
@@ -78,7 +78,7 @@ pub(crate) fn object(vector: &Vector) -> &[u8] {
     panic!("{}: the envelope holds no object", vector.name)
 }
 
-/// The directory that holds the vectors, made if it is not there yet.
+/// The directory with the vectors, created if absent.
 fn directory() -> Result<PathBuf, String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/schema");
     let version = fingerprint(&program).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -87,7 +87,7 @@ fn directory() -> Result<PathBuf, String> {
     if dir.exists() {
         return Ok(dir);
     }
-    // Made aside and moved into place, for other tests may be at it; the first one's is kept.
+    // Created under a temporary name and renamed, because other tests may run concurrently; the first one wins.
     let aside = parent.join(format!("vectors-{version:016x}-{}", process::id()));
     run_go(&program, &aside)?;
     if let Err(error) = fs::rename(&aside, &dir) {
@@ -112,7 +112,7 @@ fn run_go(program: &Path, dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Tells versions of the Go program apart.
+/// Identifies the version of the Go program.
 fn fingerprint(program: &Path) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
     for path in sorted(program)? {
@@ -146,7 +146,7 @@ fn read(dir: &Path, origin: &str, vectors: &mut Vec<Vector>) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds what [`SHOWN_LATER`] has for a kind, if it is not there.
+/// Adds the fields of [`SHOWN_LATER`] for a kind, if absent.
 fn show_later(kind: &str, json: &mut Vec<u8>) {
     for (_, parent, name, nothing) in SHOWN_LATER.iter().filter(|(shown, ..)| *shown == kind) {
         let mut value: Value = serde_json::from_slice(json).expect("Go writes good JSON");
@@ -158,7 +158,8 @@ fn show_later(kind: &str, json: &mut Vec<u8>) {
     }
 }
 
-/// `apps.v1.Deployment` or `apps.v1.Deployment.zero` gives `apps/v1` and `Deployment`. Only kinds begin with a capital.
+/// `apps.v1.Deployment` or `apps.v1.Deployment.zero` gives `apps/v1` and `Deployment`. Only kinds start with a
+/// capital.
 fn kind_in(stem: &str) -> (String, String) {
     let parts: Vec<&str> = stem.split('.').collect();
     let at =

@@ -19,7 +19,7 @@ fn copied(text: &str, projection: &Projection) -> Result<String> {
     result.map(|_| String::from_utf8(kept.to_vec()).unwrap())
 }
 
-/// What the copy should hold.
+/// The expected copy.
 fn expected(mut value: Value, root: &Node) -> Value {
     let members = value.as_object_mut().unwrap();
     members.remove("apiVersion");
@@ -51,7 +51,7 @@ fn project(value: &mut Value, node: &Node) {
 }
 
 #[test]
-fn commas_are_right_whatever_is_dropped() {
+fn commas_are_correct_after_any_drop() {
     let members = [r#""a":1"#, r#""b":{"x":[1,2]}"#, r#""c":"s""#, r#""d":null"#];
     for dropped in 0..16 {
         let is_dropped = |i: &usize| dropped >> i & 1 == 1;
@@ -70,7 +70,7 @@ fn commas_are_right_whatever_is_dropped() {
 }
 
 #[test]
-fn fields_are_dropped_deep_inside() {
+fn nested_fields_are_dropped() {
     let projection = Projection::dropping(["spec.containers[*].env", "data['a.b']"]).unwrap();
     let text = r#"{"metadata":{"managedFields":[{}]},"spec":{"containers":[{"env":[1],"name":"x"},{"name":"y","env":[]},
         {"env":{}}, null, 3],"volumes":[ {}, 1 ]},"data":{"a.b":1,"a":{"b":2}}}"#;
@@ -82,7 +82,7 @@ fn fields_are_dropped_deep_inside() {
 }
 
 #[test]
-fn a_list_where_members_were_to_be_kept_keeps_none_of_its_elements() {
+fn a_list_in_place_of_an_object_keeps_no_elements() {
     let projection = Projection::keeping(["a.b"]).unwrap();
     for (text, kept) in [
         (r#"{"x":1, "a":{"c":1,"b":2}}"#, r#"{"a":{"b":2}}"#),
@@ -95,13 +95,13 @@ fn a_list_where_members_were_to_be_kept_keeps_none_of_its_elements() {
 }
 
 #[test]
-fn a_name_written_with_escapes_is_still_that_name() {
+fn escaped_names_match_projection_names() {
     let text = r#"{"metadata":{"managed\u0046ields":[1],"name":"x"},"k\u0069nd":"Pod"}"#;
     assert_eq!(copied(text, &Projection::default()).unwrap(), r#"{"metadata":{"name":"x"}}"#);
 }
 
 #[test]
-fn api_version_and_kind_are_cut_off_at_the_top_only() {
+fn api_version_and_kind_are_removed_only_at_the_top() {
     let text = br#" {"kind":"P\u006fd","a":{"kind":"x","apiVersion":"y"},"apiVersion":"v1" }{"next":1}"#;
     let mut out = Vec::new();
     let copied = copy(text, Projection::everything().root(), &Limits::DEFAULT, &mut out).unwrap();
@@ -111,7 +111,7 @@ fn api_version_and_kind_are_cut_off_at_the_top_only() {
 }
 
 #[test]
-fn a_type_that_is_empty_or_null_is_none() {
+fn an_empty_or_null_type_is_absent() {
     for text in [r#"{"kind":"","apiVersion":null}"#, "{}"] {
         let mut out = Vec::new();
         let copied = copy(text.as_bytes(), Projection::default().root(), &Limits::DEFAULT, &mut out).unwrap();
@@ -121,23 +121,23 @@ fn a_type_that_is_empty_or_null_is_none() {
 }
 
 #[test]
-fn unsound_text_is_an_error() {
+fn malformed_text_is_an_error() {
     for (text, why) in [
-        ("1", "an object was expected"),
-        ("[]", "an object was expected"),
-        (r#"{"a":1,}"#, "a quoted name was expected"),
-        (r#"{,"a":1}"#, "a quoted name was expected"),
-        (r#"{"a" 1}"#, "a colon was expected"),
-        (r#"{"a":}"#, "a value was expected"),
-        (r#"{"a":1 2}"#, "a comma or the end was expected"),
+        ("1", "expected an object"),
+        ("[]", "expected an object"),
+        (r#"{"a":1,}"#, "expected a quoted name"),
+        (r#"{,"a":1}"#, "expected a quoted name"),
+        (r#"{"a" 1}"#, "expected a colon"),
+        (r#"{"a":}"#, "expected a value"),
+        (r#"{"a":1 2}"#, "expected a comma or the end"),
         (r#"{"a":[1 2]}"#, "white space within a scalar"),
         (r#"{"a":{"b":tru e}}"#, "white space within a scalar"),
-        (r#"{"a":[}]}"#, "brackets don't pair up"),
+        (r#"{"a":[}]}"#, "mismatched brackets"),
         (r#"{"kind":5}"#, "must be strings"),
-        (r#"{"kind":"\x"}"#, "an unknown escape"),
-        (r#"{"metadata":{},"metadata":{}}"#, "twice"),
-        (r#"{"metadata":{"managedFields":[],}}"#, "a quoted name was expected"),
-        (r#"{"metadata":{"managedFields":[] "a":1}}"#, "a comma or the end was expected"),
+        (r#"{"kind":"\x"}"#, "unknown escape"),
+        (r#"{"metadata":{},"metadata":{}}"#, "duplicate metadata"),
+        (r#"{"metadata":{"managedFields":[],}}"#, "expected a quoted name"),
+        (r#"{"metadata":{"managedFields":[] "a":1}}"#, "expected a comma or the end"),
     ] {
         let error = copied(text, &Projection::default()).unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
@@ -145,7 +145,7 @@ fn unsound_text_is_an_error() {
 }
 
 #[test]
-fn text_that_breaks_off_is_truncated() {
+fn incomplete_text_is_truncated() {
     let text = r#" {"kind":"Pod", "a":[1,{"b":"\""}],"metadata":{"managedFields":[],"name":"x"},"c":nul}"#;
     let text = &text[..text.len() - 1];
     for end in 0..=text.len() {
@@ -155,7 +155,7 @@ fn text_that_breaks_off_is_truncated() {
 }
 
 #[test]
-fn limits_are_kept() {
+fn limits_are_enforced() {
     let run = |text: &str, limits: &Limits| {
         let projection = Projection::default();
         let mut out = Vec::new();
@@ -181,7 +181,7 @@ fn any_depth_is_copied() {
 }
 
 #[test]
-fn captured_objects_lose_what_is_dropped_and_nothing_else() {
+fn captured_objects_lose_only_dropped_fields() {
     let mut objects = Vec::new();
     for (name, body) in captures(false) {
         objects.push((name, serde_json::from_slice(&body).unwrap()));
@@ -203,7 +203,7 @@ fn captured_objects_lose_what_is_dropped_and_nothing_else() {
     }
 }
 
-/// An object with names that projections of these tests speak of.
+/// An object with names that the projections of these tests use.
 fn any_object() -> impl Strategy<Value = Value> {
     let part = || {
         prop_oneof![any_json(), Just(json!({"b": 1, "c": [2]})), Just(json!([{"b": 1}, {"c": 2, "b": []}]))]
@@ -229,7 +229,7 @@ fn any_projection() -> impl Strategy<Value = Projection> {
 
 proptest! {
     #[test]
-    fn a_copy_is_the_value_less_what_is_dropped(object in any_object(), spaces: u64, projection in any_projection()) {
+    fn a_copy_equals_the_value_without_dropped_fields(object in any_object(), spaces: u64, projection in any_projection()) {
         let text = String::from_utf8(write_spaced(&object, spaces)).unwrap();
         let kept = copied(&text, &projection).unwrap();
         let object: Value = serde_json::from_str(&text).unwrap();
@@ -238,9 +238,9 @@ proptest! {
     }
 
     #[test]
-    fn wrong_text_never_becomes_right(text in prop_oneof![mutated(), any_bytes()]) {
+    fn malformed_text_stays_malformed(text in prop_oneof![mutated(), any_bytes()]) {
         let mut out = Vec::new();
-        // Nothing is cut off where nothing has these names.
+        // Nothing is removed if no member has these names.
         let names: [&[u8]; 2] = [b"kind", b"apiVersion"];
         prop_assume!(!names.iter().any(|name| text.windows(name.len()).any(|window| window == *name)));
         if let Ok(copied) = copy(&text, Projection::everything().root(), &Limits::DEFAULT, &mut out) {
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_copied_or_refused(text in prop_oneof![mutated(), any_bytes()], projection in any_projection()) {
+    fn any_bytes_are_copied_or_rejected(text in prop_oneof![mutated(), any_bytes()], projection in any_projection()) {
         let mut out = Vec::new();
         let result = copy(&text, projection.root(), &Limits::DEFAULT, &mut out);
         prop_assert!(out.len() <= result.map_or(0, |copied| copied.consumed));

@@ -7,7 +7,7 @@ use super::{any_bytes, any_json, mutated, split, write_spaced};
 use crate::error::{Error, Result};
 use crate::json::Finder;
 
-/// The end of the value in the text, given in these pieces.
+/// The end of the value in the text, split at these places.
 fn find(text: &[u8], places: &[usize]) -> Result<Option<usize>> {
     let mut finder = Finder::new();
     let mut seen = 0;
@@ -21,7 +21,7 @@ fn find(text: &[u8], places: &[usize]) -> Result<Option<usize>> {
 }
 
 #[test]
-fn the_end_is_found_behind_any_kind_of_value() {
+fn the_end_of_any_value_is_found() {
     let cases = [
         (r#"{}"#, Some(2)),
         (r#" [1, {"a": "]"}] x"#, Some(16)),
@@ -43,7 +43,7 @@ fn the_end_is_found_behind_any_kind_of_value() {
 }
 
 #[test]
-fn brackets_that_dont_pair_up_are_errors_that_say_where() {
+fn mismatched_brackets_are_errors_with_a_position() {
     for (text, place) in [("]", 0), ("[}", 1), ("{\"a\":[1}", 7), ("[{]", 2), (",", 0), (" :1", 1)] {
         let everywhere: Vec<_> = (0..text.len()).collect();
         for places in [&[][..], &everywhere] {
@@ -64,7 +64,7 @@ fn the_end_is_found_at_any_depth() {
 
 proptest! {
     #[test]
-    fn any_value_ends_where_it_ends(value in any_json(), spaces: u64, places: Vec<usize>) {
+    fn the_end_of_any_split_value_is_found(value in any_json(), spaces: u64, places: Vec<usize>) {
         let mut text = write_spaced(&value, spaces);
         let end = text.trim_ascii_end().len();
         text.extend_from_slice(b" ,");
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_may_be_cut_anywhere(
+    fn any_text_may_be_split_anywhere(
         text in prop_oneof![any_bytes(), mutated()],
         places in vec(any::<usize>(), 0..6),
     ) {

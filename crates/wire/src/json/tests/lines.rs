@@ -1,4 +1,4 @@
-//! Watches in JSON, whole, cut up and damaged.
+//! Watches in JSON: complete, split and damaged.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -44,7 +44,7 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn one_event_a_line_in_any_order_of_members() {
+fn event_members_may_be_in_any_order() {
     let text = "{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n\n\
                 {\"object\":{\"b\":\"\\n\"} , \"more\":[{}], \"type\":\"MODIFIED\"} \r\n\
                 {\"type\":\"X\\u0041\",\"object\":null}\n";
@@ -52,7 +52,7 @@ fn one_event_a_line_in_any_order_of_members() {
 }
 
 #[test]
-fn an_event_printed_over_several_lines_is_one_event() {
+fn a_pretty_printed_event_is_one_event() {
     let text = "{\n  \"type\": \"ADDED\",\n  \"object\": {\n    \"a\": [\n 1\n]\n  }\n}\n\
                 {\"type\":\"DELETED\",\"object\":{}}\n\
                 {\"type\":\"ADDED\",\"object\":{\"a\":{}}\n}\n";
@@ -69,26 +69,26 @@ fn an_event_needs_no_line_end() {
 
 #[test]
 fn many_values_in_one_line_take_linear_time() {
-    // 40 GB would be looked at if each value looked for the line's end again.
+    // This would scan 40 GB if each value searched for the line's end again.
     let event = r#"{"type":"A","object":1}"#;
     let (events, end) = read(vec![Bytes::from(event.repeat(60_000))], &Limits::DEFAULT);
     assert!(events.len() == 60_000 && events.iter().all(Result::is_ok) && end.is_ok());
 }
 
 #[test]
-fn a_line_that_is_no_event_is_an_error_for_itself_alone() {
+fn an_invalid_line_is_one_error() {
     let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
     for (bad, why) in [
-        ("Internal error: {}", "an object was expected"),
-        ("[1]", "an object was expected"),
+        ("Internal error: {}", "expected an object"),
+        ("[1]", "expected an object"),
         ("{}", "the event has no type"),
         ("{\"type\":5,\"object\":{}}", "the event has no type"),
         ("{\"type\":\"ADDED\"}", "the event has no object"),
-        ("{\"type\":\"ADDED\",\"object\":{]}}", "brackets don't pair up"),
-        ("{\"type\":\"ADDED\",\"object\":}", "a value was expected"),
-        ("{\"type\":\"ADDED\" \"object\":{}}", "a comma or the end was expected"),
-        ("{\"type\":\"ADDED\",\"object\":{\"a\":\"b}}", "a line ends within a string"),
-        ("{\"type\":\"ADDED\\x\",\"object\":{}}", "an unknown escape"),
+        ("{\"type\":\"ADDED\",\"object\":{]}}", "mismatched brackets"),
+        ("{\"type\":\"ADDED\",\"object\":}", "expected a value"),
+        ("{\"type\":\"ADDED\" \"object\":{}}", "expected a comma or the end"),
+        ("{\"type\":\"ADDED\",\"object\":{\"a\":\"b}}", "line ends within a string"),
+        ("{\"type\":\"ADDED\\x\",\"object\":{}}", "unknown escape"),
     ] {
         let shown = shown(&format!("{good}{bad}\n{good}"));
         assert_eq!((shown.len(), &*shown[0], &*shown[2]), (3, "ADDED {}", "ADDED {}"), "{bad}: {shown:?}");
@@ -97,21 +97,21 @@ fn a_line_that_is_no_event_is_an_error_for_itself_alone() {
 }
 
 #[test]
-fn an_unsound_event_over_several_lines_loses_the_framing() {
+fn a_malformed_event_across_lines_loses_the_framing() {
     let shown = shown("{\n\"type\":\"ADDED\",\"object\":{]}}\n{\"type\":\"ADDED\",\"object\":{}}\n");
     assert_eq!(shown.len(), 2);
     assert!(shown[0].starts_with("!!") && shown[1].starts_with("end: "), "{shown:?}");
 }
 
 #[test]
-fn a_body_that_breaks_off_in_an_event_is_an_error_at_its_end() {
+fn a_body_truncated_in_an_event_is_an_error_at_its_end() {
     let shown = shown("{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\"object\":{}");
     assert_eq!(shown.len(), 2);
-    assert!(shown[1].contains("ends too early"), "{shown:?}");
+    assert!(shown[1].contains("truncated"), "{shown:?}");
 }
 
 #[test]
-fn an_event_too_large_is_passed_over_without_being_held() {
+fn an_oversized_event_is_skipped_without_buffering() {
     let event = |text: &str| format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{text}\"}}}}\n");
     let text = [event("b"), event(&"x".repeat(5000)), event("c")].concat();
     let limits = Limits::DEFAULT.object_bytes_max(20);
@@ -125,7 +125,7 @@ fn an_event_too_large_is_passed_over_without_being_held() {
 }
 
 #[test]
-fn nesting_is_no_matter_of_framing() {
+fn framing_works_at_any_nesting_depth() {
     let deep = [&"[".repeat(100_000)[..], &"]".repeat(100_000)].concat();
     let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
     let shown = shown(&format!("{{\"type\":\"ADDED\",\"object\":{deep}}}\n{good}"));
@@ -133,7 +133,7 @@ fn nesting_is_no_matter_of_framing() {
 }
 
 #[test]
-fn an_event_inside_one_chunk_is_a_slice_of_it() {
+fn an_event_within_one_chunk_is_a_slice_of_it() {
     let chunk =
         Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\n\"object\":{}}");
     let mut lines = Lines::new(&Limits::DEFAULT);
@@ -145,7 +145,7 @@ fn an_event_inside_one_chunk_is_a_slice_of_it() {
 }
 
 #[test]
-fn captured_watches_give_what_serde_json_gives_however_they_are_cut() {
+fn captured_watches_match_serde_json_at_any_split() {
     for (name, body) in captures(true) {
         let whole = read_whole(&body);
         assert_eq!(whole.1, Ok(()), "{name}");
@@ -168,7 +168,7 @@ fn captured_watches_give_what_serde_json_gives_however_they_are_cut() {
 }
 
 #[test]
-fn captured_watches_printed_prettily_give_the_same_events() {
+fn pretty_printed_captured_watches_give_the_same_events() {
     for (name, body) in captures(true) {
         let values: Vec<serde_json::Value> =
             serde_json::Deserializer::from_slice(&body).into_iter().collect::<Result<_, _>>().unwrap();
@@ -187,7 +187,7 @@ fn captured_watches_printed_prettily_give_the_same_events() {
     }
 }
 
-/// A few lines, of which some are events.
+/// A few lines, some of which are events.
 fn any_lines() -> impl Strategy<Value = Vec<u8>> {
     let event = (any_json(), any::<u64>()).prop_map(|(object, spaces)| {
         write_spaced(&serde_json::json!({ "type": "ADDED", "object": object }), spaces)
@@ -198,7 +198,7 @@ fn any_lines() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_text_may_be_cut_anywhere(
+    fn any_text_may_be_split_anywhere(
         text in any_lines(),
         places in vec(any::<usize>(), 0..8),
         max in prop_oneof![Just(8 << 20), 0..40usize],
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_pushed_ahead_of_reading_change_nothing(text in any_lines(), places in vec(any::<usize>(), 0..8)) {
+    fn pushing_chunks_ahead_changes_nothing(text in any_lines(), places in vec(any::<usize>(), 0..8)) {
         let mut lines = Lines::new(&Limits::DEFAULT);
         split(&text, &places).into_iter().for_each(|chunk| lines.push(chunk));
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Lists in JSON, whole, cut up and damaged.
+//! Lists in JSON: complete, split and damaged.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -33,7 +33,7 @@ fn texts(outcome: &ListOutcome) -> Vec<String> {
 }
 
 #[test]
-fn members_may_come_in_any_order() {
+fn members_may_be_in_any_order() {
     let metadata =
         r#""metadata":{"resourceVersion":"7","continue":"next","remainingItemCount":3,"selfLink":""}"#;
     let members = [r#""kind":"PodList""#, r#""apiVersion":"v1""#, metadata, r#""items":[{"a":1},{"b":[2]}]"#];
@@ -52,7 +52,7 @@ fn members_may_come_in_any_order() {
 }
 
 #[test]
-fn empty_lists_and_other_answers_have_no_items() {
+fn empty_lists_and_other_responses_have_no_items() {
     for text in [
         "{}",
         r#"{"items":[]}"#,
@@ -68,7 +68,7 @@ fn empty_lists_and_other_answers_have_no_items() {
 }
 
 #[test]
-fn a_body_that_is_no_list_is_a_fatal_error() {
+fn a_body_that_is_not_a_list_is_a_fatal_error() {
     for text in [
         "404 page not found",
         "<html>",
@@ -97,7 +97,7 @@ fn a_body_that_is_no_list_is_a_fatal_error() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_an_error_at_its_end() {
+fn a_truncated_body_is_an_error_at_its_end() {
     let text = r#"{"metadata":{},"items":[{"a":"\""},{}],"rest":tru}"#;
     for end in 0..text.len() {
         let (items, head) = read_whole(&text.as_bytes()[..end]);
@@ -107,14 +107,14 @@ fn a_body_that_breaks_off_is_an_error_at_its_end() {
 }
 
 #[test]
-fn an_item_wrong_inside_leaves_the_others_alone() {
+fn a_malformed_item_leaves_the_others_readable() {
     let outcome = read_whole(br#"{"items":[{"a":1},{"b" nul,,},12,{"c":3}]}"#);
     assert_eq!(texts(&outcome), [r#"{"a":1}"#, r#"{"b" nul,,}"#, "12", r#"{"c":3}"#]);
     outcome.1.unwrap();
 }
 
 #[test]
-fn an_item_too_large_is_passed_over_without_being_held() {
+fn an_oversized_item_is_skipped_without_buffering() {
     let text = format!(r#"{{"items":[{{"a":1}},{{"b":"{}"}},{{"c":3}}]}}"#, "x".repeat(5000));
     let limits = Limits::DEFAULT.object_bytes_max(100);
     for places in [vec![], (0..text.len()).collect(), vec![50, 150, 151], vec![60, 5015, 5025]] {
@@ -128,14 +128,14 @@ fn an_item_too_large_is_passed_over_without_being_held() {
 }
 
 #[test]
-fn a_head_too_large_ends_the_list() {
+fn an_oversized_head_ends_the_list() {
     let text = format!(r#"{{"metadata":{{"continue":"{}"}},"items":[]}}"#, "x".repeat(5000));
     let (items, _) = read(split(text.as_bytes(), &[1000]), &Limits::DEFAULT.object_bytes_max(100));
     assert!(items[0].as_ref().unwrap_err().is_fatal(), "{items:?}");
 }
 
 #[test]
-fn an_item_inside_one_chunk_is_a_slice_of_it() {
+fn an_item_within_one_chunk_is_a_slice_of_it() {
     let chunk = Bytes::from_static(br#"{"items":[{"a":1},{"b":2}"#);
     let mut body = ListBody::new(&Limits::DEFAULT);
     body.push(chunk.clone());
@@ -147,7 +147,7 @@ fn an_item_inside_one_chunk_is_a_slice_of_it() {
 }
 
 #[test]
-fn the_head_is_known_as_soon_as_it_has_come() {
+fn the_head_is_available_as_soon_as_it_arrives() {
     let mut body = ListBody::new(&Limits::DEFAULT);
     body.push(Bytes::from_static(br#"{"kind":"PodList","apiVersion":"v1","items":[{}"#));
     let (head, _) = body.next().unwrap().unwrap();
@@ -158,7 +158,7 @@ fn the_head_is_known_as_soon_as_it_has_come() {
 }
 
 #[test]
-fn captured_answers_give_what_serde_json_gives() {
+fn captured_responses_match_serde_json() {
     for (name, body) in captures(false) {
         let value: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let (items, head) = read_whole(&body);
@@ -178,7 +178,7 @@ fn captured_answers_give_what_serde_json_gives() {
 }
 
 #[test]
-fn captured_answers_may_be_cut_anywhere() {
+fn captured_responses_may_be_split_anywhere() {
     for (name, body) in captures(false) {
         let whole = read_whole(&body);
         for place in (0..body.len()).step_by(1 + body.len() / 600) {
@@ -189,7 +189,7 @@ fn captured_answers_may_be_cut_anywhere() {
     }
 }
 
-/// A list with any items, members before and after.
+/// A list with any items, with members before and after.
 fn any_list() -> impl Strategy<Value = Vec<u8>> {
     let items = prop_oneof![
         vec(any_json(), 0..5).prop_map(|items| serde_json::json!({ "items": items })),
@@ -200,7 +200,7 @@ fn any_list() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_items_come_out_as_they_are(items in vec(any_json(), 0..6), spaces: u64, places: Vec<usize>) {
+    fn any_items_are_returned_unchanged(items in vec(any_json(), 0..6), spaces: u64, places: Vec<usize>) {
         let text = write_spaced(&serde_json::json!({"a": items, "items": items, "z": 1}), spaces);
         let (read, head) = read(split(&text, &places), &Limits::DEFAULT);
         head.unwrap();
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_may_be_cut_anywhere(
+    fn any_text_may_be_split_anywhere(
         text in prop_oneof![any_list(), mutated(), any_bytes()],
         places in vec(any::<usize>(), 0..6),
         max in prop_oneof![Just(8 << 20), 0..40usize],

@@ -1,4 +1,4 @@
-//! What the tests of this module share: arbitrary JSON, written with arbitrary white space, whole or damaged.
+//! Shared parts of this module's tests: arbitrary JSON with arbitrary white space, valid or damaged.
 
 mod copy;
 mod finder;
@@ -28,18 +28,18 @@ pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any text, with what needs escaping and with brackets more often than chance would have it.
+/// Any text, with an increased share of brackets and of characters that need escaping.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{0,12}", r#"[a-z"\\{}\[\],:\n]{0,20}"#, any::<String>()]
 }
 
-/// Any bytes, JSON's own more often than chance would have it.
+/// Any bytes, with an increased share of JSON's own.
 pub(crate) fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![proptest::sample::select(&br#"{}[]",:\ 1tn"#[..]), any::<u8>()];
     vec(byte, 0..200)
 }
 
-/// JSON with a few bytes changed, left out or put in.
+/// JSON with a few bytes changed, removed or inserted.
 pub(crate) fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![proptest::sample::select(&br#"{}[]",:\ 1tn"#[..]), any::<u8>()];
     let changes = vec((any::<prop::sample::Index>(), 0..3, byte), 0..4);
@@ -60,7 +60,7 @@ pub(crate) fn mutated() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The text of a value, with white space between tokens where the bits of `spaces` (used over and over) say so.
+/// The text of a value, with white space between tokens according to the bits of `spaces` (used repeatedly).
 pub(crate) fn write_spaced(value: &Value, spaces: u64) -> Vec<u8> {
     let mut writer = SpacedWriter { out: Vec::new(), spaces };
     writer.space();
@@ -119,7 +119,7 @@ impl SpacedWriter {
     }
 }
 
-/// The JSON answers of a real API server under `tests/captures`: name and body. The events of watches, or all the others.
+/// The JSON responses of a real API server under `tests/captures`, as name and body: the watches, or all others.
 pub(crate) fn captures(watches: bool) -> Vec<(String, Vec<u8>)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures");
     let mut captures = Vec::new();
@@ -139,7 +139,7 @@ pub(crate) fn captures(watches: bool) -> Vec<(String, Vec<u8>)> {
     captures
 }
 
-/// The body in pieces, cut at these places.
+/// The body split at these places.
 pub(crate) fn split(body: &[u8], places: &[usize]) -> Vec<bytes::Bytes> {
     let mut places: Vec<_> = places.iter().map(|place| place % (body.len() + 1)).collect();
     places.extend([0, body.len()]);

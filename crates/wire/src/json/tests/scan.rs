@@ -1,4 +1,4 @@
-//! Walks over one level, compared with serde_json.
+//! Iteration over one level, compared with serde_json.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -39,7 +39,7 @@ fn white_space_is_allowed_everywhere_between_tokens() {
 }
 
 #[test]
-fn what_is_not_of_the_kind_is_empty() {
+fn values_of_other_types_have_no_items() {
     for text in [&b""[..], b" ", b"1", b"null", b"\"{\"", b"["] {
         assert_eq!(Members::new(text).count(), 0, "{text:?}");
     }
@@ -49,7 +49,7 @@ fn what_is_not_of_the_kind_is_empty() {
 }
 
 #[test]
-fn positions_tell_where_values_stand() {
+fn positions_follow_values() {
     let text = b"{ \"a\" : 12 , \"b\":[ ] }";
     let mut members = Members::new(text);
     while let Some(member) = members.next() {
@@ -60,7 +60,7 @@ fn positions_tell_where_values_stand() {
 }
 
 #[test]
-fn a_level_with_wrong_grammar_is_one_error_and_then_the_end() {
+fn a_malformed_level_gives_one_error_and_ends() {
     let members: [&[u8]; 14] = [
         b"{",
         b"{\"a\"",
@@ -91,7 +91,7 @@ fn a_level_with_wrong_grammar_is_one_error_and_then_the_end() {
 }
 
 #[test]
-fn a_level_is_walked_however_deep_its_values_are() {
+fn a_level_is_walked_at_any_depth_of_its_values() {
     let deep = |levels: usize| [&b"[".repeat(levels)[..], &b"]".repeat(levels)].concat();
     assert_eq!(
         Elements::new(&deep(100_000)).map(|item| item.unwrap().bytes().len()).collect::<Vec<_>>(),
@@ -102,7 +102,7 @@ fn a_level_is_walked_however_deep_its_values_are() {
 
 proptest! {
     #[test]
-    fn a_walk_over_everything_gives_what_serde_json_gives(value in any_json(), spaces in any::<u64>()) {
+    fn a_full_walk_matches_serde_json(value in any_json(), spaces in any::<u64>()) {
         let text = write_spaced(&value, spaces);
         let expected: serde_json::Value = serde_json::from_slice(&text).unwrap();
         prop_assert_eq!(tree(Value::new(&text)).unwrap(), expected);

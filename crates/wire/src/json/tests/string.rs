@@ -8,14 +8,14 @@ use crate::error::Error;
 use crate::json::string::text;
 
 #[test]
-fn strings_are_borrowed_unless_an_escape_demands_otherwise() {
+fn strings_without_escapes_are_borrowed() {
     assert!(matches!(text("plain – ü".as_bytes(), 0), Ok(Cow::Borrowed("plain – ü"))));
     assert!(matches!(text(b"", 0), Ok(Cow::Borrowed(""))));
     assert!(matches!(text(b"a\\nb", 0), Ok(Cow::Owned(text)) if text == "a\nb"));
 }
 
 #[test]
-fn every_escape_is_read() {
+fn every_escape_is_decoded() {
     let cases = [
         (r#"\"\\\/\b\f\n\r\t"#, "\"\\/\u{8}\u{c}\n\r\t"),
         (r"\u0041\u00e4\u20AC", "Aä€"),
@@ -29,20 +29,20 @@ fn every_escape_is_read() {
 }
 
 #[test]
-fn wrong_strings_are_errors_that_say_where() {
+fn invalid_strings_are_errors_with_a_position() {
     let cases: [(&[u8], usize, &str); 12] = [
         (b"a\\x", 1, "unknown escape"),
-        (b"a\\", 1, "without its letter"),
-        (br"\u12", 0, "no character"),
-        (br"\u12g4", 0, "no character"),
-        (br"\u+123", 0, "no character"),
-        (br"\ud800", 0, "no character"),
-        (br"\udc00", 0, "no character"),
-        (br"\ud800\u0041", 0, "no character"),
-        (br"\ud800x\udc00", 0, "no character"),
+        (b"a\\", 1, "incomplete escape"),
+        (br"\u12", 0, "invalid \\u escape"),
+        (br"\u12g4", 0, "invalid \\u escape"),
+        (br"\u+123", 0, "invalid \\u escape"),
+        (br"\ud800", 0, "invalid \\u escape"),
+        (br"\udc00", 0, "invalid \\u escape"),
+        (br"\ud800\u0041", 0, "invalid \\u escape"),
+        (br"\ud800x\udc00", 0, "invalid \\u escape"),
         (b"ab\n", 2, "control character"),
         (b"a\xff", 1, "not UTF-8"),
-        (b"a\"b", 1, "follows the string"),
+        (b"a\"b", 1, "after the string"),
     ];
     for (content, place, reason) in cases {
         match text(content, 10) {
@@ -57,7 +57,7 @@ fn wrong_strings_are_errors_that_say_where() {
 
 proptest! {
     #[test]
-    fn any_content_gives_what_serde_json_gives(content in proptest::collection::vec(
+    fn any_string_matches_serde_json(content in proptest::collection::vec(
         prop_oneof![
             Just(b'\\'), Just(b'u'), Just(b'"'), Just(b'd'), Just(b'8'), Just(b'c'), Just(b'0'), Just(b'n'),
             0x20u8..0x7f, any::<u8>(),
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_survives_escaping(text_in in any::<String>()) {
+    fn any_text_round_trips_through_escaping(text_in in any::<String>()) {
         let quoted = serde_json::to_vec(&text_in).unwrap();
         prop_assert_eq!(text(&quoted[1..quoted.len() - 1], 0).unwrap(), text_in);
     }
