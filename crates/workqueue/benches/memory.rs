@@ -1,5 +1,5 @@
-//! Memory of a million delayed keys: `cargo bench -p kube-workqueue --bench memory`. A program of its own, because
-//! counting allocations slows them down. The keys themselves are made before and not counted.
+//! Memory of a million delayed keys: `cargo bench -p kube-workqueue --bench memory`. It is a separate program, because counting
+//! allocations slows them down. The keys themselves are allocated before and not counted.
 
 #![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
 
@@ -22,7 +22,7 @@ fn main() {
     let queue = WorkQueue::new();
     let _profiler = dhat::Profiler::builder().testing().build();
     for (key, number) in keys.iter().zip(0..) {
-        queue.add_after(key.clone(), Duration::from_secs(600 + number)).expect("there is room");
+        queue.add_after(key.clone(), Duration::from_secs(600 + number)).expect("the queue is not full");
     }
     let bytes = dhat::HeapStats::get().curr_bytes as f64;
     println!("{figure}\t{:.0}\tbytes", bytes / KEYS as f64);

@@ -1,8 +1,8 @@
-//! How many keys a second go through the queue. `cargo bench -p kube-workqueue --bench queue`, or
-//! `cargo xtask bench-queue` to see client-go do the same beside it.
+//! Keys per second through the queue: `cargo bench -p kube-workqueue --bench queue`. `cargo xtask bench-queue` compares them with
+//! client-go.
 //!
-//! Every line is `figure <tab> value <tab> unit`: what the program in `peers/client-go` prints, figure by figure. Either takes a
-//! word, and then measures only the figures whose names contain it.
+//! Every line is `figure <tab> value <tab> unit`. The program in `peers/client-go` prints the same figures. With a word as an
+//! argument, both measure only the figures whose names contain it.
 
 #![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
 
@@ -14,9 +14,9 @@ use std::{
 use kube_workqueue::WorkQueue;
 use tokio::{runtime, task::JoinSet};
 
-/// Keys of a deep queue; each is used once in a run.
+/// The number of keys of a deep queue.
 const MANY: usize = 1_000_000;
-/// Keys of a run with a shallow queue: a short run has better chances of not being disturbed by the rest of the machine.
+/// The number of keys of a shallow queue. A short run is less likely to be disturbed by other programs.
 const FEW: usize = 100_000;
 
 fn main() {
@@ -34,7 +34,7 @@ fn main() {
     report("get of 1M due keys", || best(3, || delayed(&keys).1));
 }
 
-/// Each worker adds a key, takes whichever is next and finishes it, over and over.
+/// Each worker adds a key, takes the next one and finishes it, in a loop.
 fn cycle(keys: &[Arc<str>], workers: usize) -> f64 {
     let runtime = runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
     let queue = WorkQueue::new();
@@ -46,7 +46,7 @@ fn cycle(keys: &[Arc<str>], workers: usize) -> f64 {
             let queue = queue.clone();
             running.spawn(async move {
                 for key in share {
-                    queue.add(key).expect("there is room");
+                    queue.add(key).expect("the queue is not full");
                     queue.get().await.expect("it is not shut down").done();
                 }
             });
@@ -70,7 +70,7 @@ fn fed(keys: &[Arc<str>], workers: usize) -> f64 {
         let keys = keys.to_vec();
         running.spawn(async move {
             for key in keys {
-                queue.add(key).expect("there is room");
+                queue.add(key).expect("the queue is not full");
             }
             queue.shutdown();
         });
@@ -86,7 +86,7 @@ fn burst(keys: &[Arc<str>], workers: usize) -> f64 {
     let started = Instant::now();
     runtime.block_on(async {
         for key in keys {
-            queue.add(key.clone()).expect("there is room");
+            queue.add(key.clone()).expect("the queue is not full");
         }
         queue.shutdown();
         let mut running = JoinSet::new();
@@ -107,7 +107,7 @@ fn delayed(keys: &[Arc<str>]) -> (f64, f64) {
         let queue = WorkQueue::new();
         let started = Instant::now();
         for (key, delay) in keys.iter().zip(delays()) {
-            queue.add_after(key.clone(), delay).expect("there is room");
+            queue.add_after(key.clone(), delay).expect("the queue is not full");
         }
         let adding = rate(keys, started);
         tokio::time::advance(Duration::from_secs(660)).await;
@@ -132,7 +132,7 @@ fn delays() -> impl Iterator<Item = Duration> {
     })
 }
 
-/// The best of several runs: the one least disturbed.
+/// The best of several runs, which is the least disturbed one.
 fn best(runs: usize, run: impl Fn() -> f64) -> f64 {
     (0..runs).map(|_| run()).fold(0.0, f64::max)
 }
@@ -141,7 +141,7 @@ fn rate(keys: &[Arc<str>], started: Instant) -> f64 {
     keys.len() as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Measures and prints a figure, if its name contains what the command line asks for.
+/// Measures and prints a figure, if its name contains the argument of the program.
 fn report(figure: &str, rate: impl FnOnce() -> f64) {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     if wanted.is_none_or(|wanted| figure.contains(&wanted)) {

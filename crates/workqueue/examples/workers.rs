@@ -1,5 +1,5 @@
-//! Three workers share a queue of sites to build. One site fails twice before it works, and at the
-//! end the queue is drained. Run it with `cargo run -p kube-workqueue --example workers`.
+//! Three workers share a queue of sites to build. One site fails twice before it succeeds. At the end the queue is drained.
+//! Run it with `cargo run -p kube-workqueue --example workers`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
@@ -12,11 +12,11 @@ use tokio::{task::JoinSet, time::sleep};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queue = WorkQueue::new();
 
-    // What was there from the start can wait for what happens now.
+    // Existing sites have a lower priority than sites that change from now on.
     for site in ["archive", "blog", "flaky", "shop"] {
         queue.add_with(site, AddOptions::new().priority(-100))?;
     }
-    queue.add("shop")?; // goes before the others now, and is still there only once
+    queue.add("shop")?; // now before the others, and still queued once
     queue.add_after("report", Duration::from_millis(50))?;
 
     let mut workers = JoinSet::new();
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Until the queue is shut down and empty: take a site, build it, and if that failed try again later.
+/// Takes sites and builds them until the queue is shut down and empty. Retries failures later.
 async fn work(number: usize, queue: WorkQueue<&'static str>) {
     while let Some(site) = queue.get().await {
         match build(&site, queue.num_requeues(&site)).await {
@@ -39,13 +39,13 @@ async fn work(number: usize, queue: WorkQueue<&'static str>) {
                 queue.forget(&site);
             }
             Err(reason) => {
-                println!("worker {number} could not build the {}: {reason}", *site);
+                println!("worker {number} failed to build the {}: {reason}", *site);
                 if let Err(refused) = queue.add_rate_limited(*site) {
-                    println!("and will not try again: {refused}");
+                    println!("not retried: {refused}");
                 }
             }
         }
-    } // dropping `site` says that it is done: until then nobody else could get it
+    } // dropping `site` marks it as done; until then no other worker gets it
 }
 
 async fn build(site: &str, failures: u32) -> Result<(), &'static str> {

@@ -1,4 +1,4 @@
-//! A queue's settings, and their defaults.
+//! The settings of a queue, with their defaults.
 
 use std::{hash::Hash, time::Duration};
 
@@ -19,9 +19,9 @@ pub struct Builder<T> {
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> Builder<T> {
-    /// Keys a queue holds unless told otherwise: 2²⁴, about sixteen million.
+    /// Default of [`capacity`](Self::capacity): 2²⁴ keys, about sixteen million.
     pub const CAPACITY: usize = 1 << 24;
-    /// Waiting that weighs as much as one point of priority, unless told otherwise: a second.
+    /// Default of [`aging`](Self::aging): one second.
     pub const AGING: Duration = Duration::from_secs(1);
 
     pub(crate) fn new() -> Self {
@@ -34,39 +34,39 @@ impl<T: Clone + Eq + Hash + Send + 'static> Builder<T> {
         }
     }
 
-    /// Decides for how long [`add_rate_limited`](WorkQueue::add_rate_limited) puts a key off. Default: [`default_limiter`].
+    /// Sets how long [`add_rate_limited`](WorkQueue::add_rate_limited) delays a key. Default: [`default_limiter`].
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<T> + 'static) -> Self {
         self.limiter = Box::new(limiter);
         self
     }
 
-    /// How many keys the queue holds: queued, with a worker or put off (a key that is put off besides counts twice).
-    /// Default: [`CAPACITY`](Self::CAPACITY).
+    /// Sets the maximum number of keys: queued, with a worker, or delayed. A key that is delayed and also queued or with a worker
+    /// counts twice. Default: [`CAPACITY`](Self::CAPACITY).
     ///
-    /// At the limit a new key is refused with [`AddError::Full`](crate::AddError::Full); a key that the queue holds already
-    /// never is, so that a worker can always put its key back.
+    /// A full queue refuses a new key with [`AddError::Full`](crate::AddError::Full). It always accepts a key that it holds already,
+    /// so a worker can always requeue its key.
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = keys;
         self
     }
 
-    /// How long a key has to wait to gain as much as one point of priority. Default: [`AGING`](Self::AGING).
+    /// Sets how long a key has to wait to gain one point of priority. Default: [`AGING`](Self::AGING).
     ///
-    /// Longer lets urgent keys pass for longer; more than a day counts as a day, which is as good as always. Zero makes the queue first
-    /// come, first served.
-    pub fn aging(mut self, a_point: Duration) -> Self {
-        self.aging = a_point;
+    /// The longer this is, the longer a low priority waits behind higher ones. Zero makes the queue first come, first served. The
+    /// maximum is one day; longer durations count as one day.
+    pub fn aging(mut self, per_point: Duration) -> Self {
+        self.aging = per_point;
         self
     }
 
-    /// Reports the queue under `name`. Without it the queue counts nothing.
+    /// Reports metrics of the queue under `name`. Without this call the queue keeps no counters.
     #[cfg(feature = "metrics")]
     pub fn metrics(mut self, name: impl Into<String>, metrics: &crate::QueueMetrics) -> Self {
         self.metrics = Some((name.into(), metrics.clone()));
         self
     }
 
-    /// Makes the queue.
+    /// Creates the queue.
     pub fn build(self) -> WorkQueue<T> {
         let limits = Limits { capacity: self.capacity, aging: clock::nanos(self.aging) };
         #[cfg(not(feature = "metrics"))]

@@ -1,11 +1,11 @@
-//! tokio's clock as nanoseconds since the queue was made: half the size of an `Instant`, and no
-//! arithmetic on it can overflow.
+//! tokio's clock as nanoseconds since the queue was created: half the size of an `Instant`, and arithmetic on it cannot
+//! overflow.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Delays beyond this are cut: `Instant`s much further away do not exist on every platform.
+/// The maximum delay. Not every platform can represent an `Instant` much further away.
 const DELAY_MAX: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 pub(crate) struct Clock {
@@ -30,7 +30,7 @@ impl Clock {
     }
 }
 
-/// Nanoseconds, or 584 years.
+/// Nanoseconds; at most 584 years, which is `u64::MAX`.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }

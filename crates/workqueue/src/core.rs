@@ -1,8 +1,9 @@
-//! What the queue knows, as plain data behind one lock: which keys are queued, with a worker, or
-//! put off. No waker and no task, and the time is asked for only where it matters (reading the clock would take a
-//! third of a call), so a run is a function of its calls and a model can be held against it.
+//! The state of the queue as plain data behind one lock: which keys are queued, with a worker, or delayed. It has no wakers and no
+//! tasks, so its behaviour depends on its calls alone and tests compare it with a model. It reads the clock only where times matter,
+//! because reading it would take a third of a call.
 
 use crate::{
+    deliberate_bug::deliberate_bug,
     due::{Due, DueHeap},
     error::AddError,
     ready::{Rank, Ready},
@@ -12,42 +13,42 @@ use crate::{
 
 /// The queue's state.
 ///
-/// Putting off and working are independent: a key may be put off while it is queued or with a
-/// worker. Becoming due is computed, not scheduled: every call that adds, takes or shows keys first moves over
-/// what is due ([`Core::promote`]), in slices lest one call pay for a million keys that became due together.
+/// A key may be delayed and, at the same time, queued or with a worker. No timer moves delayed keys: every call that adds, takes or
+/// counts keys first queues the keys that are due ([`Core::promote`]). One call moves a limited number of keys, so that it does not
+/// pay for a million keys that are due at the same time.
 pub(crate) struct Core<T> {
     /// Keys that are queued, with a worker, or both (to be queued again).
     held: Slots<T, Held>,
-    /// The keys in `held` that are not with a worker, in the order in which they will be.
+    /// The keys in `held` that are not with a worker, in the order in which workers get them.
     ready: Ready,
-    /// Keys put off, with their priority.
+    /// Delayed keys with their priority.
     delayed: Slots<T, i16>,
     due: DueHeap,
-    /// How many keys with a worker are to be queued again.
+    /// The number of keys with a worker that are to be queued again.
     again: usize,
-    /// Counts what was ever queued or put off: first come, first served among equals.
+    /// The number of keys queued or delayed so far. It makes equal priorities first come, first served.
     arrivals: u64,
-    /// Whether times matter. Until some key has a priority other than 0 they don't: the order is that of arrival.
+    /// Whether times matter. They do not until a key has a priority other than 0: the order is that of arrival.
     timed: bool,
     closed: bool,
     limits: Limits,
     stats: Option<Box<Stats>>,
 }
 
-/// How much a queue holds, and what waiting is worth.
+/// The capacity of a queue, and the weight of waiting.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) capacity: usize,
-    /// Nanoseconds of waiting that weigh as much as one point of priority.
+    /// Nanoseconds of waiting that are worth one point of priority.
     pub(crate) aging: u64,
 }
 
 impl Limits {
-    /// A day. More would not fit a [`Rank`], and is as good as for ever.
+    /// One day. More does not fit a [`Rank`].
     pub(crate) const AGING_MAX: u64 = 24 * 3600 * 1_000_000_000;
 
-    /// The aging formula: a key of priority `p` stands where one of priority 0 would that was queued `p × aging` earlier.
-    /// Both products fit: 2¹⁵ days and, for `since`, two centuries.
+    /// The aging formula: a key of priority `p` has the place of a key of priority 0 that was queued `p × aging` earlier. Neither
+    /// value overflows: the product is at most 2¹⁵ days, and `since` at most two centuries.
     #[inline]
     fn rank(self, held: &Held) -> Rank {
         let head_start = i64::from(held.priority) * self.aging as i64;
@@ -55,7 +56,7 @@ impl Limits {
     }
 }
 
-/// Why a key is not taken.
+/// Why a key is refused.
 #[derive(Clone, Copy)]
 pub(crate) enum Refusal {
     ShutDown,
@@ -71,7 +72,7 @@ impl Refusal {
     }
 }
 
-/// A key that was handed out, and what is needed to finish it.
+/// A key that a worker has, with what is needed to finish it.
 pub(crate) struct Taken<T> {
     pub(crate) key: T,
     pub(crate) slot: SlotId,
@@ -79,7 +80,7 @@ pub(crate) struct Taken<T> {
     pub(crate) arrival: u64,
 }
 
-/// A key that is queued or with a worker. The first three say how it is wanted, or was when it was handed out.
+/// A key that is queued or with a worker. The first three fields describe the latest add, or the add that a worker handles now.
 #[derive(Clone, Copy)]
 struct Held {
     since: u64,
@@ -116,13 +117,13 @@ impl<T> Core<T> {
         }
     }
 
-    /// How many keys are queued.
+    /// The number of queued keys.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many keys wait for a worker, those included that are with one and wanted again.
+    /// The number of keys that wait for a worker, including those that a worker has and that were added again.
     #[inline]
     pub(crate) fn depth(&self) -> usize {
         self.ready.len() + self.again
@@ -132,24 +133,24 @@ impl<T> Core<T> {
         self.closed
     }
 
-    /// Nothing will ever be handed out again.
+    /// Whether no key can follow.
     #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.closed && self.depth() == 0
     }
 
-    /// Shut down, and every key that was queued is done.
+    /// Whether the queue is shut down and every key is done.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.closed && self.held.len() == 0
     }
 
-    /// How many keys are queued or with a worker.
+    /// The number of keys that are queued or with a worker.
     pub(crate) fn unfinished(&self) -> usize {
         self.held.len()
     }
 
-    /// When the first of the keys put off is due.
+    /// When the first delayed key is due.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.due.first().map(|due| due.at)
@@ -167,8 +168,8 @@ impl<T> Core<T> {
         }
     }
 
-    /// Finishes a key that was handed out; it is queued again if it was added meanwhile, as of then. If not, the queue's
-    /// own key is handed out, to be dropped outside the lock.
+    /// Finishes a key. If it was added in the meantime, it is queued again, with the time of that add. Otherwise the queue's own copy
+    /// of the key is returned, so that the caller drops it outside of the lock.
     #[inline]
     pub(crate) fn done(&mut self, slot: SlotId, now: impl Fn() -> u64) -> Option<T> {
         if let Some(stats) = &mut self.stats {
@@ -185,7 +186,7 @@ impl<T> Core<T> {
         None
     }
 
-    /// From now on new keys are refused; keys put off are dropped.
+    /// Refuses new keys from now on and drops delayed keys.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.delayed = Slots::new();
@@ -200,10 +201,10 @@ impl<T> Core<T> {
 }
 
 impl<T: Eq> Core<T> {
-    /// How many keys that are due one call moves over: about a tenth of a millisecond's work.
+    /// The maximum number of due keys that one call queues: about 0.1 ms of work.
     pub(crate) const SLICE: usize = 512;
 
-    /// Whether a key would be taken now.
+    /// Checks that a key would be accepted now.
     #[inline]
     pub(crate) fn admit(&self, key: &T, hash: u32) -> Result<(), Refusal> {
         if self.closed {
@@ -236,7 +237,7 @@ impl<T: Eq> Core<T> {
         Ok(())
     }
 
-    /// Puts a key off until `at`. Of two times the earlier holds, of two priorities the higher.
+    /// Delays a key until `at`. The earlier of two times and the higher of two priorities apply.
     pub(crate) fn add_at(&mut self, key: T, hash: u32, priority: i16, at: u64) -> Result<(), AddError<T>> {
         if let Err(refusal) = self.admit(&key, hash) {
             return Err(refusal.of(key));
@@ -254,7 +255,8 @@ impl<T: Eq> Core<T> {
         Ok(())
     }
 
-    /// Queues keys whose time has come, each as of that time, the longest due first. Says whether there may be more.
+    /// Queues the keys that are due, each with the time at which it was due, in the order of these times. Returns whether there may be
+    /// more.
     #[inline]
     pub(crate) fn promote(&mut self, now: impl Fn() -> u64) -> bool {
         self.due.first().is_some() && self.promote_until(now())
@@ -271,14 +273,14 @@ impl<T: Eq> Core<T> {
         true
     }
 
-    /// Hands out the key whose turn it is.
+    /// Takes the next key.
     #[inline]
     pub(crate) fn take(&mut self, now: impl Fn() -> u64) -> Option<Taken<T>>
     where
         T: Clone,
     {
         let slot = self.ready.first()?;
-        let key = self.held.key(slot).clone(); // first, lest a panic in it lose the key
+        let key = self.held.key(slot).clone(); // before the removal, so that a panic in `clone` does not lose the key
         self.ready.remove_first();
         let held = self.held.value_mut(slot);
         held.place = Place::Running;
@@ -292,6 +294,8 @@ impl<T: Eq> Core<T> {
     #[inline]
     fn want(&mut self, key: T, hash: u32, known: Option<SlotId>, priority: i16, since: u64) {
         let new = Held { since, arrival: self.next_arrival(), priority, place: Place::Queued };
+        let is_free = |slot: &SlotId| self.held.value_mut(*slot).place != Place::Running;
+        let known = if deliberate_bug("key-handed-out-twice") { known.filter(is_free) } else { known };
         let Some(slot) = known else {
             let slot = self.held.insert(key, hash, new);
             self.ready.insert(self.limits.rank(&new), slot);
@@ -299,6 +303,9 @@ impl<T: Eq> Core<T> {
         };
         let held = self.held.value_mut(slot);
         if held.place == Place::Running {
+            if deliberate_bug("key-lost-while-running") {
+                return;
+            }
             *held = Held { place: Place::Again, ..new };
             self.again += 1;
             return self.count_add();
@@ -325,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_call_pays_for_all_keys_that_became_due_together_and_their_order_holds() {
+    fn one_call_queues_a_limited_number_of_due_keys_in_order() {
         let keys = 3 * Core::<usize>::SLICE + 1;
         let mut core = Core::new(Limits { capacity: keys, aging: 1 }, None);
         for key in 0..keys {

@@ -1,10 +1,10 @@
-//! The times of keys put off: a min-heap that knows where each entry stands, so that one can be brought
-//! forward. Twenty bytes an entry, because there may be millions; four children a node, because that is half as
-//! deep as two, and the four lie side by side.
+//! The times of delayed keys: a min-heap that knows the position of each entry, so that an entry can be moved to an earlier time.
+//! An entry has twenty bytes, because there may be millions. A node has four children: half the depth of a binary heap, and the four
+//! are adjacent in memory.
 
 use crate::slots::SlotId;
 
-/// When the key in a slot is due. Should `arrival` wrap around, two keys due in the same nanosecond may swap places.
+/// When the key in a slot is due. If `arrival` wraps around, two keys that are due in the same nanosecond may swap places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Due {
     pub(crate) at: u64,
@@ -12,10 +12,10 @@ pub(crate) struct Due {
     pub(crate) slot: SlotId,
 }
 
-/// What is due first comes first; one entry a slot.
+/// Entries by their time, one per slot.
 pub(crate) struct DueHeap {
     heap: Vec<Due>,
-    /// Where a slot's entry stands in `heap`; meaningless for slots that have none.
+    /// The position of each slot's entry in `heap`; meaningless for slots without an entry.
     places: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ impl DueHeap {
         self.heap.first()
     }
 
-    /// Adds the entry of a slot that has none yet.
+    /// Adds an entry for a slot without one.
     pub(crate) fn push(&mut self, due: Due) {
         let slot = due.slot as usize;
         if slot >= self.places.len() {
@@ -41,7 +41,7 @@ impl DueHeap {
         self.rise(self.heap.len() - 1, due);
     }
 
-    /// Brings the entry of a slot that has one forward to `at`, if that is earlier.
+    /// Moves the entry of a slot to `at`, if that is earlier.
     pub(crate) fn hurry(&mut self, slot: SlotId, at: u64) {
         let place = self.places[slot as usize] as usize;
         let due = self.heap[place];
@@ -50,7 +50,7 @@ impl DueHeap {
         }
     }
 
-    /// Removes the first entry if its time has come.
+    /// Removes the first entry if it is due.
     pub(crate) fn pop_until(&mut self, now: u64) -> Option<Due> {
         let first = *self.heap.first().filter(|due| due.at <= now)?;
         let last = self.heap.pop()?;
@@ -60,7 +60,7 @@ impl DueHeap {
         Some(first)
     }
 
-    /// Puts an entry at `place` or as far above as it belongs.
+    /// Stores an entry at `place` or above, where it belongs.
     fn rise(&mut self, mut place: usize, due: Due) {
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
@@ -73,7 +73,7 @@ impl DueHeap {
         self.put(place, due);
     }
 
-    /// Puts an entry at the root or as far below as it belongs.
+    /// Stores an entry at the root or below, where it belongs.
     fn sink(&mut self, due: Due) {
         let mut place = 0;
         loop {
@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_leave_in_order_whatever_was_pushed_and_hurried(
+        fn entries_leave_in_the_order_of_their_times(
             times in prop::collection::vec(0..1000u64, 1..200),
             hurried in prop::collection::vec((any::<prop::sample::Index>(), 0..1000u64), 0..100),
         ) {

@@ -1,20 +1,20 @@
-//! The two ways in which a call on the queue can fail. An item that was not taken is handed back.
+//! The errors of queue operations. An error of an add returns the key to the caller.
 
-/// A key was not added. It is in the error: see [`AddError::into_item`].
+/// A key was not added. [`AddError::into_item`] returns the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError<T> {
-    /// The queue was shut down before.
-    #[error("not added: the queue is shut down; stop adding, or make a new queue")]
+    /// The queue is shut down.
+    #[error("cannot add key: the queue is shut down; stop adding, or create a new queue")]
     ShutDown(T),
-    /// The queue holds as many keys as it may, and this is not one of them.
+    /// The queue is full, and the key is not in it.
     #[error(
-        "not added: the queue holds its limit of {limit} keys; let the workers catch up and add again, or raise the limit"
+        "cannot add key: the queue is full ({limit} keys); retry when workers have caught up, or raise the capacity"
     )]
     Full {
         /// The key that was not added.
         item: T,
-        /// How many keys the queue holds at most.
+        /// The queue's [capacity](crate::Builder::capacity).
         limit: usize,
     },
 }
@@ -28,13 +28,11 @@ impl<T> AddError<T> {
     }
 }
 
-/// Draining was cut short by a plain [`shutdown`](crate::WorkQueue::shutdown).
+/// A call of [`shutdown`](crate::WorkQueue::shutdown) ended a drain early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "draining the queue was cut short by a plain shutdown with {unfinished} keys unfinished; they stay with their workers"
-)]
+#[error("drain aborted by shutdown: {unfinished} keys unfinished; workers continue with them")]
 #[non_exhaustive]
 pub struct DrainAborted {
-    /// How many keys were queued or with a worker at that moment.
+    /// The number of keys that were queued or with a worker at that moment.
     pub unfinished: usize,
 }

@@ -1,5 +1,5 @@
-//! A queue of keys that need work: fair, deduplicating, delaying, rate-limited and prioritised. It is what
-//! client-go calls a *workqueue*, for async Rust; it knows nothing of Kubernetes and can be used by itself.
+//! A queue of keys that need work: fair, deduplicating, delaying, rate-limited and prioritised. It is client-go's *workqueue* for
+//! async Rust. It does not depend on Kubernetes.
 //!
 //! ```
 //! use kube_workqueue::WorkQueue;
@@ -15,9 +15,9 @@
 //!         while let Some(site) = queue.get().await {
 //!             match build(&site).await {
 //!                 Ok(()) => queue.forget(&site),
-//!                 Err(_) => drop(queue.add_rate_limited(*site)), // later, and later still if it fails again
+//!                 Err(_) => drop(queue.add_rate_limited(*site)), // retried later, after a longer wait each time
 //!             }
-//!         } // dropping `site` says that it is done
+//!         } // dropping `site` marks it as done
 //!     }
 //! });
 //!
@@ -29,38 +29,38 @@
 //! # }
 //! ```
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - **One key, one worker.** A key is queued at most once and is with at most one worker. Added while it is with a worker,
-//!   it is queued again when that worker is done.
-//! - **Nothing is lost.** Dropping [`WorkQueue::get`] never loses a key or a wake-up; dropping a [`Work`], also in a panic, says that it
-//!   is done. After shutdown, [`get`](WorkQueue::get) answers `None` only when nothing can come any more.
-//! - **Nothing starves**, whatever the priorities: see below.
-//! - **Nothing runs behind it.** There is no task and no thread: whoever waits in `get` watches the clock, and what is due is
-//!   worked out when somebody looks. With tokio's time paused a run is a function of the calls made.
-//! - **It is bounded.** At its limit a queue refuses new keys, and hands them back, but never one that it holds already:
+//! - **One key, one worker.** A key is queued at most once, and at most one worker has it. A key that is added while a worker
+//!   has it is queued again when that worker is done.
+//! - **Nothing is lost.** Dropping a pending [`WorkQueue::get`] loses neither a key nor a wake-up. Dropping a [`Work`], also in a
+//!   panic, marks the key as done. After shutdown, [`get`](WorkQueue::get) returns `None` only when no key can follow.
+//! - **Nothing starves**, at any priority: see [below](#priorities).
+//! - **No background task.** There is no task and no thread. A pending `get` waits on the timer for delayed keys, and every call
+//!   that reads or changes the queue first queues the keys that are due. With tokio's paused time a test is deterministic.
+//! - **Bounded.** A full queue returns new keys to the caller. It always accepts a key that it holds already:
 //!   see [`Builder::capacity`].
 //!
 //! # Priorities
 //!
-//! Higher goes first, first come first served within one. Waiting raises a key's priority by one point a second
-//! ([`Builder::aging`]), so a key of priority −100 is passed by keys of priority 0 that come up to 100 seconds after it,
-//! and not by later ones. Since everybody gains at the same pace, the order of two queued keys never changes: a key of priority *p* stands where
-//! one of priority 0 would that was queued *p* × aging earlier.
+//! Higher priorities go first. Keys of the same priority are first come, first served. Waiting raises a key's priority by one point
+//! per second ([`Builder::aging`]): a key of priority −100 is overtaken by keys of priority 0 that arrive within 100 seconds after
+//! it, and not by later ones. All keys age at the same pace, so the order of two queued keys never changes. A key of priority *p*
+//! has the place of a key of priority 0 that was queued *p* × aging earlier.
 //!
-//! A key that is added again keeps the higher priority and the time from which its waiting counts. For a key put off that is the
-//! time at which it is due. A queue in which no priority was used yet does not look at the clock when a key is added; keys queued
-//! by then count as queued when the queue was made.
+//! A key that is added again keeps the higher of the two priorities, and the time since which it has waited. A delayed key waits
+//! from the time at which it is due. Until a priority other than 0 is used, adding a key does not read the clock:
+//! keys added before then count as queued when the queue was created.
 //!
 //! # Rate limits
 //!
-//! [`add_rate_limited`](WorkQueue::add_rate_limited) puts a key off for as long as a [`RateLimiter`] says: by default 5 ms for the first
-//! failure, twice as long with each further one up to 1,000 s, and all keys together at most ten a second after a burst of 100.
-//! Limiters are values that can be put together, and your own is three methods.
+//! [`add_rate_limited`](WorkQueue::add_rate_limited) delays a key for as long as a [`RateLimiter`] decides. The default waits 5 ms
+//! after the first failure of a key and twice as long after each further one, up to 1,000 s. All keys together are limited to ten
+//! per second after a burst of 100. Limiters can be combined; your own needs three methods.
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`, named queues report what client-go's do under the same names: see `QueueMetrics`.
+//! With the feature `metrics`, named queues report client-go's metrics under the same names: see `QueueMetrics`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use builder::Builder;
@@ -76,6 +76,7 @@ pub use work::Work;
 mod builder;
 mod clock;
 mod core;
+mod deliberate_bug;
 mod due;
 mod error;
 mod limiter;
@@ -85,7 +86,7 @@ mod queue;
 mod ready;
 mod shared;
 mod slots;
-#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only named queues count"))]
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only metrics read them"))]
 mod stats;
 mod sync;
 mod work;

@@ -1,5 +1,5 @@
-//! What client-go's queues report, under the same names, so that existing dashboards work. Everything is
-//! read when it is scraped: no task refreshes gauges, and a queue that is gone reports nothing.
+//! client-go's queue metrics under the same names, so that existing dashboards work. Values are computed at the scrape: no task
+//! refreshes gauges, and a dropped queue disappears from the metrics.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use prometheus_client::{
 
 use crate::{queue::Inner, stats::Histogram};
 
-/// The metrics of any number of queues, told apart by the label `name`. A handle: clones share one list.
+/// The metrics of any number of queues, distinguished by the label `name`. It is a handle: clones share one list of queues.
 ///
 /// ```
 /// use kube_workqueue::{QueueMetrics, WorkQueue};
@@ -37,22 +37,22 @@ use crate::{queue::Inner, stats::Histogram};
 ///
 /// | metric | type | |
 /// |---|---|---|
-/// | `workqueue_depth` | gauge | keys queued, and keys with a worker that are to be queued again |
-/// | `workqueue_adds_total` | counter | keys queued; one that is queued already does not count |
-/// | `workqueue_queue_duration_seconds` | histogram | from being added to being handed out |
-/// | `workqueue_work_duration_seconds` | histogram | from being handed out to being done |
-/// | `workqueue_unfinished_work_seconds` | gauge | for how long those with a worker have been there, all together |
-/// | `workqueue_longest_running_processor_seconds` | gauge | for how long the longest of them has |
-/// | `workqueue_retries_total` | counter | keys added with a delay or by the rate limiter |
+/// | `workqueue_depth` | gauge | queued keys, and keys with a worker that are to be queued again |
+/// | `workqueue_adds_total` | counter | keys queued; adding a key that is queued already does not count |
+/// | `workqueue_queue_duration_seconds` | histogram | from the add until a worker takes the key |
+/// | `workqueue_work_duration_seconds` | histogram | from taking a key until it is done |
+/// | `workqueue_unfinished_work_seconds` | gauge | how long workers have had their current keys, in total |
+/// | `workqueue_longest_running_processor_seconds` | gauge | the longest of these times |
+/// | `workqueue_retries_total` | counter | keys added with a delay or with the rate limiter |
 ///
-/// Queues of the same name are reported as one.
+/// Queues with the same name are reported as one: their values are added up.
 #[derive(Clone)]
 pub struct QueueMetrics {
     queues: Arc<Mutex<Vec<Named>>>,
 }
 
 impl QueueMetrics {
-    /// Adds the metrics to a registry. Once a registry: a metric may be there only once.
+    /// Adds the metrics to a registry. Call it once per registry, because a metric must not be registered twice.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self { queues: Arc::default() };
         registry.register_collector(Box::new(metrics.clone()));
@@ -82,7 +82,7 @@ struct Named {
     queue: Weak<dyn Source>,
 }
 
-/// A queue of any type, to be counted.
+/// A queue of any key type.
 trait Source: Send + Sync {
     fn sample(&self, into: &mut Sample);
 }
@@ -147,7 +147,7 @@ enum Read {
     Histogram(fn(&Sample) -> &Histogram),
 }
 
-/// The encoder writes `_total` after a counter's name.
+/// The encoder appends `_total` to the name of a counter.
 const FAMILIES: [Family; 7] = [
     Family {
         name: "workqueue_depth",
@@ -161,27 +161,27 @@ const FAMILIES: [Family; 7] = [
     },
     Family {
         name: "workqueue_queue_duration_seconds",
-        help: "Seconds from being added to being handed to a worker",
+        help: "Seconds from adding a key until a worker takes it",
         read: Read::Histogram(|sample| &sample.queue_duration),
     },
     Family {
         name: "workqueue_work_duration_seconds",
-        help: "Seconds from being handed to a worker to being done",
+        help: "Seconds from taking a key until it is done",
         read: Read::Histogram(|sample| &sample.work_duration),
     },
     Family {
         name: "workqueue_unfinished_work_seconds",
-        help: "Seconds that the keys now with a worker have been there, all together: grows for as long as workers are stuck",
+        help: "Seconds that workers have had their current keys, in total; grows while workers are stuck",
         read: Read::Gauge(|sample| sample.unfinished_nanos as f64 / 1e9),
     },
     Family {
         name: "workqueue_longest_running_processor_seconds",
-        help: "Seconds that the key longest with a worker has been there",
+        help: "Seconds that a worker has had its current key, maximum over all workers",
         read: Read::Gauge(|sample| sample.longest_nanos as f64 / 1e9),
     },
     Family {
         name: "workqueue_retries",
-        help: "Keys that were added with a delay or by the rate limiter",
+        help: "Keys that were added with a delay or with the rate limiter",
         read: Read::Counter(|sample| sample.retries),
     },
 ];

@@ -1,5 +1,5 @@
-//! The queue as users see it: the concurrent core, with a clock, a rate limiter and timers around it.
-//! There is no task behind it: whoever waits in [`WorkQueue::get`] watches the clock.
+//! The public queue: the concurrent core with a clock, a rate limiter and timers around it. There is no background task: pending
+//! calls of [`WorkQueue::get`] wait on the timer for delayed keys.
 
 use std::{
     fmt,
@@ -24,22 +24,22 @@ use crate::{
     sync::Mutex,
 };
 
-/// How many keys cost a task one unit of its tokio budget. A task that has spent its 128 units makes room for others, which wakes
-/// a thread and takes as long as dozens of keys; 1,024 keys are a tenth of a millisecond.
-const KEYS_A_UNIT: u64 = 8;
+/// The number of keys that cost a task one unit of its tokio budget. A task that has spent its 128 units yields to others, which
+/// wakes a thread and takes as long as dozens of keys. 1,024 keys take a tenth of a millisecond.
+const KEYS_PER_UNIT: u64 = 8;
 
-/// A queue of keys that need work. A handle: clones share one queue.
+/// A queue of keys that need work. It is a handle: clones share one queue.
 ///
-/// A key is queued at most once and is never with two workers at the same time. Added while it is queued, it
-/// stays where it is; added while it is with a worker, it is queued again when that worker is done.
+/// A key is queued at most once and is never with two workers at the same time. Adding a key that is queued has no effect on its
+/// place. A key that is added while a worker has it is queued again when that worker is done.
 ///
-/// `T` is plain data: its `Clone`, `Eq`, `Hash` and `Drop` must not call the queue. Cloning it
-/// should be cheap, as for an `Arc<str>`, because a worker gets a clone.
+/// `T` is plain data: its `Clone`, `Eq`, `Hash` and `Drop` must not call the queue. Cloning it should be cheap, as for an
+/// `Arc<str>`, because every worker receives a clone.
 pub struct WorkQueue<T> {
     inner: Arc<Inner<T>>,
 }
 
-/// How a key is added: when, and how urgent it is. [`AddOptions::default`] is what [`WorkQueue::add`] does.
+/// When a key is queued, and with which priority. The default is what [`WorkQueue::add`] does.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct AddOptions {
@@ -56,24 +56,24 @@ pub(crate) struct Inner<T> {
 }
 
 impl AddOptions {
-    /// Now, with priority 0.
+    /// Queue immediately, with priority 0.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Higher goes first; the default is 0. See [the crate's page](crate#priorities) for how waiting weighs in.
+    /// Sets the priority. Higher goes first; the default is 0. [Waiting raises it](crate#priorities).
     pub fn priority(mut self, priority: i16) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Not before `delay` has passed.
+    /// Queues the key after `delay`.
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
-    /// Not before the queue's rate limiter lets it; with [`after`](Self::after) too, the shorter wait holds.
+    /// Queues the key after the delay that the rate limiter decides. With [`after`](Self::after) too, the shorter delay applies.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self
@@ -81,12 +81,12 @@ impl AddOptions {
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
-    /// A queue with the defaults of [`Builder`].
+    /// Creates a queue with the defaults of [`Builder`].
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Settings for a queue.
+    /// Returns a builder with the default settings.
     pub fn builder() -> Builder<T> {
         Builder::new()
     }
@@ -95,16 +95,16 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     ///
     /// # Errors
     ///
-    /// [`AddError`] hands the key back if the queue is shut down, or full and the key is not in it.
+    /// Returns the key in an [`AddError`] if the queue is shut down, or if it is full and does not hold the key already.
     pub fn add(&self, key: T) -> Result<(), AddError<T>> {
         let hash = self.hash(&key);
         self.inner.shared.try_with(|core| core.add(key, hash, 0, self.now()))
     }
 
-    /// Queues a key when `delay` has passed. If it is put off already, the earlier time holds; if it is queued or
-    /// with a worker, that goes on and it is queued once more at its time.
+    /// Queues a key after `delay`. If the key is delayed already, the earlier time applies. If it is queued or with a worker, that
+    /// is not affected, and the key is queued once more at its time.
     ///
-    /// A delay of more than 30 years is one of 30 years.
+    /// The maximum delay is 30 years; longer ones count as 30 years.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         self.add_with(key, AddOptions::new().after(delay))
     }
 
-    /// Queues a key when the queue's rate limiter lets it: what to do with one that failed.
+    /// Queues a key after the delay that the rate limiter decides. Use it to retry a key that failed.
     ///
     /// # Errors
     ///
@@ -122,8 +122,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         self.add_with(key, AddOptions::new().rate_limited())
     }
 
-    /// Queues a key with options. If it is queued or put off already, the higher priority holds, and
-    /// it keeps the time from which its waiting counts.
+    /// Queues a key with options. If the key is queued or delayed already, it keeps the higher of the two priorities and the time
+    /// since which it has waited.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let hash = self.hash(&key);
         let mut delay = after;
         if rate_limited {
-            // A key that is refused has not failed, and must not be remembered.
+            // A refused key has not failed, so the limiter must not count it.
             if let Err(refusal) = self.inner.shared.with(|core| core.admit(&key, hash)) {
                 return Err(refusal.of(key));
             }
@@ -153,29 +153,30 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         })
     }
 
-    /// Tells the rate limiter that `key` succeeded or was given up. It does not touch the queue.
+    /// Resets the failure count of `key` in the rate limiter. Call it when the key succeeded, or when you stop retrying it. The
+    /// queue itself does not change.
     pub fn forget(&self, key: &T) {
         self.inner.limiter.lock().forget(key);
     }
 
-    /// How often `key` was added by the rate limiter since it was last [forgotten](Self::forget).
+    /// Returns how often `key` was added with the rate limiter since it was last [forgotten](Self::forget).
     pub fn num_requeues(&self, key: &T) -> u32 {
         self.inner.limiter.lock().num_requeues(key)
     }
 
-    /// Waits for the next key. `None` means that the queue is shut down and nothing will ever come again: not
-    /// even a key that is with another worker now and was added meanwhile.
+    /// Waits for the next key. Dropping the returned [`Work`] marks the key as done.
     ///
-    /// The key is done when the [`Work`] is dropped.
+    /// `None` means that the queue is shut down and that no key will follow. It is returned only when no worker has a key that is
+    /// to be queued again.
     ///
     /// # Panics
     ///
-    /// If there are keys put off and no tokio runtime with time enabled.
+    /// Panics if there are delayed keys and the call is outside of a tokio runtime with time enabled.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a key is taken when the future completes, or not at all. A future that was polled has to be polled on or
-    /// dropped, though: the key for which it was woken waits for it.
+    /// This method is cancel safe: the future takes a key only when it completes. Poll a pending future to the end or drop it. If
+    /// it is woken for a key and neither polled nor dropped, that key waits.
     pub async fn get(&self) -> Option<Work<T>> {
         let mut getter = self.inner.shared.getter();
         let mut alarm = pin!(None::<Sleep>);
@@ -184,7 +185,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             loop {
                 match getter.poll(cx, self.now()) {
                     GetStep::Stop(taken) => {
-                        if taken.as_ref().is_none_or(|taken| taken.arrival % KEYS_A_UNIT == 0) {
+                        if taken.as_ref().is_none_or(|taken| taken.arrival % KEYS_PER_UNIT == 0) {
                             budget.made_progress();
                         }
                         return Poll::Ready(taken);
@@ -209,39 +210,45 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         taken.await.map(|taken| Work::new(self.inner.clone(), taken))
     }
 
-    /// How many keys are queued: not those put off, nor those with a worker.
+    /// Returns the number of queued keys. Delayed keys and keys with a worker do not count.
     pub fn len(&self) -> usize {
         self.inner.shared.promote_all(self.now());
         self.inner.shared.with(|core| core.len())
     }
 
-    /// Whether no key is queued.
+    /// Returns whether no key is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Refuses new keys from now on and drops those put off. Workers go on until all that was queued is done;
-    /// nobody waits for them here, and a [`shutdown_with_drain`](Self::shutdown_with_drain) that waits gives up.
+    /// How long until the first delayed key is due; `None` if no key is delayed.
+    pub fn next_due(&self) -> Option<Duration> {
+        let due = self.inner.shared.with(|core| core.next_due())?;
+        Some(Duration::from_nanos(due.saturating_sub(self.inner.clock.now())))
+    }
+
+    /// Refuses new keys from now on and drops delayed keys. Workers still receive the keys that are queued. This call does not wait
+    /// for them, and it aborts every pending [`shutdown_with_drain`](Self::shutdown_with_drain).
     pub fn shutdown(&self) {
         self.inner.shared.shutdown(self.now());
     }
 
-    /// Like [`shutdown`](Self::shutdown), and then waits until the workers are done with all that was queued.
-    /// Without workers that is never: call `shutdown` to end the wait.
+    /// Shuts the queue down and waits until workers are done with every queued key. Without workers it waits forever: call
+    /// [`shutdown`](Self::shutdown) to end the wait.
     ///
     /// # Errors
     ///
-    /// [`DrainAborted`] if [`shutdown`](Self::shutdown) was called meanwhile.
+    /// Returns [`DrainAborted`] if [`shutdown`](Self::shutdown) is called while this waits.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: the queue stays shut down, and waiting can begin anew.
+    /// This method is cancel safe: the queue stays shut down, and another call waits again.
     pub async fn shutdown_with_drain(&self) -> Result<(), DrainAborted> {
         let mut drainer = self.inner.shared.drain(self.now());
         poll_fn(|cx| drainer.poll(cx)).await.map_err(|unfinished| DrainAborted { unfinished })
     }
 
-    /// Whether the queue was shut down.
+    /// Returns whether the queue is shut down.
     pub fn is_shutting_down(&self) -> bool {
         self.inner.shared.with(|core| core.is_closed())
     }

@@ -1,19 +1,19 @@
-//! The order in which queued keys are handed out. Most keys come in the order in which they leave, so they
-//! stand in a plain line; only a key that belongs before the end of the line goes into a tree beside it.
+//! The order in which workers get queued keys. Most keys leave in the order in which they arrive, so they are stored in a ring
+//! buffer. Only a key that belongs before the end of that buffer goes into a tree.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::slots::SlotId;
 
-/// A place in the order; no two queued keys have the same. First the time from which a key of priority 0 would have had to wait
-/// to stand there, then the number of its arrival. It is fixed although waiting raises priority, because it raises
-/// everyone's at the same pace.
+/// A place in the order, unique per queued key: the time since which a key of priority 0 would have had to wait to have this
+/// place, then the number of the arrival. It is constant although waiting raises the priority, because all keys age at the same
+/// pace.
 pub(crate) type Rank = (i64, u64);
 
 /// Queued keys by rank.
 #[derive(Default)]
 pub(crate) struct Ready {
-    /// In ascending order. `None` is a gap: that key has moved to the tree.
+    /// In ascending order. `None` is a gap: its key has moved to the tree.
     line: VecDeque<(Rank, Option<SlotId>)>,
     gaps: usize,
     tree: BTreeMap<Rank, SlotId>,
@@ -34,7 +34,7 @@ impl Ready {
         }
     }
 
-    /// Moves a key that is there from one rank to a lower one.
+    /// Moves a key from its rank to a lower one.
     pub(crate) fn advance(&mut self, from: Rank, to: Rank) {
         let slot = match self.line.binary_search_by_key(&from, |&(rank, _)| rank) {
             Ok(place) => {
@@ -52,7 +52,7 @@ impl Ready {
         }
     }
 
-    /// The key whose turn it is.
+    /// The next key.
     #[inline]
     pub(crate) fn first(&mut self) -> Option<SlotId> {
         while let Some((_, None)) = self.line.front() {
@@ -66,7 +66,7 @@ impl Ready {
         }
     }
 
-    /// Removes what [`Ready::first`] showed.
+    /// Removes the key that [`Ready::first`] returned.
     #[inline]
     pub(crate) fn remove_first(&mut self) {
         if self.tree_is_first() {
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_leave_by_rank_whatever_was_inserted_and_advanced(steps in prop::collection::vec(step(), 0..200)) {
+        fn keys_leave_in_the_order_of_their_ranks(steps in prop::collection::vec(step(), 0..200)) {
             let mut ready = Ready::default();
             let mut expected = BTreeMap::new();
             for (step, arrival) in steps.into_iter().zip(0u64..) {

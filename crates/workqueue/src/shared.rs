@@ -1,9 +1,8 @@
-//! The concurrent core: the queue's state and those who wait for it, behind one lock.
+//! The concurrent core: the queue's state and its waiters behind one lock.
 //!
-//! Nobody sleeps while there is a key to take, and one key wakes one getter. Each call
-//! wakes at most one; a getter that leaves, with a key or because it was dropped, looks
-//! whether the next one has to be woken. So wake-ups are handed on and never lost. One of the sleeping
-//! getters also watches the clock for keys put off, and hands that on in the same way.
+//! No getter sleeps while there is a key to take, and one key wakes one getter. Each call wakes at most one getter. A getter that
+//! leaves, with a key or because it was dropped, checks whether to wake the next one, so no wake-up is lost. One sleeping getter
+//! also has an alarm for the first delayed key; when it leaves, the next getter sets the alarm.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,15 +19,15 @@ pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
-/// A call that waits for a key. However it ends, its entry in the line is removed.
+/// A call that waits for a key. Dropping it removes its entry from the waiters.
 pub(crate) struct Getter<'a, T> {
     shared: &'a Shared<T>,
     place: Option<u64>,
 }
 
-/// What a getter is to do.
+/// The next step of a getter.
 pub(crate) enum GetStep<T> {
-    /// Stop: here is a key, or there will never be one again.
+    /// Stop: with a key, or without one because no key can follow.
     Stop(Option<Taken<T>>),
     /// Sleep until woken, or until that time if one is given.
     Sleep(Option<u64>),
@@ -38,21 +37,21 @@ pub(crate) enum GetStep<T> {
 pub(crate) struct Drainer<'a, T> {
     shared: &'a Shared<T>,
     place: Option<u64>,
-    /// How often draining had been called off when this one began.
+    /// The number of aborts when this drain began.
     aborts: u64,
 }
 
 struct State<T> {
     core: Core<T>,
-    /// Sleeping getters with their places, which ascend: the longest first.
+    /// Sleeping getters by ascending places: the one that has waited longest is first.
     getters: VecDeque<(u64, Waker)>,
-    /// Getters that were woken and have not come back yet.
+    /// The number of getters that were woken and not polled since.
     woken: usize,
-    /// The place of the getter that watches the clock, and the time for which its alarm is set.
+    /// The place of the getter with the alarm, and the time for which the alarm is set.
     watch: Option<(u64, u64)>,
     /// Sleeping drainers by their places, each with its `aborts`.
     drainers: BTreeMap<u64, (u64, Waker)>,
-    /// How often draining was called off.
+    /// How often drains were aborted.
     aborts: u64,
     places: u64,
 }
@@ -71,13 +70,13 @@ impl<T> Shared<T> {
         Self { state: Mutex::new(state) }
     }
 
-    /// Does something with the queue's state, and wakes whom that concerns.
+    /// Runs `act` on the queue's state, then wakes the waiters that can proceed.
     #[inline]
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Core<T>) -> R) -> R {
         self.with_state(|state| act(&mut state.core))
     }
 
-    /// Likewise for what may be refused: then nothing has changed, and nobody is woken.
+    /// Like [`with`](Self::with) for operations that may be refused. A refusal changes nothing and wakes no waiter.
     #[inline]
     pub(crate) fn try_with<E>(&self, act: impl FnOnce(&mut Core<T>) -> Result<(), E>) -> Result<(), E> {
         let mut state = self.state.lock();
@@ -98,7 +97,7 @@ impl<T> Shared<T> {
         result
     }
 
-    /// Unlocks, and wakes whom it concerns.
+    /// Unlocks, then wakes the waiters that can proceed.
     #[inline]
     fn leave(state: MutexGuard<'_, State<T>>) {
         if !(state.getters.is_empty() && state.drainers.is_empty()) {
@@ -117,12 +116,12 @@ impl<T> Shared<T> {
 }
 
 impl<T: Eq> Shared<T> {
-    /// Moves over everything that is due, letting others in between.
+    /// Queues all keys that are due. Releases the lock between slices.
     pub(crate) fn promote_all(&self, now: impl Fn() -> u64) {
         while self.with(|core| core.promote(&now)) {}
     }
 
-    /// Refuses new keys, and calls off all drains.
+    /// Refuses new keys and aborts all drains.
     pub(crate) fn shutdown(&self, now: impl Fn() -> u64) {
         self.promote_all(&now);
         self.with_state(|state| {
@@ -131,7 +130,7 @@ impl<T: Eq> Shared<T> {
         });
     }
 
-    /// Refuses new keys, and waits until all is done.
+    /// Refuses new keys and waits until all keys are done.
     pub(crate) fn drain(&self, now: impl Fn() -> u64) -> Drainer<'_, T> {
         self.promote_all(&now);
         let aborts = self.with_state(|state| {
@@ -143,7 +142,7 @@ impl<T: Eq> Shared<T> {
 }
 
 impl<T: Clone + Eq> Getter<'_, T> {
-    /// Takes the next key, or a place in the line.
+    /// Takes the next key, or a place among the waiters.
     #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: impl Fn() -> u64) -> GetStep<T> {
         self.shared.with_state(|state| {
@@ -177,7 +176,7 @@ impl<T> Drop for Getter<'_, T> {
 }
 
 impl<T> Drainer<'_, T> {
-    /// Whether the drain is over; if it was called off, how many keys were left.
+    /// Ready when the drain is over. An error has the number of keys that were left when it was aborted.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), usize>> {
         self.shared.with_state(|state| {
             state.leave_drain(self.place.take());
@@ -206,7 +205,7 @@ impl<T> State<T> {
     where
         T: Eq,
     {
-        // What became due since everything was moved over.
+        // Keys that became due since `promote_all`.
         while self.core.promote(&now) {}
         self.core.close();
     }
@@ -232,14 +231,14 @@ impl<T> State<T> {
         }
     }
 
-    /// When the first key put off is due, if no alarm is set for that time or an earlier one.
+    /// When the first delayed key is due, if no alarm is set for that time or an earlier one.
     #[inline]
     fn unwatched(&self) -> Option<u64> {
         let due = self.core.next_due()?;
         self.watch.is_none_or(|(_, alarm)| due < alarm).then_some(due)
     }
 
-    /// The getter that has to be woken now. One that is on its way will see to the clock, so none is woken for that.
+    /// The getter to wake now. A getter that was woken already will set the alarm, so none is woken for that alone.
     fn next_getter(&mut self) -> Option<Waker> {
         let needed = self.core.len() > self.woken
             || self.core.is_finished()
@@ -252,7 +251,7 @@ impl<T> State<T> {
         Some(waker)
     }
 
-    /// The drainer that has to be woken now.
+    /// The drainer to wake now.
     fn next_drainer(&mut self) -> Option<Waker> {
         let first = self.drainers.first_entry()?;
         let over = self.core.is_drained() || first.get().0 != self.aborts;

@@ -1,5 +1,5 @@
-//! A map from keys to values whose entries have small, stable numbers. The heaps and the guards
-//! then name an entry by four bytes, finish it without hashing, and the key is stored only once.
+//! A map from keys to values whose entries have small, stable numbers. Heaps and guards refer to an entry with four bytes and finish
+//! it without hashing, and the key is stored once.
 
 use hashbrown::HashTable;
 
@@ -8,12 +8,12 @@ pub(crate) type SlotId = u32;
 
 /// Keys with their values, found by key or by number.
 ///
-/// The caller hashes (outside its lock) and hands the hash in; 32 bits of it are kept per entry, so
-/// that neither growing the table nor removing an entry runs code of `T`.
+/// The caller computes the hash outside of its lock. Each entry stores 32 bits of it, so growing the table and removing an entry do
+/// not run code of `T`.
 pub(crate) struct Slots<T, V> {
-    /// `None` is a free one.
+    /// `None` is a free slot.
     entries: Vec<Option<Entry<T, V>>>,
-    /// The free ones, to be used again.
+    /// The free slots.
     free: Vec<SlotId>,
     by_key: HashTable<SlotId>,
 }
@@ -24,11 +24,11 @@ struct Entry<T, V> {
     hash: u32,
 }
 
-/// Invariant: a number is held by the heaps and guards only until they remove the entry.
-const NOT_FREE: &str = "an entry is named until it is removed";
+/// Invariant: heaps and guards drop a number when they remove its entry.
+const NOT_FREE: &str = "a slot is occupied until its entry is removed";
 
 impl<T, V> Slots<T, V> {
-    /// More entries than this cannot be numbered.
+    /// The maximum number of entries.
     pub(crate) const MAX: usize = SlotId::MAX as usize;
 
     pub(crate) fn new() -> Self {
@@ -51,7 +51,7 @@ impl<T, V> Slots<T, V> {
         self.by_key.find(spread(hash), is_key).copied()
     }
 
-    /// Adds an entry whose key is not there yet. There must be room: `len() < MAX`.
+    /// Adds an entry for a new key. Requires `len() < MAX`.
     #[inline]
     pub(crate) fn insert(&mut self, key: T, hash: u32, value: V) -> SlotId {
         debug_assert!(self.len() < Self::MAX);
@@ -62,16 +62,16 @@ impl<T, V> Slots<T, V> {
             self.entries.push(None);
             (self.entries.len() - 1) as SlotId
         });
-        // Looked at first, so that the compiler knows that there is nothing to drop and writes the entry in its place: written
-        // elsewhere and then copied, it would take twice the time.
+        // The match shows the compiler that there is nothing to drop, so it writes the entry in place. Writing it elsewhere and
+        // copying it takes twice the time.
         if let free @ None = &mut self.entries[id as usize] {
             *free = Some(Entry { key, value, hash });
         }
-        self.by_key.insert_unique(spread(hash), id, |_| 0); // there is room, so that nothing is hashed again
+        self.by_key.insert_unique(spread(hash), id, |_| 0); // there is capacity, so nothing is hashed again
         id
     }
 
-    /// Removes an entry and hands its key, hash and value out.
+    /// Removes an entry and returns its key, hash and value.
     #[inline]
     pub(crate) fn remove(&mut self, id: SlotId) -> (T, u32, V) {
         let Entry { key, value, hash } = self.entries[id as usize].take().expect(NOT_FREE);
@@ -92,8 +92,8 @@ impl<T, V> Slots<T, V> {
         &mut self.entries[id as usize].as_mut().expect(NOT_FREE).value
     }
 
-    /// Makes room in the table by going through the entries as they lie in memory. The table would go through its own,
-    /// which are scattered, and wait for memory at each of a million.
+    /// Grows the table by reading the entries in the order in which they are in memory. The table itself would read them in the order
+    /// of their hashes, with a cache miss per entry.
     #[cold]
     fn grow(&mut self) {
         let mut larger = HashTable::with_capacity(2 * self.len().max(2));
@@ -106,7 +106,7 @@ impl<T, V> Slots<T, V> {
     }
 }
 
-/// The table looks at the lowest bits and at the seven highest, so 32 bits are spread over 64.
+/// Spreads 32 bits over 64, because the table uses the lowest bits and the seven highest.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -120,7 +120,7 @@ mod tests {
     fn an_entry_is_found_by_key_until_it_is_removed() {
         let mut slots = Slots::new();
         let a = slots.insert("a", 7, 1);
-        let b = slots.insert("b", 7, 2); // same hash: told apart by the key
+        let b = slots.insert("b", 7, 2); // same hash, another key
         assert_eq!((slots.find(&"a", 7), slots.find(&"b", 7)), (Some(a), Some(b)));
         assert_eq!(slots.remove(a), ("a", 7, 1));
         assert_eq!((slots.find(&"a", 7), slots.find(&"b", 7)), (None, Some(b)));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_loses_nothing() {
+    fn entries_are_found_after_the_table_has_grown() {
         let mut slots = Slots::new();
         let ids: Vec<_> = (0..1000u32).map(|n| slots.insert(n, n % 10, ())).collect();
         for n in 0..1000 {

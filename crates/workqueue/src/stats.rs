@@ -1,5 +1,5 @@
-//! What the metrics count, kept as plain numbers under the queue's lock: no atomics, no second
-//! lock, and a scrape sees one moment. A queue without a name has none of it.
+//! The counters behind the metrics, plain numbers under the queue's lock: no atomics, no second lock, and a scrape sees one moment.
+//! A queue without a name has no counters.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ pub(crate) struct Stats {
     pub(crate) retries: u64,
     pub(crate) queue_duration: Histogram,
     pub(crate) work_duration: Histogram,
-    /// When the keys with a worker were handed out.
+    /// When workers took the keys that they have now.
     running: BTreeMap<SlotId, u64>,
 }
 
-/// Upper bounds 10 ns, 100 ns … 10 s, which are client-go's, and one bucket for what is slower.
+/// Upper bounds 10 ns, 100 ns … 10 s, as in client-go, and one bucket for longer durations.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Histogram {
     pub(crate) buckets: [u64; Self::BOUNDS + 1],
@@ -35,7 +35,7 @@ impl Stats {
         }
     }
 
-    /// For how long those with a worker have been there: all together, and the longest.
+    /// How long workers have had their current keys: the sum and the maximum.
     pub(crate) fn running_nanos(&self, now: u64) -> (u128, u64) {
         let ages = || self.running.values().map(|&started| now.saturating_sub(started));
         (ages().map(u128::from).sum(), ages().max().unwrap_or(0))
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_belongs_to_its_bucket() {
+    fn a_bucket_includes_its_upper_bound() {
         for (nanos, bucket) in
             [(0, 0), (10, 0), (11, 1), (100, 1), (10_000_000_000, 9), (10_000_000_001, 10), (u64::MAX, 10)]
         {

@@ -1,3 +1,3 @@
-//! The lock, named in one place: the model checker puts its own here (see `tests/loom.rs`).
+//! The lock. The model checker replaces this file with a lock of its own (see `tests/loom.rs`).
 
 pub(crate) use parking_lot::{Mutex, MutexGuard};

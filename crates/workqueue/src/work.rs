@@ -1,12 +1,12 @@
-//! The guard a worker holds: while it lives, nobody else gets the key.
+//! The guard that a worker holds. While it lives, no other worker gets the key.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{core::Taken, queue::Inner, slots::SlotId};
 
-/// A key that was handed out by [`WorkQueue::get`](crate::WorkQueue::get). Dropping it, also in a panic, says that
-/// the key is done; if it was added meanwhile, it is queued again then.
-#[must_use = "dropping it says that the key is done"]
+/// A key from [`WorkQueue::get`](crate::WorkQueue::get). Dropping it, also in a panic, marks the key as done. If the key was added
+/// in the meantime, it is queued again then.
+#[must_use = "dropping it marks the key as done"]
 pub struct Work<T> {
     key: T,
     priority: i16,
@@ -19,12 +19,12 @@ impl<T> Work<T> {
         Self { key, priority, slot, queue }
     }
 
-    /// The priority with which the key was queued, for adding it again with the same.
+    /// Returns the priority with which the key was queued, so that it can be added again with the same one.
     pub fn priority(&self) -> i16 {
         self.priority
     }
 
-    /// Says that the key is done: a name for dropping it.
+    /// Marks the key as done. The same as dropping it.
     pub fn done(self) {}
 }
 

@@ -1,4 +1,4 @@
-//! Keys put off. The counterparts of client-go's `delaying_queue_test.go` carry its names; time is paused and moved by hand.
+//! Delayed keys, with paused time. Counterparts of client-go's `delaying_queue_test.go` name the original in a comment.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, advance};
 
 // TestSimpleQueue
 #[tokio::test(start_paused = true)]
-async fn a_key_put_off_is_queued_once_at_its_time() {
+async fn a_delayed_key_is_queued_once_at_its_time() {
     let queue = WorkQueue::new();
     queue.add_after("foo", ms(50)).unwrap();
     assert!(queue.is_empty());
     advance(ms(49)).await;
     assert!(queue.is_empty());
     advance(ms(1)).await;
-    assert_eq!(queue.len(), 1, "seen although nobody waits for it");
+    assert_eq!(queue.len(), 1, "counted although no getter waits");
     queue.get().await.unwrap().done();
     advance(ms(10_000)).await;
     assert!(queue.is_empty());
@@ -26,7 +26,7 @@ async fn a_key_put_off_is_queued_once_at_its_time() {
 
 // TestDeduping
 #[tokio::test(start_paused = true)]
-async fn of_two_times_the_earlier_holds() {
+async fn the_earlier_of_two_delays_applies() {
     for delays in [[50, 70], [50, 30], [30, 50]] {
         let queue = WorkQueue::new();
         for delay in delays {
@@ -39,13 +39,13 @@ async fn of_two_times_the_earlier_holds() {
         assert_eq!(queue.len(), 1, "{delays:?}");
         queue.get().await.unwrap().done();
         advance(ms(100)).await;
-        assert!(queue.is_empty(), "{delays:?}: the later one is gone");
+        assert!(queue.is_empty(), "{delays:?}: the later time is dropped");
     }
 }
 
 // TestAddTwoFireEarly
 #[tokio::test(start_paused = true)]
-async fn each_key_comes_at_its_own_time() {
+async fn each_key_is_queued_at_its_own_time() {
     let queue = WorkQueue::new();
     let start = Instant::now();
     queue.add_after("foo", ms(1000)).unwrap();
@@ -61,7 +61,7 @@ async fn each_key_comes_at_its_own_time() {
 
 // TestCopyShifting
 #[tokio::test(start_paused = true)]
-async fn keys_that_became_due_together_come_in_the_order_of_their_times() {
+async fn keys_due_together_are_ordered_by_their_times() {
     let queue = WorkQueue::new();
     queue.add_after("foo", ms(1000)).unwrap();
     queue.add_after("bar", ms(500)).unwrap();
@@ -75,7 +75,7 @@ async fn keys_that_became_due_together_come_in_the_order_of_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_add_leaves_the_delayed_one_in_place() {
+async fn an_add_does_not_cancel_a_delayed_add() {
     let queue = WorkQueue::new();
     queue.add_after("foo", ms(50)).unwrap();
     queue.add("foo").unwrap();
@@ -98,14 +98,14 @@ async fn a_key_that_becomes_due_while_with_a_worker_is_queued_when_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_delay_is_a_plain_add() {
+async fn a_delay_of_zero_queues_immediately() {
     let queue = WorkQueue::new();
     queue.add_after("foo", Duration::ZERO).unwrap();
     assert_eq!(queue.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_keeps_what_was_due_and_drops_what_was_not() {
+async fn shutdown_keeps_due_keys_and_drops_delayed_ones() {
     let queue = WorkQueue::new();
     queue.add_after("due", ms(10)).unwrap();
     queue.add_after("not yet", ms(20)).unwrap();
@@ -117,14 +117,14 @@ async fn shutdown_keeps_what_was_due_and_drops_what_was_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn far_times_neither_panic_nor_come() {
+async fn very_long_delays_neither_panic_nor_expire() {
     let queue = WorkQueue::new();
     queue.add_after("never", Duration::MAX).unwrap();
     queue.add_after("in a thousand years", Duration::from_secs(1000 * 365 * 24 * 3600)).unwrap();
     let mut getter = Polled::new(queue.get());
     assert!(getter.is_pending());
     queue.add_after("soon", ms(1)).unwrap();
-    assert_eq!(getter.wakes(), 1, "the alarm has to be set anew");
+    assert_eq!(getter.wakes(), 1, "the alarm is set again");
     assert!(getter.is_pending());
     advance(ms(1)).await;
     assert!(getter.poll().is_ready());
@@ -133,22 +133,22 @@ async fn far_times_neither_panic_nor_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_worker_that_watches_the_clock_leaves_another_does() {
+async fn another_getter_takes_over_the_alarm_of_a_dropped_one() {
     let queue = WorkQueue::new();
     queue.add_after("foo", ms(50)).unwrap();
     let mut watching = Polled::new(queue.get());
     let mut idle = Polled::new(queue.get());
     assert!(watching.is_pending() && idle.is_pending());
     drop(watching);
-    assert_eq!(idle.wakes(), 1, "it is asked to watch");
+    assert_eq!(idle.wakes(), 1, "woken to set the alarm");
     assert!(idle.is_pending());
     advance(ms(50)).await;
-    assert_eq!(idle.wakes(), 2, "its alarm rings");
+    assert_eq!(idle.wakes(), 2, "woken by its alarm");
     assert!(idle.poll().is_ready());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_worker_watches_the_clock_and_the_others_sleep() {
+async fn only_one_getter_has_an_alarm() {
     let queue = WorkQueue::new();
     queue.add_after("foo", ms(50)).unwrap();
     let mut getters: Vec<_> = (0..3).map(|_| Polled::new(queue.get())).collect();
@@ -158,7 +158,7 @@ async fn one_worker_watches_the_clock_and_the_others_sleep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_took_a_key_hands_the_clock_on() {
+async fn a_getter_that_takes_a_key_passes_its_alarm_on() {
     let queue = WorkQueue::new();
     queue.add_after("later", ms(50)).unwrap();
     let mut first = Polled::new(queue.get());
@@ -173,7 +173,7 @@ async fn a_worker_that_took_a_key_hands_the_clock_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_delay_and_a_rate_limit_the_shorter_wait_holds() {
+async fn the_shorter_of_delay_and_rate_limit_applies() {
     for (after, waited) in [(1, 1), (1000, 5)] {
         let queue = WorkQueue::new();
         let start = Instant::now();
@@ -184,7 +184,7 @@ async fn with_a_delay_and_a_rate_limit_the_shorter_wait_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_very_many_keys_due_together_none_is_late_or_lost() {
+async fn ten_thousand_keys_due_together_are_queued_on_time() {
     let queue = WorkQueue::new();
     for key in 0..10_000 {
         queue.add_after(key, ms(1000)).unwrap();

@@ -1,11 +1,13 @@
-//! The concurrent core under every interleaving of a few threads: the queue's own source files, with loom's lock in place of
-//! the real one. Part of the ordinary tests; `cargo test -p kube-workqueue --test loom` runs it alone.
+//! Model checks of the concurrent core: every interleaving of a few threads, up to three preemptions. The source files of the queue
+//! are compiled with loom's lock. `cargo test -p kube-workqueue --test loom` runs only these.
 
-#![allow(dead_code, unreachable_pub, reason = "the models use a part of the core")]
-#![allow(clippy::unwrap_used, reason = "it is a test, though most of it is not in test functions")]
+#![allow(dead_code, unreachable_pub, reason = "the models use only part of the core")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "../src/core.rs"]
 mod core;
+#[path = "../src/deliberate_bug.rs"]
+mod deliberate_bug;
 #[path = "../src/due.rs"]
 mod due;
 #[path = "../src/error.rs"]
@@ -19,7 +21,7 @@ mod slots;
 #[path = "../src/stats.rs"]
 mod stats;
 
-/// Takes the place of `src/sync.rs`.
+/// Replaces `src/sync.rs`.
 mod sync {
     pub(crate) use loom::sync::MutexGuard;
 
@@ -60,7 +62,7 @@ struct Queue {
     shared: Shared<u8>,
     now: AtomicU64,
     alarms: sync::Mutex<Vec<(u64, Waker)>>,
-    /// Keys that are with a worker, which must never be there twice.
+    /// Which keys are with a worker, to detect two workers on one key.
     working: [AtomicBool; 2],
     finished: [AtomicUsize; 2],
 }
@@ -102,7 +104,7 @@ impl Queue {
         }))
     }
 
-    /// Polls a getter once and drops it; should it have got a key, the other worker gets another one.
+    /// Polls a getter once and drops it. If it got a key, adds one for the other worker.
     fn get_and_give_up(&self) {
         let mut getter = self.shared.getter();
         let step = getter.poll(&mut Context::from_waker(Waker::noop()), || self.now.load(SeqCst));
@@ -112,7 +114,7 @@ impl Queue {
         }
     }
 
-    /// False if that time has come already.
+    /// Returns false if that time has passed already.
     fn set_alarm(&self, at: u64, cx: &mut Context<'_>) -> bool {
         let mut alarms = self.alarms.lock();
         let later = self.now.load(SeqCst) < at;
@@ -174,25 +176,25 @@ fn a_key_is_with_one_worker_and_an_add_is_never_lost() {
         for worker in workers {
             worker.join().unwrap();
         }
-        assert!(queue.finished[0].load(SeqCst) > before, "the second add came after that");
+        assert!(queue.finished[0].load(SeqCst) > before, "the key is processed after the second add");
         assert_eq!(queue.shared.with(|core| core.unfinished()), 0);
     });
 }
 
 #[test]
-fn a_getter_that_gives_up_loses_nobodys_wake_up() {
+fn a_dropped_getter_loses_no_wake_up() {
     check(|| {
         let queue = Queue::new();
         let patient = spawn(&queue, Queue::work_once);
         let fickle = spawn(&queue, Queue::get_and_give_up);
         queue.add(0);
         fickle.join().unwrap();
-        patient.join().unwrap(); // for ever, if its wake-up went with the other
+        patient.join().unwrap(); // hangs if the wake-up is lost with the other getter
     });
 }
 
 #[test]
-fn a_key_put_off_is_handed_out_whoever_watched_the_clock() {
+fn a_delayed_key_is_taken_whichever_getter_has_the_alarm() {
     check(|| {
         let queue = Queue::new();
         queue.add_at(0, 10);
@@ -205,7 +207,7 @@ fn a_key_put_off_is_handed_out_whoever_watched_the_clock() {
 }
 
 #[test]
-fn an_earlier_time_is_noticed_by_whoever_sleeps_for_a_later_one() {
+fn an_earlier_time_replaces_a_later_alarm() {
     check(|| {
         let queue = Queue::new();
         queue.add_at(0, 100);
@@ -217,7 +219,7 @@ fn an_earlier_time_is_noticed_by_whoever_sleeps_for_a_later_one() {
 }
 
 #[test]
-fn draining_ends_when_all_is_done() {
+fn draining_ends_when_all_keys_are_done() {
     check(|| {
         let queue = Queue::new();
         queue.add(0);
@@ -230,15 +232,15 @@ fn draining_ends_when_all_is_done() {
 }
 
 #[test]
-fn draining_ends_when_it_is_called_off() {
+fn draining_ends_when_it_is_aborted() {
     check(|| {
         let queue = Queue::new();
-        queue.add(0); // and nobody works on it
+        queue.add(0); // without a worker
         let drains = [queue.shared.drain(|| 0), queue.shared.drain(|| 0)];
-        let caller_off = spawn(&queue, Queue::shutdown);
+        let aborter = spawn(&queue, Queue::shutdown);
         for mut drain in drains {
             assert_eq!(block_on(poll_fn(|cx| drain.poll(cx))), Err(1));
         }
-        caller_off.join().unwrap();
+        aborter.join().unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! A pending delayed key costs half of what client-go's costs. A program of its own: it counts every allocation.
+//! The memory of a delayed key, which is half of client-go's. A separate program, because it counts every allocation.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 use std::{sync::Arc, time::Duration};
@@ -18,5 +18,5 @@ fn a_pending_delayed_key_costs_at_most_62_bytes() {
         queue.add_after(key.clone(), Duration::from_secs(600 + number % 1000)).unwrap();
     }
     let bytes = dhat::HeapStats::get().curr_bytes as u64;
-    assert!(bytes <= 62 * KEYS, "{} bytes a key", bytes / KEYS);
+    assert!(bytes <= 62 * KEYS, "{} bytes per key", bytes / KEYS);
 }

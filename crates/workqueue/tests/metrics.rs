@@ -1,4 +1,4 @@
-//! What a scrape shows. The counterparts of client-go's `metrics_test.go` carry its names.
+//! Scraped metrics. Counterparts of client-go's `metrics_test.go` name the original in a comment.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
@@ -21,7 +21,7 @@ impl Page {
 
     fn text(&self) -> String {
         let mut page = String::new();
-        text::encode(&mut page, &self.0).expect("a string takes it all");
+        text::encode(&mut page, &self.0).expect("writing to a string");
         page
     }
 
@@ -56,7 +56,7 @@ async fn every_step_of_a_key_is_counted() {
         queue.add(*foo).unwrap();
     }
     assert_eq!(page.get(r#"adds_total{name="test"}"#), 2.0);
-    assert_eq!(page.get(r#"depth{name="test"}"#), 1.0, "to be done again");
+    assert_eq!(page.get(r#"depth{name="test"}"#), 1.0, "to be queued again");
 
     advance(us(25)).await;
     foo.done();
@@ -77,9 +77,9 @@ async fn every_step_of_a_key_is_counted() {
     assert_eq!(page.get(r#"unfinished_work_seconds{name="test"}"#), 0.0);
 }
 
-// TestMetricShutdown: there is no updater that shutdown would have to stop, and what is unfinished stays visible.
+// TestMetricShutdown: there is no updater to stop at shutdown, and unfinished work stays visible.
 #[tokio::test(start_paused = true)]
-async fn unfinished_work_is_shown_after_shutdown_too() {
+async fn unfinished_work_is_reported_after_shutdown() {
     let (page, metrics) = Page::new();
     let queue = WorkQueue::builder().metrics("test", &metrics).build();
     queue.add("foo").unwrap();
@@ -90,7 +90,7 @@ async fn unfinished_work_is_shown_after_shutdown_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unfinished_is_the_sum_and_longest_the_oldest_of_those_with_workers() {
+async fn unfinished_is_the_sum_and_longest_the_maximum_over_workers() {
     let (page, metrics) = Page::new();
     let queue = WorkQueue::builder().metrics("test", &metrics).build();
     queue.add("a").unwrap();
@@ -117,7 +117,7 @@ async fn retries_count_every_delayed_add_and_adds_count_when_they_are_due() {
     queue.get().await.unwrap().done();
     advance(ms(15)).await;
     assert_eq!(page.get(r#"adds_total{name="test"}"#), 2.0);
-    assert_eq!(page.get(r#"depth{name="test"}"#), 1.0, "due, although nobody has asked for it");
+    assert_eq!(page.get(r#"depth{name="test"}"#), 1.0, "due, although no getter waits");
     queue.get().await.unwrap().done();
     assert_eq!(page.get(r#"queue_duration_seconds_sum{name="test"}"#), 0.010, "since it was due");
     queue.shutdown();
@@ -171,7 +171,7 @@ async fn names_and_types_are_client_gos_and_each_is_described_once() {
 }
 
 #[tokio::test]
-async fn an_unnamed_queue_and_one_that_is_gone_have_no_metrics() {
+async fn unnamed_and_dropped_queues_have_no_metrics() {
     let (page, metrics) = Page::new();
     let unnamed = WorkQueue::new();
     unnamed.add(1).unwrap();
@@ -183,7 +183,7 @@ async fn an_unnamed_queue_and_one_that_is_gone_have_no_metrics() {
 }
 
 #[tokio::test]
-async fn queues_of_one_name_are_reported_as_one() {
+async fn queues_with_the_same_name_are_reported_as_one() {
     let (page, metrics) = Page::new();
     let queues = [(); 2].map(|()| WorkQueue::builder().metrics("same", &metrics).build());
     for queue in &queues {

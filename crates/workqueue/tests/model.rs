@@ -1,5 +1,5 @@
-//! The queue against a model of it that is too simple to be wrong: lists that are searched from end to end. proptest
-//! makes up sequences of calls, and shortens one that shows a difference.
+//! Compares the queue with a model that is simple enough to be obviously right: maps that are searched from end to end. proptest
+//! generates sequences of calls and shrinks one that shows a difference.
 
 mod common;
 
@@ -18,21 +18,21 @@ type Key = u8;
 
 const KEYS: Key = 6;
 const CAPACITY: usize = 4;
-/// Milliseconds of waiting that weigh as much as a point of priority.
+/// Milliseconds of waiting that are worth one point of priority.
 const AGING_MS: i64 = 2;
 
 prop_state_machine! {
     #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_queue_does_what_its_model_does(sequential 1..60 => QueueTest);
+    fn the_queue_behaves_like_its_model(sequential 1..60 => QueueTest);
 }
 
 #[derive(Clone, Debug)]
 enum Call {
     Add(Key, i16),
     AddAfter(Key, i16, u64),
-    /// Asks for a key; the getter stays if there is none.
+    /// Waits for a key; the getter stays if no key is queued.
     Get,
     DropGetter,
     Done(Key),
@@ -48,7 +48,7 @@ enum Added {
     Full,
 }
 
-/// A key that is wanted.
+/// An add of a key.
 #[derive(Clone, Copy, Debug)]
 struct Want {
     since: i64,
@@ -60,17 +60,17 @@ struct Want {
 struct Model {
     now: i64,
     arrivals: u64,
-    /// Whether priorities were ever used: until then keys count as queued from the beginning.
+    /// Whether a priority was used. Until then keys count as queued from the beginning.
     timed: bool,
     queued: BTreeMap<Key, Want>,
     working: BTreeMap<Key, Option<Want>>,
-    /// Keys put off: when they are due, and `since` is not used.
+    /// When delayed keys are due; `since` is not used.
     delayed: BTreeMap<Key, (i64, Want)>,
     closed: bool,
     /// Getters that wait.
     idle: usize,
     draining: bool,
-    /// What the last call led to.
+    /// The outcome of the last call.
     added: Option<Added>,
     handed_out: Vec<Key>,
 }
@@ -116,13 +116,13 @@ impl Model {
         Added::Taken
     }
 
-    /// What is due is queued, then idle getters take what they can, highest priority first.
+    /// Queues the keys that are due. Then idle getters take keys, highest priority first.
     fn settle(&mut self) {
         let mut due: Vec<_> = self
             .delayed
             .iter()
             .filter(|(_, (at, _))| *at <= self.now)
-            .map(|(&key, &put_off)| (key, put_off))
+            .map(|(&key, &delayed)| (key, delayed))
             .collect();
         due.sort_by_key(|(_, (at, want))| (*at, want.arrival));
         for (key, (at, want)) in due {
@@ -229,7 +229,7 @@ struct QueueTest {
 }
 
 impl QueueTest {
-    /// Polls those who were woken until none is, and tells which keys they got.
+    /// Polls woken futures until no future is woken. Returns the keys that getters took.
     fn run_woken(&mut self) -> Vec<Key> {
         let _context = self.runtime.enter();
         while let Some(woken) = self.drains.iter().position(Polled::take_wake) {

@@ -1,4 +1,4 @@
-//! Who goes first, and that nobody waits for ever.
+//! The order of priorities, and that no key starves.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
@@ -12,7 +12,7 @@ fn at(priority: i16) -> AddOptions {
     AddOptions::new().priority(priority)
 }
 
-/// Takes everything that is queued.
+/// Takes all queued keys.
 async fn order<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Vec<T> {
     let mut keys = Vec::new();
     while !queue.is_empty() {
@@ -22,7 +22,7 @@ async fn order<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQue
 }
 
 #[tokio::test(start_paused = true)]
-async fn higher_goes_first_and_first_come_within_one() {
+async fn higher_priorities_go_first_and_equal_ones_in_order_of_arrival() {
     let queue = WorkQueue::new();
     for (key, priority) in [("a", -100), ("b", 0), ("c", 7), ("d", -100), ("e", 0), ("f", 7)] {
         queue.add_with(key, at(priority)).unwrap();
@@ -41,7 +41,7 @@ async fn a_key_added_again_keeps_the_higher_priority() {
     assert_eq!(order(&queue).await, ["raised", "kept", "other"]);
 }
 
-// Better than client-go's priority queue, which puts a raised key last in its new class.
+// client-go's priority queue puts a raised key last among those of its new priority.
 #[tokio::test(start_paused = true)]
 async fn a_raised_key_keeps_its_time() {
     let queue = WorkQueue::new();
@@ -53,7 +53,7 @@ async fn a_raised_key_keeps_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_of_waiting_weighs_one_point() {
+async fn one_second_of_waiting_is_worth_one_point() {
     for (waited, first) in [(99_999, "urgent"), (100_001, "patient")] {
         let queue = WorkQueue::new();
         queue.add_with("patient", at(-100)).unwrap();
@@ -64,7 +64,7 @@ async fn a_second_of_waiting_weighs_one_point() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waiting_weighs_can_be_set() {
+async fn the_weight_of_waiting_can_be_configured() {
     for (aging, first) in [(ms(0), "early"), (ms(10), "early"), (ms(1000), "late"), (Duration::MAX, "late")] {
         let queue = WorkQueue::builder().aging(aging).build();
         queue.add_with("early", at(i16::MIN)).unwrap();
@@ -96,7 +96,7 @@ async fn a_delayed_key_keeps_the_higher_priority_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_wanted_again_while_with_a_worker_keeps_priority_and_time() {
+async fn a_key_added_again_while_with_a_worker_keeps_priority_and_time() {
     let queue = WorkQueue::new();
     queue.add_with("again", at(1)).unwrap();
     let working = queue.get().await.unwrap();
@@ -109,8 +109,8 @@ async fn a_key_wanted_again_while_with_a_worker_keeps_priority_and_time() {
     assert_eq!((*first, first.priority()), ("again", 3));
 }
 
-/// Urgent keys arrive faster than they can be worked on, for ever; the humble one is still reached, at the time
-/// that the formula says.
+/// Urgent keys arrive faster than they are processed. The key with a low priority still gets its turn, at the time that the aging
+/// formula gives.
 #[tokio::test(start_paused = true)]
 async fn nothing_starves() {
     let queue = WorkQueue::new();
@@ -124,14 +124,14 @@ async fn nothing_starves() {
             break;
         }
     }
-    // Half of the urgent keys that came in its ten seconds go first; each takes 100 ms.
+    // The urgent keys of the first ten seconds go first; each takes 100 ms.
     let waited = start.elapsed();
     assert!(waited >= Duration::from_secs(10) && waited <= Duration::from_secs(21), "{waited:?}");
 }
 
-/// The clock is not read before a priority is used, and a key that was refused does not use one.
+/// The clock is not read until a priority is used. A refused key does not count as a use.
 #[tokio::test(start_paused = true)]
-async fn keys_queued_before_a_priority_was_used_count_from_the_queues_beginning() {
+async fn keys_queued_before_the_first_priority_count_from_the_queues_creation() {
     for refused in [at(-1), at(-1).after(ms(10))] {
         let queue = WorkQueue::builder().capacity(2).build();
         queue.add("a").unwrap();

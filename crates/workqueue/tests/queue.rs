@@ -1,5 +1,5 @@
-//! The plain queue: one key, one worker at a time, nothing lost. The counterparts of client-go's `queue_test.go` carry its
-//! names in a comment; see `docs/parity-workqueue.md`.
+//! The basic queue: one worker per key, and no key is lost. Counterparts of client-go's `queue_test.go` name the original in a
+//! comment; see `docs/parity-workqueue.md`.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
@@ -26,7 +26,7 @@ const BOTH: [Shutdown; 2] = [Shutdown::Plain, Shutdown::Drain];
 async fn shut_down(queue: &WorkQueue<u32>, how: Shutdown) {
     match how {
         Shutdown::Plain => queue.shutdown(),
-        Shutdown::Drain => queue.shutdown_with_drain().await.expect("nobody calls it off"),
+        Shutdown::Drain => queue.shutdown_with_drain().await.expect("no shutdown aborts it"),
     }
 }
 
@@ -68,7 +68,7 @@ async fn many_producers_and_workers_leave_an_empty_queue_and_nothing_comes_after
 
 // TestAddWhileProcessing
 #[tokio::test(start_paused = true)]
-async fn keys_added_again_by_their_workers_are_all_worked_on_again() {
+async fn keys_added_again_by_their_workers_are_processed_again() {
     for how in BOTH {
         let queue = WorkQueue::new();
         let done = Arc::new(AtomicUsize::new(0));
@@ -116,16 +116,16 @@ async fn a_key_added_while_with_a_worker_is_queued_again_when_done() {
     queue.add("foo").unwrap();
     let foo = queue.get().await.unwrap();
     queue.add(*foo).unwrap();
-    assert!(queue.is_empty(), "not while somebody has it");
+    assert!(queue.is_empty(), "not while a worker has it");
     foo.done();
     assert_eq!(queue.len(), 1);
     assert_eq!(*queue.get().await.unwrap(), "foo");
     assert!(queue.is_empty());
 }
 
-// TestCollapse: theirs also sees that the inner queue is told (`Touch`); ours has no inner queue to replace.
+// TestCollapse: client-go also checks `Touch` of the inner queue; this queue has no inner queue to replace.
 #[tokio::test]
-async fn a_key_added_twice_is_worked_on_once() {
+async fn a_key_added_twice_is_processed_once() {
     let queue = WorkQueue::new();
     queue.add("bar").unwrap();
     queue.add("bar").unwrap();
@@ -163,7 +163,7 @@ async fn draining_waits_for_the_keys_with_workers() {
     let mut drain = Polled::new(queue.shutdown_with_drain());
     assert!(drain.is_pending());
     assert!(queue.is_shutting_down());
-    assert!(queue.get().await.is_none(), "the other workers can go");
+    assert!(queue.get().await.is_none(), "other workers can stop");
     first.done();
     assert!(drain.is_pending());
     second.done();
@@ -171,7 +171,7 @@ async fn draining_waits_for_the_keys_with_workers() {
     assert_eq!(drain.poll(), Poll::Ready(Ok(())));
 }
 
-// Better than client-go, whose drain ends as soon as no key is with a worker.
+// client-go's drain ends as soon as no worker has a key.
 #[tokio::test]
 async fn draining_waits_for_queued_keys_too() {
     let queue = WorkQueue::new();
@@ -184,7 +184,7 @@ async fn draining_waits_for_queued_keys_too() {
 
 // TestNoQueueDrainageUsingShutDown
 #[tokio::test]
-async fn a_plain_shutdown_waits_for_nobody() {
+async fn shutdown_does_not_wait_for_workers() {
     let queue = WorkQueue::new();
     queue.add("foo").unwrap();
     let _foo = queue.get().await.unwrap();
@@ -195,7 +195,7 @@ async fn a_plain_shutdown_waits_for_nobody() {
 
 // TestForceQueueShutdownUsingShutDown
 #[tokio::test]
-async fn a_plain_shutdown_cuts_every_drain_short() {
+async fn shutdown_aborts_every_drain() {
     let queue = WorkQueue::new();
     queue.add("foo").unwrap();
     queue.add("bar").unwrap();
@@ -207,15 +207,15 @@ async fn a_plain_shutdown_cuts_every_drain_short() {
     queue.shutdown();
     for drain in &mut drains {
         assert_eq!(drain.wakes(), 1);
-        let Poll::Ready(Err(DrainAborted { unfinished, .. })) = drain.poll() else { panic!("cut short") };
+        let Poll::Ready(Err(DrainAborted { unfinished, .. })) = drain.poll() else { panic!("it is aborted") };
         assert_eq!(unfinished, 2);
     }
-    assert!(Polled::new(queue.shutdown_with_drain()).is_pending(), "waiting can begin anew");
+    assert!(Polled::new(queue.shutdown_with_drain()).is_pending(), "another call waits again");
 }
 
-// TestQueueDrainageUsingShutDownWithDrainWithDirtyItem: theirs tells idle workers to go while the key may still come back.
+// TestQueueDrainageUsingShutDownWithDrainWithDirtyItem: client-go stops idle workers although the key may still return.
 #[tokio::test]
-async fn a_key_added_again_before_shutdown_is_worked_on_again_by_any_worker() {
+async fn a_key_added_again_before_shutdown_is_processed_again_by_any_worker() {
     let queue = WorkQueue::new();
     queue.add("foo").unwrap();
     let foo = queue.get().await.unwrap();
@@ -223,10 +223,10 @@ async fn a_key_added_again_before_shutdown_is_worked_on_again_by_any_worker() {
     let mut drain = Polled::new(queue.shutdown_with_drain());
     assert!(drain.is_pending());
     let mut idle = Polled::new(queue.get());
-    assert!(idle.is_pending(), "it has to stay: foo comes back");
+    assert!(idle.is_pending(), "it keeps waiting: foo is queued again");
     foo.done();
     assert!(drain.is_pending());
-    let Poll::Ready(Some(again)) = idle.poll() else { panic!("foo is back") };
+    let Poll::Ready(Some(again)) = idle.poll() else { panic!("foo is queued again") };
     again.done();
     assert_eq!(drain.poll(), Poll::Ready(Ok(())));
     assert!(queue.get().await.is_none());
@@ -234,7 +234,7 @@ async fn a_key_added_again_before_shutdown_is_worked_on_again_by_any_worker() {
 
 // TestGarbageCollection
 #[tokio::test]
-async fn a_key_that_is_done_is_not_kept() {
+async fn a_finished_key_is_dropped() {
     let queue = WorkQueue::new();
     let key: Arc<str> = "hello".into();
     queue.add(key.clone()).unwrap();
@@ -245,7 +245,7 @@ async fn a_key_that_is_done_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_panicking_worker_gives_its_key_back() {
+async fn a_panicking_worker_releases_its_key() {
     let queue = WorkQueue::new();
     queue.add("foo").unwrap();
     let worker = tokio::spawn({
@@ -261,7 +261,7 @@ async fn a_panicking_worker_gives_its_key_back() {
 }
 
 #[tokio::test]
-async fn a_getter_that_was_woken_and_dropped_hands_its_wake_up_on() {
+async fn dropping_a_woken_getter_wakes_the_next() {
     let queue = WorkQueue::new();
     let mut first = Polled::new(queue.get());
     let mut second = Polled::new(queue.get());
@@ -274,7 +274,7 @@ async fn a_getter_that_was_woken_and_dropped_hands_its_wake_up_on() {
 }
 
 #[tokio::test]
-async fn a_getter_that_is_dropped_takes_nothing() {
+async fn a_dropped_getter_takes_no_key() {
     let queue = WorkQueue::new();
     let mut getter = Polled::new(queue.get());
     assert!(getter.is_pending());
@@ -315,23 +315,23 @@ async fn a_full_queue_refuses_new_keys_but_never_one_it_holds() {
     let _working = queue.get().await.unwrap();
     queued.done();
     queue.add("queued").unwrap();
-    queue.add_after("put off", ms(1000)).unwrap();
+    queue.add_after("delayed", ms(1000)).unwrap();
 
     let Err(AddError::Full { item, limit }) = queue.add("new") else { panic!("it is full") };
     assert_eq!((item, limit), ("new", 3));
     assert_eq!(queue.add_after("new", ms(10)).unwrap_err().into_item(), "new");
     assert_eq!(queue.add_rate_limited("new").unwrap_err().into_item(), "new");
-    for held in ["queued", "working", "put off"] {
+    for held in ["queued", "working", "delayed"] {
         queue.add(held).unwrap();
         queue.add_after(held, ms(10)).unwrap();
         queue.add_rate_limited(held).unwrap();
     }
     drop(queue.get().await);
     drop(queue.get().await);
-    assert!(queue.add("new").is_err(), "three are put off");
+    assert!(queue.add("new").is_err(), "three are delayed");
 }
 
-/// Work that never waits must not keep a runtime's only thread to itself.
+/// A worker that never waits must not block the only thread of a runtime.
 #[tokio::test]
 async fn a_worker_that_never_waits_lets_others_run() {
     let queue = WorkQueue::new();
@@ -380,5 +380,5 @@ async fn a_worker_that_always_finds_a_key_lets_other_tasks_run() {
         async move { queue.len() }
     });
     worker.await.unwrap();
-    assert!(other.await.unwrap() > 0, "it ran only when the worker was through");
+    assert!(other.await.unwrap() > 0, "it ran only after the worker had finished");
 }

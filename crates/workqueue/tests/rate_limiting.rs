@@ -1,5 +1,5 @@
-//! Rate limiters, alone and in a queue. The counterparts of client-go's `default_rate_limiters_test.go` and
-//! `rate_limiting_queue_test.go` carry its names.
+//! Rate limiters, alone and in a queue. Counterparts of client-go's `default_rate_limiters_test.go` and
+//! `rate_limiting_queue_test.go` name the original in a comment.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod common;
@@ -23,7 +23,7 @@ fn check(mut limiter: impl RateLimiter<&'static str>, expected: [Duration; 5]) {
     limiter.forget(&"one");
     assert_eq!(limiter.num_requeues(&"one"), 0);
     assert_eq!(limiter.when(&"one"), expected[0]);
-    assert_eq!(limiter.num_requeues(&"two"), 2, "the other one is not forgotten");
+    assert_eq!(limiter.num_requeues(&"two"), 2, "the other item is not forgotten");
 }
 
 // TestItemExponentialFailureRateLimiter
@@ -34,7 +34,7 @@ fn exponential_doubles_each_items_wait() {
 
 // TestItemExponentialFailureRateLimiterOverFlow
 #[test]
-fn exponential_stops_at_its_longest_wait_however_often_an_item_fails() {
+fn exponential_stops_at_its_maximum_wait() {
     let hour = Duration::from_secs(3600);
     for (base, max, times, expected) in [
         (ms(1), 1000 * Duration::from_secs(1), 6, ms(32)),
@@ -53,7 +53,7 @@ fn exponential_stops_at_its_longest_wait_however_often_an_item_fails() {
 
 // TestItemFastSlowRateLimiter
 #[test]
-fn fast_slow_is_fast_for_so_many_tries() {
+fn fast_slow_is_fast_for_the_first_tries() {
     check(FastSlow::new(ms(5), ms(10_000), 3), [ms(5), ms(5), ms(5), ms(10_000), ms(10_000)]);
 }
 
@@ -88,13 +88,13 @@ fn with_max_wait_cuts_long_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_grows_per_item_and_spreads_what_comes_in_bulk() {
+async fn the_default_grows_per_item_and_spreads_bursts() {
     let mut limiter = default_limiter::<u32>();
     for item in 0..100 {
         assert_eq!(limiter.when(&item), ms(5), "item {item} of the burst");
     }
     for late in 1..=10u32 {
-        assert_eq!(limiter.when(&(1000 + late)), late * ms(100), "ten a second");
+        assert_eq!(limiter.when(&(1000 + late)), late * ms(100), "ten per second");
     }
     advance(Duration::from_secs(3600)).await;
     for failures in 1..=100 {
@@ -107,7 +107,7 @@ async fn the_default_grows_per_item_and_spreads_what_comes_in_bulk() {
 }
 
 #[test]
-fn limiters_of_different_types_fit_one_variable() {
+fn boxed_limiters_can_be_combined() {
     let limiters: [Box<dyn RateLimiter<&str>>; 2] =
         [Box::new(PerItemExponential::default()), Box::new(TokenBucket::default())];
     let [one, other] = limiters;
@@ -120,7 +120,7 @@ fn limiters_of_different_types_fit_one_variable() {
 
 // TestRateLimitingQueue
 #[tokio::test(start_paused = true)]
-async fn the_queue_waits_as_its_limiter_says() {
+async fn the_queue_applies_the_delay_of_its_limiter() {
     let queue = WorkQueue::builder().rate_limiter(PerItemExponential::new(ms(1), ms(1000))).build();
     let waited = async |item| {
         let start = Instant::now();
@@ -140,7 +140,7 @@ async fn the_queue_waits_as_its_limiter_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_key_has_not_failed() {
+async fn a_refused_key_does_not_count_as_a_failure() {
     let queue = WorkQueue::builder().capacity(1).build();
     queue.add_rate_limited("held").unwrap();
     queue.add_rate_limited("new").unwrap_err();
@@ -151,7 +151,7 @@ async fn a_refused_key_has_not_failed() {
 }
 
 #[test]
-fn a_bounded_number_of_items_is_remembered_those_that_failed_last() {
+fn a_bounded_number_of_recently_failed_items_is_remembered() {
     let mut limiter = PerItemExponential::new(ms(1), ms(1000)).remember(100);
     let mut fails = |item: u32| limiter.when(&item);
     for item in 1..100_000 {
@@ -159,7 +159,7 @@ fn a_bounded_number_of_items_is_remembered_those_that_failed_last() {
         assert_eq!(
             fails(0),
             ms(1000.min(1 << (item - 1).min(20))),
-            "one that keeps failing is never forgotten"
+            "an item that keeps failing is never forgotten"
         );
     }
     let remembered = (0..100_000_u32).filter(|item| limiter.num_requeues(item) > 0).count();

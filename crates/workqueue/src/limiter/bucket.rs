@@ -1,5 +1,5 @@
-//! A token bucket over all items. It stores one number, the time at which the bucket would have
-//! been empty, instead of a count of tokens that has to be kept up with the clock.
+//! A token bucket over all items. It stores the time at which the bucket is empty instead of a number of tokens, which would have
+//! to be updated as time passes.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// All items together: a burst, then one in every interval. An item's own failures do not matter.
+/// Limits all items together to a burst, then one item per interval. It does not count failures per item.
 ///
-/// The default is a burst of 100, then ten a second.
+/// The default is a burst of 100, then ten per second.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     interval: Duration,
     burst: u32,
     started: Option<Instant>,
-    /// When the bucket would have been empty, in nanoseconds since `started`; in the future if tokens are owed.
+    /// When the bucket is empty, in nanoseconds since `started`; in the future if tokens are owed.
     empty_at: i128,
 }
 
 impl TokenBucket {
-    /// One token every `interval`, and at most `burst` of them saved up.
+    /// Creates a bucket of `burst` tokens that gains one token per `interval`.
     ///
-    /// An interval of zero never makes anyone wait; with a burst of zero even the first one waits an interval.
+    /// With an interval of zero no item waits. With a burst of zero even the first item waits for one interval.
     pub fn new(interval: Duration, burst: u32) -> Self {
         Self { interval, burst, started: None, empty_at: i128::MIN }
     }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_then_one_an_interval() {
+    async fn a_burst_passes_and_then_one_item_per_interval() {
         let mut bucket = TokenBucket::default();
         for _ in 0..100 {
             assert_eq!(when(&mut bucket), Duration::ZERO);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokens_come_back_with_time_but_never_more_than_the_burst() {
+    async fn tokens_accumulate_up_to_the_burst() {
         let mut bucket = TokenBucket::new(Duration::from_millis(100), 2);
         assert_eq!([when(&mut bucket), when(&mut bucket)], [Duration::ZERO; 2]);
         advance(Duration::from_millis(50)).await;

@@ -1,5 +1,5 @@
-//! How long a key has to wait before it is tried again. Limiters are plain values that are put
-//! together with [`RateLimiter::max_of`] and [`RateLimiter::with_max_wait`]; none of them holds a lock, because the queue does.
+//! How long a key waits before it is retried. Limiters are plain values that are combined with [`RateLimiter::max_of`] and
+//! [`RateLimiter::with_max_wait`]. They have no locks, because the queue has one.
 
 mod bucket;
 mod per_item;
@@ -9,16 +9,16 @@ use std::{hash::Hash, time::Duration};
 pub use bucket::TokenBucket;
 pub use per_item::{FastSlow, PerItemExponential};
 
-/// Decides how long an item waits before it is tried again.
+/// Decides how long an item waits before it is retried.
 ///
 /// ```
 /// use std::time::Duration;
 /// use kube_workqueue::{FastSlow, RateLimiter, TokenBucket};
 ///
 /// let ms = Duration::from_millis;
-/// let mut limiter = FastSlow::new(ms(5), ms(10_000), 1)        // one quick try, then every ten seconds,
-///     .max_of(TokenBucket::new(ms(100), 50))                   // all together at most ten a second after the first fifty,
-///     .with_max_wait(ms(7_000));                               // and nobody waits for more than seven seconds
+/// let mut limiter = FastSlow::new(ms(5), ms(10_000), 1)        // one retry after 5 ms, then every ten seconds;
+///     .max_of(TokenBucket::new(ms(100), 50))                   // all items together: ten per second after the first fifty;
+///     .with_max_wait(ms(7_000));                               // no item waits longer than seven seconds
 ///
 /// assert_eq!(limiter.when(&"a"), ms(5));
 /// assert_eq!(limiter.when(&"a"), ms(7_000));
@@ -27,16 +27,16 @@ pub use per_item::{FastSlow, PerItemExponential};
 /// assert_eq!(limiter.when(&"a"), ms(5));
 /// ```
 pub trait RateLimiter<T>: Send {
-    /// How long `item` has to wait now. Counts as one more failure of it.
+    /// Returns how long `item` has to wait now, and counts one more failure of it.
     fn when(&mut self, item: &T) -> Duration;
 
-    /// `item` succeeded, or was given up: its failures are forgotten.
+    /// Resets the failure count of `item`, because it succeeded or is no longer retried.
     fn forget(&mut self, item: &T);
 
-    /// How often `item` failed since it was last forgotten.
+    /// Returns how often `item` failed since it was last forgotten.
     fn num_requeues(&self, item: &T) -> u32;
 
-    /// Both limiters are asked, and the longer wait holds.
+    /// Combines two limiters: each counts the failure, and the longer wait applies.
     fn max_of<L>(self, other: L) -> MaxOf<Self, L>
     where
         Self: Sized,
@@ -45,7 +45,7 @@ pub trait RateLimiter<T>: Send {
         MaxOf(self, other)
     }
 
-    /// No wait is longer than `limit`.
+    /// Limits every wait to `limit`.
     fn with_max_wait(self, limit: Duration) -> WithMaxWait<Self>
     where
         Self: Sized,
@@ -54,8 +54,8 @@ pub trait RateLimiter<T>: Send {
     }
 }
 
-/// What controllers use unless told otherwise: [`PerItemExponential`] and [`TokenBucket`] with their
-/// defaults, whichever waits longer.
+/// The default of queues and controllers: [`PerItemExponential`] and [`TokenBucket`] with their defaults, whichever waits
+/// longer.
 pub fn default_limiter<T>() -> MaxOf<PerItemExponential<T>, TokenBucket>
 where
     T: Clone + Eq + Hash + Send,
@@ -63,7 +63,7 @@ where
     PerItemExponential::default().max_of(TokenBucket::default())
 }
 
-/// The longer of two waits: see [`RateLimiter::max_of`].
+/// The longer wait of two limiters: see [`RateLimiter::max_of`].
 #[derive(Clone, Debug)]
 pub struct MaxOf<A, B>(A, B);
 
@@ -82,7 +82,7 @@ impl<T, A: RateLimiter<T>, B: RateLimiter<T>> RateLimiter<T> for MaxOf<A, B> {
     }
 }
 
-/// A wait cut off at a limit: see [`RateLimiter::with_max_wait`].
+/// A limiter with a maximum wait: see [`RateLimiter::with_max_wait`].
 #[derive(Clone, Debug)]
 pub struct WithMaxWait<L> {
     limiter: L,

@@ -1,4 +1,4 @@
-//! Limiters that count each item's failures, of a bounded number of items.
+//! Limiters that count failures per item, for a bounded number of items.
 
 use std::{collections::HashMap, hash::Hash, mem, time::Duration};
 
@@ -6,10 +6,10 @@ use foldhash::fast::RandomState;
 
 use super::RateLimiter;
 
-/// Each failure of an item doubles its wait, from a first wait up to a longest one.
+/// Each failure of an item doubles its wait, up to a maximum.
 ///
-/// The default is 5 ms × 2ⁿ up to 1,000 s. An item is remembered until it is [forgotten](RateLimiter::forget), or so many
-/// others fail that there is no [room](Self::remember): then those whose last failure is longest ago are forgotten.
+/// The default is 5 ms × 2ⁿ up to 1,000 s. Failures of an item are counted until it is [forgotten](RateLimiter::forget). Beyond a
+/// [maximum number of items](Self::remember), those whose last failure is longest ago are forgotten.
 #[derive(Clone, Debug)]
 pub struct PerItemExponential<T> {
     failures: Failures<T>,
@@ -18,19 +18,19 @@ pub struct PerItemExponential<T> {
 }
 
 impl<T> PerItemExponential<T> {
-    /// The n-th wait of an item is `base` × 2ⁿ⁻¹, but never more than `max`.
+    /// The n-th wait of an item is `base` × 2ⁿ⁻¹, at most `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { failures: Failures::default(), base, max }
     }
 
-    /// How many items are remembered at most, at least 2. Default: [`REMEMBERED`](Self::REMEMBERED).
+    /// Sets the maximum number of items whose failures are counted; at least 2. Default: [`REMEMBERED`](Self::REMEMBERED).
     #[must_use]
     pub fn remember(mut self, items: usize) -> Self {
         self.failures.limit(items);
         self
     }
 
-    /// How many items are remembered unless told otherwise: 2²⁰, about a million.
+    /// Default of [`remember`](Self::remember): 2²⁰ items, about a million.
     pub const REMEMBERED: usize = 1 << 20;
 }
 
@@ -57,7 +57,8 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for PerItemExponential<T> {
     }
 }
 
-/// An item's first tries come quickly, later ones slowly. Items are remembered as by [`PerItemExponential`].
+/// A short wait for the first failures of an item, a long one for later failures. Items are forgotten as by
+/// [`PerItemExponential`].
 #[derive(Clone, Debug)]
 pub struct FastSlow<T> {
     failures: Failures<T>,
@@ -67,12 +68,12 @@ pub struct FastSlow<T> {
 }
 
 impl<T> FastSlow<T> {
-    /// `fast_tries` times a wait of `fast`, then `slow`.
+    /// An item waits `fast` for its first `fast_tries` failures, then `slow`.
     pub fn new(fast: Duration, slow: Duration, fast_tries: u32) -> Self {
         Self { failures: Failures::default(), fast, slow, fast_tries }
     }
 
-    /// How many items are remembered at most, at least 2. Default: [`PerItemExponential::REMEMBERED`].
+    /// Sets the maximum number of items whose failures are counted; at least 2. Default: [`PerItemExponential::REMEMBERED`].
     #[must_use]
     pub fn remember(mut self, items: usize) -> Self {
         self.failures.limit(items);
@@ -94,13 +95,13 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for FastSlow<T> {
     }
 }
 
-/// Failures by item, in two generations: an item that fails is among the recent ones, and when those are half of what may be
-/// remembered, the ones before them are forgotten. So each call costs the same, and no order has to be kept.
+/// Failures by item, in two generations. An item that fails moves to the recent generation. When that is half of the maximum, it
+/// becomes the older one and the previous older one is dropped. Each call has the same cost, and no order is maintained.
 #[derive(Clone, Debug)]
 struct Failures<T> {
     recent: Counts<T>,
     before: Counts<T>,
-    /// How many items a generation has at most.
+    /// The maximum number of items in a generation.
     generation_max: usize,
 }
 
@@ -139,7 +140,7 @@ impl<T: Clone + Eq + Hash> Failures<T> {
 
     fn forget(&mut self, item: &T) {
         for counts in [&mut self.recent, &mut self.before] {
-            // The memory of a storm of failures is given back when it is over.
+            // Frees the memory of a burst of failures when it is over.
             if counts.remove(item).is_some() && counts.is_empty() {
                 *counts = HashMap::default();
             }

@@ -1,4 +1,4 @@
-//! Polling by hand: what a future does is seen step by step, without waiting for anything.
+//! Polls futures by hand, so that tests observe every step without waiting.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -33,7 +33,7 @@ impl<F: Future> Polled<F> {
         Self { future: Box::pin(future), wakes: Arc::default() }
     }
 
-    /// As if it had been woken once already: for those who poll only what was woken.
+    /// A future that counts as woken, for callers that poll only woken futures.
     pub(crate) fn woken(future: F) -> Self {
         let polled = Self::new(future);
         polled.wakes.0.store(1, Ordering::SeqCst);
@@ -49,7 +49,7 @@ impl<F: Future> Polled<F> {
         self.poll().is_pending()
     }
 
-    /// Whether it was woken since this was last asked.
+    /// Whether it was woken since the last call.
     pub(crate) fn take_wake(&self) -> bool {
         self.wakes.0.swap(0, Ordering::SeqCst) > 0
     }
