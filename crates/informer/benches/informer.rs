@@ -1,9 +1,9 @@
-//! What an informer costs from the bytes of a change to the handler that is called, how soon a handler hears of a write,
-//! and what reading costs meanwhile.
+//! CPU cost of an informer from the bytes of a change to the handler call, latency from a write to a handler, and the cost
+//! of reads meanwhile.
 //!
-//! Run with `cargo bench -p kube-informer --bench informer`. CPU is the whole process's, both threads; the client of a real
-//! server pays for its socket besides (`cargo xtask bench` measures that, beside the peers).
-#![allow(clippy::print_stdout, reason = "a benchmark shows what it measured")]
+//! Run with `cargo bench -p kube-informer --bench informer`. CPU is that of the whole process, both threads. With a real
+//! server the socket adds to it (`cargo xtask bench` measures that, next to other clients).
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod pods;
 
@@ -26,15 +26,15 @@ use tokio::sync::Notify;
 
 const OBJECTS: usize = 10_000;
 const CHANGES: usize = 200_000;
-/// As a socket gives them.
+/// The size of reads from a socket.
 const CHUNK: usize = 64 << 10;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let chunks = recording();
     let bytes = chunks.iter().map(Bytes::len).sum::<usize>() / CHANGES;
-    println!("{CHANGES} changes of {bytes} B (protobuf) to {OBJECTS} pods, from bytes to handlers called\n");
-    println!("{:<40}{:>14}{:>16}", "", "changes/s", "CPU a change");
+    println!("{CHANGES} changes of {bytes} B (protobuf) to {OBJECTS} pods, from bytes to handler calls\n");
+    println!("{:<40}{:>14}{:>16}", "", "changes/s", "CPU per change");
     replay(&chunks, 0, false).await;
     replay(&chunks, 1, false).await;
     replay(&chunks, 20, false).await;
@@ -58,8 +58,8 @@ fn recording() -> Arc<Vec<Bytes>> {
     Arc::new(starts.map(|start| all.slice(start..(start + CHUNK).min(all.len()))).collect())
 }
 
-/// Lists the pods and then plays the changes, once `go` was said; then it is silent.
-fn source(chunks: &Arc<Vec<Bytes>>, go: &Arc<Notify>) -> Arc<dyn ListerWatcher> {
+/// Lists the pods, sends the changes after `start` is notified, then stays silent.
+fn source(chunks: &Arc<Vec<Bytes>>, start: &Arc<Notify>) -> Arc<dyn ListerWatcher> {
     let list = |_| async {
         let mut reader = PodReader::new();
         let items =
@@ -68,13 +68,13 @@ fn source(chunks: &Arc<Vec<Bytes>>, go: &Arc<Notify>) -> Arc<dyn ListerWatcher> 
         head.resource_version = OBJECTS.to_string();
         Ok(stream::iter(items.chain([Ok(ListPart::End(head))])).boxed())
     };
-    let (chunks, go) = (chunks.clone(), go.clone());
+    let (chunks, start) = (chunks.clone(), start.clone());
     let watch = move |_| {
-        let (chunks, go) = (chunks.clone(), go.clone());
+        let (chunks, start) = (chunks.clone(), start.clone());
         async move {
             let reader = ObjectReader::new(Projection::default(), Limits::default());
             let decoder = WatchDecoder::new(Encoding::Protobuf, reader);
-            let begun = stream::once(async move { go.notified().await }).filter_map(async |()| None);
+            let begun = stream::once(async move { start.notified().await }).filter_map(async |()| None);
             let events = stream::unfold((decoder, chunks, 0), |(mut decoder, chunks, mut at)| async move {
                 loop {
                     if let Some(event) = decoder.next_event() {
@@ -100,9 +100,9 @@ fn listing() -> kube_informer::building_blocks::ReflectorConfig {
 }
 
 async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
-    let go = Arc::new(Notify::new());
+    let start = Arc::new(Notify::new());
     let pods =
-        Informer::<Pod>::from_source(source(chunks, &go)).reflector(listing()).start().expect("it starts");
+        Informer::<Pod>::from_source(source(chunks, &start)).reflector(listing()).start().expect("it starts");
     let called = Arc::new(AtomicU64::new(0));
     let mut handles = Vec::new();
     for _ in 0..handlers {
@@ -122,23 +122,23 @@ async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
     }
     called.store(0, Ordering::Relaxed);
     let (started, cpu_before) = (Instant::now(), cpu());
-    go.notify_one();
+    start.notify_one();
     let last = format!("{}", OBJECTS + CHANGES);
     while pods.status()[0].resource_version != last || handles.iter().any(|handle| handle.lag() > 0) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let (took, cpu) = (started.elapsed(), cpu() - cpu_before);
-    let folds = handles.iter().map(|handle| handle.coalesced_count()).sum::<u64>();
+    let coalesced = handles.iter().map(|handle| handle.coalesced_count()).sum::<u64>();
     let what = match (handlers, decodes) {
         (0, _) => "no handler".to_owned(),
-        (1, false) => "1 handler that does not look".to_owned(),
-        (1, true) => "1 handler that decodes".to_owned(),
-        (handlers, false) => format!("{handlers} handlers that do not look"),
-        (handlers, true) => format!("{handlers} handlers that decode"),
+        (1, false) => "1 handler without decoding".to_owned(),
+        (1, true) => "1 decoding handler".to_owned(),
+        (handlers, false) => format!("{handlers} handlers without decoding"),
+        (handlers, true) => format!("{handlers} decoding handlers"),
     };
-    let behind = if folds > 0 {
-        let heard = called.load(Ordering::Relaxed) as f64 / (CHANGES * handlers) as f64;
-        format!("   (fell behind {folds} times: heard {:.0} %)", heard * 100.0)
+    let behind = if coalesced > 0 {
+        let received = called.load(Ordering::Relaxed) as f64 / (CHANGES * handlers) as f64;
+        format!("   (coalesced {coalesced} times: received {:.0} %)", received * 100.0)
     } else {
         String::new()
     };
@@ -150,18 +150,18 @@ async fn replay(chunks: &Arc<Vec<Bytes>>, handlers: usize, decodes: bool) {
     pods.shutdown().await;
 }
 
-/// From a write at the embedded server, over HTTP/2 on a socket, to the call of a handler.
+/// From a write on the embedded server, over HTTP/2 on a socket, to the handler call.
 async fn latency() {
     let server = Server::start().await.expect("the server starts");
     let config = server.config().expect("it has a port");
     let cluster = kube_informer::Cluster::from_config(config).expect("a client");
     let maps = Informer::<ConfigMap>::builder(cluster).start().expect("it starts");
-    let heard = Arc::new((Mutex::new(None), Notify::new()));
-    let hears = heard.clone();
+    let received = Arc::new((Mutex::new(None), Notify::new()));
+    let receives = received.clone();
     let handle = maps.add_handler(move |event: Event<ConfigMap>| {
         if event.object().is_some() {
-            *hears.0.lock() = Some(Instant::now());
-            hears.1.notify_one();
+            *receives.0.lock() = Some(Instant::now());
+            receives.1.notify_one();
         }
         std::future::ready(())
     });
@@ -174,25 +174,25 @@ async fn latency() {
         let map = json!({"metadata": {"namespace": "default", "name": format!("map-{}", round % 100), "uid": format!("u{}", round % 100),
             "resourceVersion": revision.to_string()}, "data": {"padding": "x".repeat(1000)}});
         let written = Instant::now();
-        feed.put(&map).expect("it is taken");
-        heard.1.notified().await;
-        took.push(heard.0.lock().take().expect("it was heard") - written);
+        feed.put(&map).expect("the server accepts it");
+        received.1.notified().await;
+        took.push(received.0.lock().take().expect("received") - written);
     }
     took.sort();
     let at = |share: usize| took[took.len() * share / 1000];
     println!(
-        "write at the embedded server → handler: p50 {:?}, p99 {:?}, p99.9 {:?} (10,000 writes, one at a time)",
+        "write on the embedded server → handler: p50 {:?}, p99 {:?}, p99.9 {:?} (10,000 writes, one at a time)",
         at(500),
         at(990),
         at(999)
     );
 }
 
-/// Reads through the lister while changes come as fast as they can.
+/// Reads through the lister while changes arrive at full speed.
 async fn reads_under_changes(chunks: &Arc<Vec<Bytes>>) {
-    let go = Arc::new(Notify::new());
+    let start = Arc::new(Notify::new());
     let pods =
-        Informer::<Pod>::from_source(source(chunks, &go)).reflector(listing()).start().expect("it starts");
+        Informer::<Pod>::from_source(source(chunks, &start)).reflector(listing()).start().expect("it starts");
     pods.synced().await.expect("it syncs");
     let lister = pods.lister();
     let keys = (0..OBJECTS).map(|at| Key::new(&pods::namespace(at), &pods::name(at))).collect::<Vec<_>>();
@@ -223,7 +223,7 @@ async fn reads_under_changes(chunks: &Arc<Vec<Bytes>>) {
         );
     };
     tokio::task::block_in_place(|| measure("lister, nothing changes", &AtomicBool::new(false)));
-    go.notify_one();
+    start.notify_one();
     let watcher = tokio::spawn({
         let (pods, over) = (pods.clone(), over.clone());
         async move {

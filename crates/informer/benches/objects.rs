@@ -1,13 +1,13 @@
-//! Objects as a cluster has them, for benchmarks of what keeping them costs: pods with random uids, container ids and
-//! digests (which compress no better than real ones), config maps, secrets, events, and a custom resource.
-#![allow(dead_code, reason = "each user has its part")]
+//! Realistic objects for memory benchmarks: pods with random uids, container ids and digests (which compress no better than
+//! real ones), config maps, secrets, events, and a custom resource.
+#![allow(dead_code, reason = "each benchmark uses a part")]
 
 use kube_wire::internals::ser;
 use kube_wire::schema::Schema;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
 
-/// Chance with a seed: the same objects in every run.
+/// Seeded random numbers: the same objects in every run.
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -36,7 +36,7 @@ impl Chance {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// Lines of words, as configuration is written.
+    /// Lines of words, like configuration files.
     pub(crate) fn lines(&mut self, bytes: usize) -> String {
         const WORDS: [&str; 16] = [
             "server", "listen", "upstream", "timeout", "retries", "enabled", "true", "false", "cluster",
@@ -53,7 +53,7 @@ impl Chance {
     }
 }
 
-/// What is particular to a pod, each always of the same length: so that pods can be minted from one.
+/// The parts that differ between pods, each of constant length, so that new pods can be made by overwriting them.
 struct Particulars {
     app: String,
     hash: String,
@@ -69,7 +69,7 @@ struct Particulars {
     node: String,
     host_address: String,
     address: String,
-    /// When it was made, in seconds; what happened to it followed within three.
+    /// Creation time in seconds; everything else happened within three seconds.
     made: u64,
 }
 
@@ -97,7 +97,7 @@ impl Particulars {
         }
     }
 
-    /// As they stand in a message.
+    /// In their encoded form.
     fn in_message(&self) -> Vec<Vec<u8>> {
         let texts = [
             &*self.app,
@@ -132,10 +132,10 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Pods by the million: messages like those of [`running_pod`], made by writing other particulars into one.
+/// Makes pods by the million: messages like those of [`running_pod`], made by overwriting the differing parts.
 pub(crate) struct Mint {
     message: Vec<u8>,
-    /// Where each of the particulars stands.
+    /// The offsets of each part.
     places: Vec<Vec<usize>>,
 }
 
@@ -161,10 +161,10 @@ impl Mint {
     }
 }
 
-/// Seconds as the API writes them.
+/// Seconds in the API's format.
 fn time(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // By the civil calendar, counted from March of the year 0.
+    // Civil calendar, counted from March of the year 0.
     let from = days + 719_468;
     let (era, day) = (from / 146_097, from % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -175,7 +175,7 @@ fn time(seconds: u64) -> String {
     format!("{year}-{march:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-/// A running pod of two containers, owned by a replica set of ten, without managedFields: 2.5 KB in protobuf.
+/// A running pod with two containers, owned by a replica set of ten, without managedFields: 2.5 KB in protobuf.
 pub(crate) fn running_pod(at: usize, version: u64) -> Value {
     let Particulars {
         app,
@@ -279,7 +279,7 @@ pub(crate) fn config_map(at: usize) -> Value {
 /// A secret with a random token.
 pub(crate) fn secret(at: usize) -> Value {
     let mut chance = Chance::new(at);
-    // Of letters that are base64 for anything.
+    // Made of valid base64 characters.
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": metadata(at, "token", &mut chance), "type": "Opaque",
         "data": {"token": chance.hex(512), "username": "c2hvcC11c2Vy"},
@@ -306,7 +306,7 @@ pub(crate) fn event(at: usize) -> Value {
     })
 }
 
-/// A custom resource: a certificate, as a well-known controller has them.
+/// A custom resource: a certificate of a well-known controller.
 pub(crate) fn certificate(at: usize) -> Value {
     let mut chance = Chance::new(at);
     let host = format!("app-{at}.shop.example.com");
@@ -334,7 +334,7 @@ fn metadata(at: usize, what: &str, chance: &mut Chance) -> Value {
     })
 }
 
-/// Makes what a source would hand on: in protobuf where the kind is built in, in JSON otherwise.
+/// Returns objects as a source would: in protobuf for built-in kinds, in JSON otherwise.
 pub(crate) struct Reader(ObjectReader);
 
 impl Reader {

@@ -1,15 +1,15 @@
-//! What packing costs and saves: bytes kept of each kind, writing to and reading from a packed store beside a plain one,
+//! Costs and savings of packing: bytes stored per kind, writing to and reading from a packed store compared to a plain one,
 //! and with `-- million` a million pods.
 //!
 //! Run with `cargo bench -p kube-informer --bench packed` (add a part: `kind`, `pods`, `few`, `informer`, `million`). Times are the
 //! fastest of several rounds; memory is the growth of the process.
-#![allow(clippy::print_stdout, reason = "a benchmark shows what it measured")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod objects;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Secret};
@@ -17,9 +17,9 @@ use kube_core::DynamicObject;
 use kube_informer::Scope;
 use kube_informer::building_blocks::StoreSink;
 use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Sink};
-use kube_informer::building_blocks::{Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Store, StoreConfig};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Index, Memory};
+use kube_informer::{Index, Memory, StoredObject};
 use kube_informer::{Informer, Key};
 use kube_wire::path::PathReader;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
@@ -53,12 +53,12 @@ fn main() {
     {
         return part();
     }
-    // Each in a process of its own: memory that was freed before would count for nothing.
+    // Each part in its own process: memory freed before would distort the figures.
     let is_wanted = |name: &str| match wanted.is_empty() {
         true => name != "million",
         false => wanted.iter().any(|wanted| name.starts_with(&**wanted)),
     };
-    let this = std::env::current_exe().expect("a program knows itself");
+    let this = std::env::current_exe().expect("the path of this program");
     for (name, _) in parts.into_iter().filter(|(name, _)| is_wanted(name)) {
         let done = std::process::Command::new(&this).arg(name).status().expect("it can be started again");
         assert!(done.success(), "{name}: {done}");
@@ -67,7 +67,7 @@ fn main() {
 
 // === kinds ===
 
-/// Bytes of a kind: on the wire (without managedFields), kept, and decoded.
+/// Bytes of a kind: on the wire (without managedFields), stored, and decoded.
 fn kind<K: DeserializeOwned>(name: &str, count: usize, make: fn(usize) -> Value, json: bool) {
     let mut reader = Reader::new();
     let mut read = |at| {
@@ -86,7 +86,7 @@ fn kind<K: DeserializeOwned>(name: &str, count: usize, make: fn(usize) -> Value,
     let decoded_bytes = resident().saturating_sub(before) / decoded.len();
     drop(decoded);
     println!(
-        "{name:<28} wire {wire:>6} B   kept {kept:>6} B   of that names and content {content:>6} B   decoded {decoded_bytes:>6} B"
+        "{name:<28} wire {wire:>6} B   stored {kept:>6} B   of that names and content {content:>6} B   decoded {decoded_bytes:>6} B"
     );
 }
 
@@ -102,9 +102,9 @@ fn pods(memory: &Memory, count: usize) {
     let started = Instant::now();
     replace(&store, (0..count).map(|at| minted.read(at, 0)));
     let each_pod = started.elapsed().as_nanos() as f64 / count as f64 - generating;
-    show("first full state, a pod (reading it not counted)", each_pod);
+    show("initial list, per pod (without parsing)", each_pod);
     let after = resident();
-    println!("{:<58}{:>12}", "memory a pod, all in all", format!("{} B", (after - before) / count));
+    println!("{:<58}{:>12}", "memory per pod, total", format!("{} B", (after - before) / count));
     println!(
         "{:<58}{:>12}",
         "of that names and packed content",
@@ -115,10 +115,10 @@ fn pods(memory: &Memory, count: usize) {
         replace(&store, (0..count).map(|at| minted.read(at, 0)));
         started.elapsed().as_nanos() as f64 / count as f64 - generating
     });
-    show("unchanged relist, a pod (reading it not counted)", again);
+    show("unchanged relist, per pod (without parsing)", again);
     println!(
         "{:<58}{:>12}",
-        "growth of the process by three unchanged relists",
+        "growth of the process after three unchanged relists",
         format!("{:.1} %", (resident().saturating_sub(after)) as f64 * 100.0 / (after - before) as f64)
     );
     reading(&store);
@@ -165,7 +165,7 @@ fn reading(store: &Store) {
         store.snapshot().iter().for_each(|object| drop(black_box(decode(object))));
         started.elapsed().as_nanos() as f64 / store.len() as f64
     });
-    show("all pods, decoded one after the other, a pod", all);
+    show("all pods, decoded sequentially, per pod", all);
     let parts = objects.chunks(objects.len().div_ceil(2));
     let parallel = fastest_of(2, || {
         let started = Instant::now();
@@ -176,7 +176,7 @@ fn reading(store: &Store) {
         });
         started.elapsed().as_nanos() as f64 / objects.len() as f64
     });
-    show("the same by two threads", parallel);
+    show("the same with two threads", parallel);
 }
 
 fn writing(store: &Arc<Store>, minted: &mut PodReader, count: usize) {
@@ -199,7 +199,7 @@ fn writing(store: &Arc<Store>, minted: &mut PodReader, count: usize) {
         started.elapsed().as_nanos() as f64 / many as f64
     };
     show("watch event, object to indexed, alone", fastest_of(ROUNDS, || round(1)));
-    show("the same, as they queue up", fastest_of(ROUNDS, || round(many)));
+    show("the same, in batches", fastest_of(ROUNDS, || round(many)));
 }
 
 fn deleting(store: &Store, before: usize) {
@@ -210,12 +210,10 @@ fn deleting(store: &Store, before: usize) {
         store.apply(&part.iter().cloned().map(Delta::Vanished).collect::<Vec<_>>());
     }
     drop(objects);
-    // Bookmarks, as they come all the time: with each a little of what is left is moved together.
+    // Bookmarks arrive regularly: each one compacts a few of the remaining objects.
     let bookmark = [Delta::Bookmark { scope: SCOPE, resource_version: "30000000".to_owned() }];
     (0..store.len()).for_each(|_| drop(store.apply(&bookmark)));
-    // Allocators that give memory back do so after a while.
-    std::thread::sleep(std::time::Duration::from_secs(12));
-    let left = resident().saturating_sub(before);
+    let left = settled().saturating_sub(before);
     println!(
         "{:<58}{:>12}",
         "memory left after deleting 90 % at random",
@@ -225,7 +223,7 @@ fn deleting(store: &Store, before: usize) {
 
 // === informer ===
 
-/// What a reader of an informer sees: values that were decoded lately are shared.
+/// The cost for readers of an informer: recently decoded values are shared.
 fn informer() {
     let source = ScriptedSource::new("v1", "Pod");
     for at in 0..1000 {
@@ -258,9 +256,9 @@ fn million() {
     let started = Instant::now();
     replace(&store, (0..count).map(|at| minted.read(at, 0)));
     println!("\n{count} pods, packed, two indexes (namespace, field spec.nodeName)");
-    show("first full state, a pod (making it counted)", started.elapsed().as_nanos() as f64 / count as f64);
+    show("initial list, per pod (including generation)", started.elapsed().as_nanos() as f64 / count as f64);
     println!("{:<58}{:>12}", "memory", format!("{} MB", (resident() - before) >> 20));
-    println!("{:<58}{:>12}", "memory at most meanwhile", format!("{} MB", peak() >> 20));
+    println!("{:<58}{:>12}", "peak memory", format!("{} MB", peak() >> 20));
     reading(&store);
     deleting(&store, before);
 }
@@ -290,7 +288,7 @@ impl PodReader {
 fn new_store(memory: &Memory) -> Store {
     let indexes =
         StoreConfig::default().index(Index::namespace()).index(Index::field("node", "spec.nodeName"));
-    Store::new(indexes.memory(memory.clone())).expect("these can be indexed")
+    Store::new(indexes.memory(memory.clone())).expect("valid indexes")
 }
 
 fn replace(store: &Store, objects: impl Iterator<Item = RawObject>) {
@@ -305,7 +303,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("it does not wait")
 }
 
-/// In an order that is no order, and the same every time.
+/// In a fixed pseudo-random order.
 fn scattered(mut objects: Vec<StoredObject>) -> Vec<StoredObject> {
     objects.sort_unstable_by_key(StoredObject::content_hash);
     objects
@@ -321,7 +319,7 @@ fn each(count: usize, mut work: impl FnMut(usize)) -> f64 {
     started.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// Nanoseconds an item, in the fastest of the rounds.
+/// Nanoseconds per item, in the fastest round.
 fn fastest<'a, T: 'a>(rounds: impl IntoIterator<Item = &'a [T]>, mut work: impl FnMut(&'a T)) -> f64 {
     let mut round = |items: &'a [T]| {
         let started = Instant::now();
@@ -335,13 +333,29 @@ fn fastest_of(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
 
-/// Resident memory of this process, in bytes; 0 where that cannot be asked.
+/// Resident memory of this process in bytes; 0 if unknown.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or_default() * 4096
 }
 
-/// The most that was resident, in bytes.
+/// Resident memory once the allocator has stopped returning memory to the system: some do so gradually (jemalloc over 10 s).
+fn settled() -> usize {
+    const STABLE_FOR: Duration = Duration::from_secs(2);
+    const LIMIT: Duration = Duration::from_secs(12);
+    let began = Instant::now();
+    let (mut least, mut since) = (resident(), began);
+    while since.elapsed() < STABLE_FOR && began.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = resident();
+        if now < least {
+            (least, since) = (now, Instant::now());
+        }
+    }
+    least
+}
+
+/// Peak resident memory in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,10 +1,10 @@
-//! Pods in protobuf, as a server would send them, for benchmarks: as many as wanted, no two alike.
-#![allow(dead_code, reason = "each user has its part")]
+//! Pods in protobuf, as a server would send them, for benchmarks: any number, all different.
+#![allow(dead_code, reason = "each benchmark uses a part")]
 
 use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 
-/// Objects a node has, and so a value of the index over nodes.
+/// Pods per node, and so per value of the index over nodes.
 pub(crate) const PODS_PER_NODE: usize = 50;
 
 /// Reads pods from their messages, as a source would.
@@ -42,7 +42,7 @@ pub(crate) fn small_pod(at: usize, version: u64) -> Vec<u8> {
     })
 }
 
-/// A pod of two containers: about 3.3 KB, a third of it `managedFields`.
+/// A pod with two containers: about 3.3 KB, a third of it `managedFields`.
 pub(crate) fn whole_pod(at: usize, version: u64) -> Vec<u8> {
     let env = |number: usize| {
         message(|env| {
@@ -94,7 +94,7 @@ pub(crate) fn whole_pod(at: usize, version: u64) -> Vec<u8> {
     })
 }
 
-/// A message as an event of a watch, in its frame.
+/// A message as a watch event, in its frame.
 pub(crate) fn watch_frame(event_type: &str, pod: &[u8]) -> Vec<u8> {
     let type_meta = message(|meta| {
         text(meta, 1, "v1");

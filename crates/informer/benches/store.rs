@@ -1,12 +1,12 @@
-//! What the store costs, with ten thousand objects and with a million, beside what client-go 1.36 costs on the same kind
-//! of machine (its figures were measured once, alone, with two indexes over decoded pods).
+//! Costs of the store with ten thousand and with a million objects, compared to client-go 1.36 on the same kind of machine
+//! (measured once, alone, with two indexes over decoded pods).
 //!
-//! Objects are held plain; what packing adds is measured by the benchmark `packed`.
+//! Objects are held plain; the benchmark `packed` measures packing.
 //!
 //! Run with `cargo bench -p kube-informer --bench store` (add `-- 10000` for the small size only). Each figure is the
-//! fastest of several rounds: on a machine that is shared, the least disturbed round says most. Memory is the growth of
-//! the process.
-#![allow(clippy::print_stdout, reason = "a benchmark shows what it measured")]
+//! fastest of several rounds, because on a shared machine the least disturbed round is the most accurate. Memory is the
+//! growth of the process.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod pods;
 
@@ -21,8 +21,8 @@ use kube_informer::Key;
 use kube_informer::Scope;
 use kube_informer::building_blocks::StoreSink;
 use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Sink};
-use kube_informer::building_blocks::{Store, StoreConfig, StoredObject};
-use kube_informer::{Index, Memory};
+use kube_informer::building_blocks::{Store, StoreConfig};
+use kube_informer::{Index, Memory, StoredObject};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder, WatchEvent};
 use pods::PodReader;
 
@@ -58,7 +58,7 @@ fn measure(size: usize) {
     show("insert, one by one", started.elapsed().as_nanos() as f64 / size as f64, peer("660 ns", "2100 ns"));
     let bytes_stored = resident();
 
-    // What is measured is always the next part of the objects, in an order that is no order.
+    // Each round measures the next part of the objects, in pseudo-random order.
     let many = (size / ROUNDS).min(20_000);
     let keys = order.next(many * ROUNDS).iter().map(|&at| objects[at].key()).collect::<Vec<Key>>();
     let get = fastest(keys.chunks(many), |key| drop(black_box(store.get(key))));
@@ -122,20 +122,20 @@ fn measure(size: usize) {
         assert!(store.apply(&[list]).changes().is_empty());
         started.elapsed().as_nanos() as f64 / relisted as f64
     });
-    show(&format!("relist, unchanged, an object ({relisted} of them)"), unchanged, peer("700 ns", "2500 ns"));
+    show(&format!("unchanged relist, per object ({relisted} objects)"), unchanged, peer("700 ns", "2500 ns"));
 
     let each = |bytes: usize| format!("{:.0} B", bytes as f64 / size as f64);
-    println!("{:<52}{:>14}", "memory an object, its bytes included", each(bytes_objects - bytes_before));
+    println!("{:<52}{:>14}", "memory per object, including its bytes", each(bytes_objects - bytes_before));
     println!(
         "{:<52}{:>14}",
-        "memory a key, in the store and both indexes",
+        "memory per key, in the store and both indexes",
         each(bytes_stored - bytes_objects)
     );
     drop(objects);
     watch_event(&store, size);
 }
 
-/// From the bytes of an event to the object, stored and indexed.
+/// From the bytes of an event to the stored and indexed object.
 fn watch_event(store: &Arc<Store>, size: usize) {
     let fifo = Fifo::new(FifoConfig::default());
     let sink = StoreSink::new(fifo.clone(), store.clone());
@@ -164,12 +164,12 @@ fn watch_event(store: &Arc<Store>, size: usize) {
             process(&fifo, store);
         }
     });
-    show("the same, as they queue up", batched / many as f64, "35000 ns");
+    show("the same, in batches", batched / many as f64, "35000 ns");
 }
 
 fn receive(watch: &mut WatchDecoder, sink: &StoreSink) {
-    let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else { panic!("a pod has changed") };
-    sink.update(SCOPE, object).now_or_never().expect("there is room").expect("the queue is open");
+    let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else { panic!("expected a changed pod") };
+    sink.update(SCOPE, object).now_or_never().expect("the queue has capacity").expect("the queue is open");
 }
 
 fn process(fifo: &Fifo, store: &Store) {
@@ -178,7 +178,7 @@ fn process(fifo: &Fifo, store: &Store) {
     batch.done();
 }
 
-/// Reads by one thread while another writes as fast as it can.
+/// Reads by one thread while another writes at full speed.
 fn reads_under_writes(store: &Store, keys: &[Key], updates: &[Delta]) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -198,8 +198,8 @@ fn reads_under_writes(store: &Store, keys: &[Key], updates: &[Delta]) {
         let many = keys.len() / ROUNDS;
         let get = fastest(keys.chunks(many), |key| drop(black_box(store.get(key))));
         stop.store(true, Ordering::Relaxed);
-        let writes = writer.join().expect("the writer is well");
-        show(&format!("get, under {:.1} M writes a second", writes / 1e6), get, "");
+        let writes = writer.join().expect("the writer does not panic");
+        show(&format!("get, under {:.1} M writes per second", writes / 1e6), get, "");
     });
 }
 
@@ -210,7 +210,7 @@ fn new_store() -> Store {
         .memory(Memory::Plain)
         .index(Index::namespace())
         .index(Index::field("node", "spec.nodeName"));
-    Store::new(indexes).expect("these can be indexed")
+    Store::new(indexes).expect("valid indexes")
 }
 
 fn stored(object: RawObject) -> StoredObject {
@@ -221,7 +221,7 @@ fn show(what: &str, nanoseconds: f64, peer: &str) {
     println!("{what:<52}{:>14}{peer:>16}", format!("{nanoseconds:.0} ns"));
 }
 
-/// Nanoseconds an item, in the fastest of the rounds.
+/// Nanoseconds per item, in the fastest round.
 fn fastest<'a, T: 'a>(rounds: impl IntoIterator<Item = &'a [T]>, mut work: impl FnMut(&'a T)) -> f64 {
     let mut round = |items: &'a [T]| {
         let started = Instant::now();
@@ -235,7 +235,7 @@ fn fastest_of(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
 
-/// Numbers in an order that looks like none, and is the same every time.
+/// Numbers in a fixed pseudo-random order.
 struct Shuffled {
     order: Vec<usize>,
     at: usize,
@@ -259,7 +259,7 @@ impl Shuffled {
     }
 }
 
-/// Resident memory of this process, in bytes; 0 where that cannot be asked.
+/// Resident memory of this process in bytes; 0 if unknown.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or_default() * 4096

@@ -1,5 +1,5 @@
-//! Every custom resource that the server has, found by discovery and watched: kinds that this program never heard of.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! Discovers and watches every custom resource of the server: kinds that are unknown at compile time.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -19,7 +19,7 @@ async fn main() -> cluster::Result<()> {
         define(&cluster.client(), kind).await?;
     }
 
-    // One informer for each that is defined; the factory starts them in turn, so that many do not storm the server.
+    // One informer per definition. The factory limits concurrent initial lists, to protect the server.
     let factory = InformerFactory::new(cluster.clone());
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let mut informers = Vec::new();
@@ -36,7 +36,7 @@ async fn main() -> cluster::Result<()> {
         }
     }
     factory.wait_for_sync().await?;
-    println!("{} kinds are watched", informers.len());
+    println!("watching {} kinds", informers.len());
 
     for (resource, _) in &informers {
         let api: Api<DynamicObject> = Api::namespaced_with(cluster.client(), "default", resource);

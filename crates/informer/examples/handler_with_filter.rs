@@ -1,5 +1,5 @@
-//! A handler that hears only of some objects, as if there were no others; and one that panics, which harms only itself.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! A handler that receives only events of some objects, and a handler that panics without affecting the other.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -19,21 +19,18 @@ async fn main() -> cluster::Result<()> {
     }
     let pods = Informer::<Pod>::builder(cluster.clone()).start()?;
 
-    let (heard, mut hears) = mpsc::channel(16);
+    let (sender, mut receiver) = mpsc::channel(16);
     let is_backend = |pod: &Object<Pod>| pod.labels().get("tier").as_deref() == Some("backend");
     let backend = pods.add_handler(Filtered::new(is_backend, move |event: Event<Pod>| {
-        let heard = heard.clone();
+        let sender = sender.clone();
         async move {
             println!("{event:?}");
-            let _ = heard.send(()).await;
+            let _ = sender.send(()).await;
         }
     }))?;
     let careless = pods.add_handler(async |event: Event<Pod>| {
         if let Some(pod) = event.object().and_then(|pod| pod.decode().ok()) {
-            assert!(
-                pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()),
-                "I never thought of that"
-            );
+            assert!(pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()), "the pod has no node");
         }
     })?;
     backend.synced().await?;
@@ -44,7 +41,7 @@ async fn main() -> cluster::Result<()> {
     api.patch("api", &PatchParams::default(), &tier("front")).await?; // now it does not: deleted
     api.delete("page", &DeleteParams::default()).await?; // deleted
     for _event in ["added api", "synced", "added page", "deleted api", "deleted page"] {
-        hears.recv().await;
+        receiver.recv().await;
     }
 
     backend.remove();
@@ -52,6 +49,6 @@ async fn main() -> cluster::Result<()> {
     let gone = Key::new("web", "page");
     println!("{gone} is {}", if pods.lister().get(&gone).is_some() { "there" } else { "gone" });
     careless.synced().await?;
-    println!("the careless one has panicked, and goes on: {}", careless.panics() > 0);
+    println!("the second handler has panicked and still runs: {}", careless.panics() > 0);
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Counts HTTP/2 requests that never end because they were sent while their connection ended. See
+//! Counts HTTP/2 requests that never end because they were sent while their connection closed. See
 //! `docs/design/hyper-wakeup.md`; run it with
 //! `cargo run --release -p kube-informer --example hyper_wakeup -- [channels] [connections]`.
 //!
-//! Only tokio and hyper take part: the library's own client gives such requests up.
-#![allow(clippy::print_stdout, reason = "an example shows what happens")]
+//! It uses only tokio and hyper: the library's own client detects such requests.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::{mpsc, oneshot};
 
-/// How long requests may take before they are lost. Their connection has ended by then.
+/// How long requests may take before they count as lost. Their connection has closed by then.
 const LOST_AFTER: Duration = Duration::from_secs(2);
 
 /// Messages or requests sent to one channel or connection, at most.
 const SENT_MAX: usize = 20_000;
 
-/// What became of the requests.
+/// The outcome of the requests.
 #[derive(Default)]
 struct Counts {
     sent: usize,
-    /// The error was there, but nothing woke the request.
+    /// The error was available, but nothing woke the request.
     late: usize,
-    /// The request did not even end when polled again.
+    /// The request did not end even when polled again.
     lost: usize,
 }
 
@@ -48,8 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Sends messages until the receiver is dropped on another thread. Every message whose sending succeeded must be dropped by then:
-/// hyper relies on it, because dropping a queued request is how its caller learns that the connection is gone.
+/// Sends messages until the receiver is dropped on another thread. Every message that was sent successfully must be dropped
+/// by then: hyper relies on it, because dropping a queued request notifies its caller that the connection is gone.
 fn loses_a_message() -> bool {
     let (sender, receiver) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
     let (started, starts) = std::sync::mpsc::channel();
@@ -69,14 +69,14 @@ fn loses_a_message() -> bool {
         }
     }
     let _ = dropping.join();
-    // The sender is still there, as it is in a caller that waits for its answer.
+    // The sender is still alive, as in a caller that waits for its response.
     let is_lost =
         sent.iter_mut().any(|dropped| dropped.try_recv() == Err(oneshot::error::TryRecvError::Empty));
     drop(sender);
     is_lost
 }
 
-/// Sends requests until their connection has ended.
+/// Sends requests until their connection has closed.
 async fn break_connection(counts: &mut Counts) {
     let (near, far) = tokio::io::duplex(1 << 16);
     let server = tokio::spawn(async move { drop(h2::server::handshake(far).await) });

@@ -1,5 +1,5 @@
-//! Finding objects by a field: which pods are on a node? The index is read from the bytes; no pod is decoded for it.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! Finds objects by a field: which pods are on a node? The index reads the bytes; no pod is decoded.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -26,18 +26,18 @@ async fn main() -> cluster::Result<()> {
     let on_node = pods.lister().by_index(&by_node, "node-7")?;
     println!("{} pods are on node-7, among them {}", on_node.len(), on_node[0].key());
 
-    // Indexes may be added while running.
+    // Indexes can be added while running.
     let by_image = Index::field("image", "spec.containers[*].image");
     pods.add_index(&by_image)?;
     println!("{} run registry/main:1", pods.lister().by_index(&by_image, "registry/main:1")?.len());
 
-    // Several reads that belong together come from one moment.
+    // Reads that must be consistent use one view.
     let moment = pods.lister().view();
     for (node, pods) in moment.snapshot().index_values(&by_node)? {
         assert_eq!(moment.by_index(&by_node, node)?.len(), pods);
     }
     println!(
-        "every node's list adds up, at resourceVersion {}",
+        "the pods of all nodes add up, at resourceVersion {}",
         moment.resource_version(pods.status()[0].scope)
     );
     Ok(())

@@ -1,5 +1,5 @@
-//! A typed informer: wait for the first full state, read, and follow what happens.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! A typed informer: waits for the initial list, reads, and follows changes.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -25,9 +25,9 @@ async fn main() -> cluster::Result<()> {
     let mut events = pods.subscribe();
     while let Some(event) = events.next().await {
         match event {
-            Event::Added { object, origin } => println!("{origin:?}: {} is there", object.key()),
+            Event::Added { object, origin } => println!("{origin:?}: {} exists", object.key()),
             Event::Updated { old, new, .. } => {
-                // The typed value is made here, because somebody looks.
+                // Only here is the object decoded.
                 println!("{}: {} → {}", new.key(), phase(&*old.decode()?), phase(&*new.decode()?));
                 if new.name() == "api" {
                     api.delete("page", &Default::default()).await?;
@@ -38,7 +38,7 @@ async fn main() -> cluster::Result<()> {
                 break;
             }
             Event::Synced => {
-                println!("that was everything; now things change");
+                println!("the initial list is complete; now the pods change");
                 let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
                 api.patch_status("api", &PatchParams::default(), &running).await?;
             }

@@ -1,5 +1,5 @@
-//! Only the metadata: who needs names, labels and owners need not have the rest sent, least of all that of secrets.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! Fetches only metadata: names, labels and owners, without the content. Useful for secrets.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -23,11 +23,11 @@ async fn main() -> cluster::Result<()> {
 
     for secret in metadata.lister().labels("app in (database, mail)")?.list() {
         let age = secret.decode()?.metadata.creation_timestamp.clone();
-        println!("{} was created at {:?}", secret.key(), age.ok_or("it was created")?.0.to_string());
+        println!("{} was created at {:?}", secret.key(), age.ok_or("no creation time")?.0.to_string());
     }
     let bytes = |objects: usize, stored: usize| stored / objects.max(1);
     println!(
-        "bytes kept of one: {} of the whole, {} of its metadata",
+        "stored bytes of one secret: {} for the whole object, {} for its metadata",
         bytes(whole.lister().count(), whole.lister().view().snapshot().stored_bytes()),
         bytes(metadata.lister().count(), metadata.lister().view().snapshot().stored_bytes()),
     );

@@ -1,5 +1,5 @@
-//! Reading one's own writes: a cache lags behind, and here it can be waited for.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! Reads own writes: a cache lags behind the server, and `wait_for` waits for it.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -19,16 +19,16 @@ async fn main() -> cluster::Result<()> {
     let labelled = |name: &str, tier: &str| json!({"metadata": {"name": name, "labels": {"tier": tier}}});
     let created: ConfigMap =
         cluster::create(&cluster.client(), "web", labelled("settings", "backend")).await?;
-    let seen = maps.wait_for(&created).await?.ok_or("it is there")?;
+    let seen = maps.wait_for(&created).await?.ok_or("already deleted")?;
     println!("{} is in the store at resourceVersion {}", seen.key(), seen.resource_version());
 
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), "web");
     let patch = Patch::Merge(json!({"data": {"colour": "red"}}));
     let patched = api.patch("settings", &PatchParams::default(), &patch).await?;
-    let seen = maps.wait_for(&patched).await?.ok_or("it is there")?;
+    let seen = maps.wait_for(&patched).await?.ok_or("already deleted")?;
     println!("its colour is {:?}", seen.decode()?.data.as_ref().and_then(|data| data.get("colour")));
 
-    // What this informer will never see is told at once, instead of being waited for.
+    // Waiting for an object out of scope fails immediately.
     let other: ConfigMap = cluster::create(&cluster.client(), "web", labelled("page", "front")).await?;
     if let Err(error) = maps.wait_for(&other).await {
         println!("{error}");
@@ -36,6 +36,6 @@ async fn main() -> cluster::Result<()> {
 
     api.delete("settings", &DeleteParams::default()).await?;
     maps.wait_deleted(&patched).await?;
-    println!("{} is gone from the store, too: {} left", seen.key(), maps.lister().count());
+    println!("{} is gone from the store: {} left", seen.key(), maps.lister().count());
     Ok(())
 }

@@ -1,20 +1,21 @@
-//! The classic flow, wired by hand: a source is reflected into a `DeltaFifo`, a loop pops it, and an `Indexer` holds the
-//! state.
+//! client-go's flow, wired by hand: a source is reflected into a `DeltaFifo`, a loop pops from it, and an `Indexer` holds
+//! the state.
 //!
 //! ```text
 //! ListerWatcher ──▶ Reflector ──▶ DeltaFifo ──▶ pop loop ──▶ Indexer
 //! ```
 //!
-//! The server is scripted: it misses nobody while its watches live, then drops them, forgets its history, and changes
-//! behind everybody's back. Run it with `cargo run -p kube-informer --example reflector_to_indexer`.
-#![allow(clippy::print_stdout, reason = "an example shows what happens")]
+//! The server is scripted: it sends changes while its watches are open, then drops them, compacts its history, and changes
+//! objects while no watch is open. Run it with `cargo run -p kube-informer --example reflector_to_indexer`.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::sync::Arc;
 
 use kube_informer::Index;
 use kube_informer::Scope;
+use kube_informer::StoredObject;
 use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Popped};
-use kube_informer::building_blocks::{Indexer, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Indexer, Store, StoreConfig};
 use kube_informer::building_blocks::{Reflector, ReflectorConfig};
 use kube_informer::testing::ScriptedSource;
 use serde_json::json;
@@ -26,17 +27,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.put(pod("api", "node-1"));
     server.put(pod("db", "node-2"));
 
-    // The Indexer: what is known, found by key and by node.
+    // The Indexer: the cached state, by key and by node.
     let by_node = Index::field("node", "spec.nodeName");
     let store = Arc::new(Store::new(StoreConfig::default().index(by_node.clone()))?);
     let indexer = Indexer::new(store.clone());
 
-    // The queue knows what its reader has: so it can tell what has vanished.
+    // The queue knows its reader's objects, so it can detect deletions.
     let mut config = DeltaFifoConfig::default();
     config.known_objects = Some(store.clone());
     let queue = Arc::new(DeltaFifo::new(config));
 
-    // The Reflector keeps the queue told.
+    // The Reflector fills the queue.
     let source = Arc::new(server.clone());
     let reflector = Reflector::new(source, queue.clone(), Scope::default(), ReflectorConfig::default());
     let reflecting = tokio::spawn(reflector.run());
@@ -74,7 +75,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What client-go's informers do with the deltas of a key, oldest first.
+/// Processes the deltas of a key like client-go's informers, oldest first.
 fn process(popped: &Popped, indexer: &Indexer) {
     for delta in popped.deltas() {
         println!("{:>8} {delta:?}", if popped.is_initial() { "initial" } else { "" });

@@ -1,5 +1,6 @@
-//! Several namespaces as one informer: a watch each, one store, one `synced`; with selectors of their own where wanted.
-#![allow(clippy::print_stdout, reason = "an example talks")]
+//! Several namespaces in one informer: one watch per namespace, one store, one `synced`; with separate selectors where
+//! needed.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 mod cluster;
 
@@ -22,10 +23,7 @@ async fn main() -> cluster::Result<()> {
     pods.synced().await?;
     println!("{} pods, {} of them in web", pods.lister().count(), pods.lister().namespace("web").count());
     for scope in pods.status() {
-        println!(
-            "{}: {}, at resourceVersion {}",
-            scope.resource, scope.reflector.state, scope.resource_version
-        );
+        println!("{}: {}, at resourceVersion {}", scope.resource, scope.state, scope.resource_version);
     }
 
     let elsewhere =

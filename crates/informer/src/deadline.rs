@@ -1,15 +1,15 @@
-//! Points in time that may never come: `Duration::MAX` is how many say "never".
+//! Deadlines that may be infinite: `Duration::MAX` means "never".
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When so much time will have passed; `None`: never.
+/// The instant after `wait`; `None` means never.
 pub(crate) fn after(wait: Duration) -> Option<Instant> {
     Instant::now().checked_add(wait)
 }
 
-/// Waits until then.
+/// Waits until the deadline.
 pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,

@@ -1,14 +1,15 @@
-//! What a reflector reports, on its way through a queue to a store.
+//! The changes that a reflector reports, on their way through a queue to a store.
 //!
-//! A watch event becomes a [`Delta`] when a reflector hands it to a queue; [`Store::apply`](crate::store::Store::apply) turns
-//! deltas into changes. Neither the queue nor the store knows the other: this type is what they share.
+//! A watch event becomes a [`Delta`] when a reflector hands it to a queue; [`Store::apply`](crate::store::Store::apply)
+//! turns deltas into changes. The queue and the store do not know each other; they share only this type.
 
 use std::sync::Arc;
 
+use crate::object::StoredObject;
 use crate::scope::Scope;
-use crate::store::{FullList, StoredObject};
+use crate::store::FullList;
 
-/// One thing that a reflector reported.
+/// One change that a reflector reported.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Delta {
@@ -18,12 +19,12 @@ pub enum Delta {
     Updated(StoredObject),
     /// A watch reported the deletion of an object; this is its final state.
     Deleted(StoredObject),
-    /// The object is gone, and its deletion was not seen; this is its last cached state. (client-go:
+    /// The object is gone, but its deletion was not observed; this is its last cached state. (client-go:
     /// `DeletedFinalStateUnknown`.)
     Vanished(StoredObject),
-    /// A list contains the object in this state, even if a newer state is cached.
+    /// A list contains the object in this state. It replaces the cached state, even a newer one.
     Replaced(StoredObject),
-    /// Nothing happened: the object is delivered once more.
+    /// A resync: the object is delivered again, unchanged.
     Sync(StoredObject),
     /// Nothing changed in a scope up to this resourceVersion.
     Bookmark {
@@ -32,12 +33,12 @@ pub enum Delta {
         /// The resourceVersion.
         resource_version: String,
     },
-    /// A complete list of a scope, as its differences to the store.
+    /// A complete list of a scope, as the differences from the store.
     ReplacedAll(Arc<FullList>),
 }
 
 impl Delta {
-    /// The scope it is about.
+    /// The scope of the change.
     pub fn scope(&self) -> Scope {
         match self {
             Self::Bookmark { scope, .. } => *scope,
@@ -51,7 +52,7 @@ impl Delta {
         }
     }
 
-    /// The object it is about, if it is about one.
+    /// The object that changed; `None` for a bookmark or a complete list.
     pub fn object(&self) -> Option<&StoredObject> {
         match self {
             Self::Added(object)

@@ -1,4 +1,8 @@
-//! Types that this crate's own tests and benches look at. Not part of the API: they change without notice.
+//! Types that sibling crates and this crate's own tests and benches use. Not part of the API: they change without notice.
 
+pub use crate::informer::Filtered;
+#[cfg(any(test, feature = "testing"))]
 pub use crate::source::STREAMS_PER_CONNECTION;
+#[cfg(any(test, feature = "testing"))]
 pub use crate::source::ServerMemory;
+pub use crate::version::compare_resource_versions;

@@ -1,16 +1,15 @@
-//! The name under which an object is stored.
+//! The key of an object in a store.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use kube_core::Resource as KubeResource;
 use kube_wire::Head;
 
-/// Namespace and name of an object; the namespace is empty for a cluster-scoped one. Prints as `namespace/name`, or
+/// Namespace and name of an object. The namespace of a cluster-scoped object is empty. Prints as `namespace/name`, or
 /// `name`. Cloning is cheap.
 ///
-/// Keys made by informers and stores name no cluster. A program that follows several clusters can put one in front:
-/// `east//web/api`, or `east//node-7` for a cluster-scoped object.
+/// Keys from informers and stores name no cluster. A program that follows several clusters can prefix one: `east//web/api`,
+/// or `east//node-7` for a cluster-scoped object.
 ///
 /// ```
 /// use kube_informer::Key;
@@ -20,34 +19,54 @@ use kube_wire::Head;
 /// assert_eq!((key.cluster(), key.namespace(), key.name()), (Some("east"), "web", "api"));
 /// assert_eq!("east//web/api".parse(), Ok(key));
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, derive_more::Debug, derive_more::Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[debug("{text}")]
+#[display("{text}")]
 pub struct Key {
     /// `[cluster//][namespace/]name`: one allocation, ordered as the server orders. Neither a namespace nor a name can
-    /// hold a slash, so reading from the end is unambiguous whatever the cluster is called.
+    /// contain a slash, so parsing from the end is unambiguous for any cluster name.
     text: Arc<str>,
 }
 
-/// The text is not the key of an object.
+/// The text is not a valid object key, or the object has no valid key.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("invalid object key `{0}`: write `name` or `namespace/name`, with or without `cluster//` in front")]
-pub struct InvalidKey(String);
+#[error(
+    "invalid object key `{0}`: expected `name` or `namespace/name`, with or without `cluster//` in front"
+)]
+pub struct InvalidKey(pub(crate) String);
 
 // === impl Key ===
 
 impl Key {
-    /// From a namespace (empty for cluster-scoped objects) and a name.
+    /// A key from a namespace (empty for cluster-scoped objects) and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         let text =
             if namespace.is_empty() { Arc::from(name) } else { Arc::from([namespace, "/", name].concat()) };
         Self { text }
     }
 
-    /// The key of an object.
-    pub fn of(head: &Head<'_>) -> Self {
+    /// The key of a typed object.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kube_informer::Key;
+    ///
+    /// let mut pod = Pod::default();
+    /// (pod.metadata.namespace, pod.metadata.name) = (Some("web".into()), Some("api".into()));
+    /// assert_eq!(Key::of(&pod), Key::new("web", "api"));
+    /// ```
+    pub fn of(object: &impl KubeResource) -> Self {
+        let meta = object.meta();
+        Self::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// The key of an object whose head was read.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    pub fn of_head(head: &Head<'_>) -> Self {
         Self::new(head.namespace(), head.name())
     }
 
-    /// The same object's key in this cluster, in place of the one it names. An empty text names none.
+    /// The key with this cluster instead of its own. An empty cluster removes it.
     #[must_use]
     pub fn in_cluster(&self, cluster: &str) -> Self {
         let within = self.cluster().map_or(&*self.text, |named| &self.text[named.len() + "//".len()..]);
@@ -78,13 +97,7 @@ impl Key {
     }
 }
 
-/// Hashes as its text does, so that maps can be asked with a `&str`.
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-    }
-}
-
+/// It hashes as its text does, so maps can be queried with a `&str`.
 impl std::borrow::Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.text
@@ -96,24 +109,12 @@ impl std::str::FromStr for Key {
 
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let key = Self { text: text.into() };
-        // Whatever is not a cluster is `name` or `namespace/name`.
+        // The rest is `name` or `namespace/name`.
         let within = key.cluster().map_or(text, |cluster| &text[cluster.len() + "//".len()..]);
         let is_valid = key.cluster() != Some("")
             && within.split('/').count() <= 2
             && within.split('/').all(|part| !part.is_empty());
         if is_valid { Ok(key) } else { Err(InvalidKey(text.to_owned())) }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
@@ -125,7 +126,7 @@ impl<K: kube_runtime::reflector::Lookup> From<&kube_runtime::reflector::ObjectRe
 }
 
 #[cfg(feature = "kube-runtime")]
-/// The cluster is left out: an `ObjectRef` cannot name one.
+/// The cluster is dropped: an `ObjectRef` cannot name one.
 impl<K: kube_runtime::reflector::Lookup> From<&Key> for kube_runtime::reflector::ObjectRef<K>
 where
     K::DynamicType: Default,
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_an_object_ref_and_back() {
+    fn a_key_converts_to_an_object_ref_and_back() {
         use k8s_openapi::api::core::v1::{Node, Pod};
         use kube_runtime::reflector::ObjectRef;
 

@@ -1,6 +1,7 @@
-//! A live, local mirror of Kubernetes objects, and what is made of its changes.
+//! A live, local mirror of Kubernetes objects.
 //!
-//! An [`Informer`] lists and watches one resource, keeps it in an indexed store, and tells those who listen:
+//! An [`Informer`] lists and watches one resource, keeps it in an indexed store, and notifies its listeners of every
+//! change:
 //!
 //! ```no_run
 //! use futures::StreamExt;
@@ -21,34 +22,52 @@
 //! # }
 //! ```
 //!
-//! The root of this crate is what most programs need. The pieces an informer is made of (`Reflector`, `DeltaFifo`, `Store` and
-//! others, as client-go has them) can be used by themselves: see [`building_blocks`].
+//! Most programs need only the root of this crate. The parts of an informer (`Reflector`, `DeltaFifo`, `Store` and others,
+//! named as in client-go) can be used separately: see [`building_blocks`], with the feature of that name.
 //!
 //! A typed value is created when [`Object::decode`] is called. Keys, labels, owners, generations and fields that an [`Index`]
 //! reads need no decoding.
 //!
 //! # Features
 //!
-//! `rustls-tls` (with `ring` or `aws-lc-rs`) or `openssl-tls` choose TLS, `http-proxy`, `socks5`, `oidc` and `oauth` are handed
-//! on to kube. `metrics` gives `InformerMetrics`, `kube-runtime` keys to and from kube's `ObjectRef`, and `testing` the scripted
-//! source of the module `testing`. The application chooses the version feature of `k8s-openapi`.
+//! `rustls-tls` (with `ring` or `aws-lc-rs`) or `openssl-tls` selects TLS. `http-proxy`, `socks5`, `oidc` and `oauth` are
+//! passed on to kube. `metrics` enables `InformerMetrics`, `kube-runtime` enables the module `runtime`,
+//! `building-blocks` enables the parts of an informer, and `testing` enables those and the scripted source in the module
+//! `testing`. The application selects the version feature of `k8s-openapi`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "building-blocks"),
+    allow(dead_code, reason = "informers use a part of the building blocks")
+)]
 
+#[macro_use]
+mod deliberate_bug;
+
+mod budget;
+#[cfg(feature = "building-blocks")]
 pub mod building_blocks;
+// Documentation links to it.
+#[cfg(not(feature = "building-blocks"))]
+#[allow(unused_imports)]
+mod building_blocks;
 mod deadline;
 mod delta;
 mod hashes;
 mod informer;
-#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod internals;
 mod key;
 mod lister;
+mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod object;
+mod packing;
 mod panic;
 mod queue;
 mod reflector;
+#[cfg(feature = "kube-runtime")]
+pub mod runtime;
 mod scope;
 mod source;
 mod store;
@@ -58,9 +77,10 @@ pub mod testing;
 mod version;
 mod waiters;
 
-// Types of these crates are part of signatures here, so a program must use the same versions. Taken from here, they are.
+// Types of these crates appear in public signatures. Use these re-exports to get the matching versions.
 pub use kube_client;
 pub use kube_core;
+pub use kube_wire;
 
 pub use informer::DecodeError;
 pub use informer::Event;
@@ -70,6 +90,8 @@ pub use informer::Informer;
 pub use informer::InformerBuilder;
 pub use informer::InformerFactory;
 pub use informer::InformerState;
+#[doc(hidden)]
+pub use informer::LabelQuery;
 pub use informer::ListenerConfig;
 pub use informer::NotSynced;
 pub use informer::Object;
@@ -79,28 +101,29 @@ pub use informer::StartError;
 pub use informer::Stopped;
 pub use informer::Subscription;
 pub use informer::SyncError;
-pub use informer::Unsynced;
 pub use informer::WaitError;
 pub use key::InvalidKey;
 pub use key::Key;
-pub use kube_wire::FieldSelector;
-pub use kube_wire::InvalidSelector;
-pub use kube_wire::LabelSelector;
 pub use lister::Lister;
 pub use lister::View;
+pub use memory::Memory;
 #[cfg(feature = "metrics")]
 pub use metrics::InformerMetrics;
+pub use object::StoredObject;
 #[doc(hidden)]
 pub use panic::panic_text;
+pub use reflector::ErrorReport;
+pub use reflector::WatchError;
+#[cfg(feature = "building-blocks")]
 pub use reflector::WatchList;
+#[cfg(feature = "building-blocks")]
 pub use scope::Scope;
 pub use source::Cluster;
 pub use source::ClusterConfig;
-pub use source::Compression;
+#[cfg(feature = "building-blocks")]
 pub use source::EncodingPreference;
-pub use source::Pings;
+pub use source::InvalidPathSegment;
 pub use store::Index;
 pub use store::IndexError;
-pub use store::Memory;
 pub use store::Origin;
-pub(crate) use store::{StoredObject, UnnamedObject};
+pub use store::ServerReset;

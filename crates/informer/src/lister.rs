@@ -1,18 +1,21 @@
 //! Typed reads.
 //!
-//! A [`Lister`] is a view of an informer's store that can be narrowed: to a namespace, by labels, by a field. Everything
-//! that reads several objects reads one moment; [`View`] is such a moment to be held.
+//! A [`Lister`] reads an informer's store and can be narrowed to a namespace, labels or a field. Every read of several
+//! objects sees one moment of the store; a [`View`] holds such a moment.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kube_wire::FieldPath;
+use educe::Educe;
 use kube_wire::path::PathReader;
+use kube_wire::{FieldPath, InvalidSelector, LabelSelector};
 
-use crate::informer::{Decoder, Object, Owner};
-use crate::scope::Scope;
-use crate::store::{IndexError, Snapshot, StoredObject};
-use crate::{DecodeError, InvalidSelector, Key, LabelSelector};
+use crate::informer::{Decoder, LabelQuery, ListenerConfig, Object, Owner, Subscription};
+use crate::object::StoredObject;
+use crate::store::{IndexError, Snapshot};
+use crate::{DecodeError, Key};
 
 /// Reads from an informer's store. Cheap to clone and to narrow; holding it keeps the informer running.
 ///
@@ -38,22 +41,31 @@ use crate::{DecodeError, InvalidSelector, Key, LabelSelector};
 /// assert_eq!(pods.by_index(&by_node, "node-7")?[0].name(), "api");
 /// # Ok(()) }
 /// ```
+#[derive(Educe)]
+#[educe(Clone, Debug)]
 pub struct Lister<K> {
     owner: Arc<Owner>,
+    #[educe(Debug(ignore))]
     decoder: Arc<Decoder<K>>,
     narrow: Narrow,
+    /// The default of its subscriptions.
+    resync: Option<Duration>,
 }
 
-/// One moment of an informer's store: what is read from it belongs together.
+/// One moment of an informer's store: objects, indexes and resourceVersions that belong together.
 ///
-/// Holding it costs what changes meanwhile.
+/// While you hold it, objects that the store replaces or removes stay in memory.
+#[derive(Educe)]
+#[educe(Clone, Debug)]
 pub struct View<K> {
+    #[educe(Debug(method(count)))]
     snapshot: Snapshot,
+    #[educe(Debug(ignore))]
     decoder: Arc<Decoder<K>>,
     narrow: Narrow,
 }
 
-/// Which objects are shown.
+/// Which objects a lister shows.
 #[derive(Clone, Debug, Default)]
 struct Narrow {
     namespace: Option<Arc<str>>,
@@ -64,8 +76,8 @@ struct Narrow {
 // === impl Lister ===
 
 impl<K> Lister<K> {
-    pub(crate) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>) -> Self {
-        Self { owner, decoder, narrow: Narrow::default() }
+    pub(crate) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>, resync: Option<Duration>) -> Self {
+        Self { owner, decoder, narrow: Narrow::default(), resync }
     }
 
     /// Only objects of one namespace.
@@ -76,24 +88,27 @@ impl<K> Lister<K> {
         narrowed
     }
 
-    /// Only objects with these labels, as kubectl's `-l`.
+    /// Only objects with these labels, in any form that [`labels`](crate::InformerBuilder::labels) takes.
     ///
     /// # Errors
-    /// If the selector is none.
-    pub fn labels(&self, selector: &str) -> Result<Self, InvalidSelector> {
+    /// Returns an error if the selector is invalid.
+    pub fn labels(&self, selector: impl LabelQuery) -> Result<Self, InvalidSelector> {
         let mut narrowed = self.clone();
-        narrowed.narrow.labels.push(Arc::new(selector.parse()?));
+        narrowed.narrow.labels.push(Arc::new(selector.into_text().parse()?));
         Ok(narrowed)
     }
 
-    /// Only objects that have this value in a field, or among the values of a path with `[*]`. Every object is looked at;
-    /// where that matters, [index](crate::store::Index::field) the field.
+    /// Only objects that have this value in a field, or among the values of a path with `[*]`. This scans every object; if
+    /// that is too slow, [index](crate::store::Index::field) the field.
     ///
     /// # Errors
-    /// If the path is none.
+    /// Returns an error if the path is invalid, the kind has no such field (for a custom resource, if the informer has its
+    /// [definition](crate::InformerBuilder::definition)), or the projection drops it.
     pub fn field(&self, path: &str, value: &str) -> Result<Self, kube_wire::Error> {
+        let path = path.parse()?;
+        self.owner.0.store.check_field(&path)?;
         let mut narrowed = self.clone();
-        narrowed.narrow.fields.push((path.parse()?, value.into()));
+        narrowed.narrow.fields.push((path, value.into()));
         Ok(narrowed)
     }
 
@@ -108,15 +123,15 @@ impl<K> Lister<K> {
         self.view().iter().collect()
     }
 
-    /// The objects that have a value in an index, in no particular order.
+    /// The objects with a value in an index, in no particular order.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn by_index(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<Object<K>>, IndexError> {
         self.view().by_index(index, value)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn count(&self) -> usize {
         match self.narrow.is_everything() {
             true => self.owner.0.store.len(),
@@ -124,7 +139,40 @@ impl<K> Lister<K> {
         }
     }
 
-    /// The state at this moment.
+    /// The events of the objects that this lister shows. An object that begins to match is reported as added, one that no longer
+    /// matches as deleted. The stream reports nothing about other objects.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use futures::StreamExt;
+    /// # use kube_informer::testing::ScriptedSource;
+    /// # use kube_informer::{Event, Informer};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ScriptedSource::new("v1", "Pod");
+    /// # let pod = |node: &str| json!({"metadata": {"namespace": "web", "name": "api"}, "spec": {"nodeName": node}});
+    /// # server.put(pod(""));
+    /// # let pods = Informer::<Pod>::from_source(Arc::new(server.clone())).start()?;
+    /// # pods.synced().await?;
+    /// let mut on_node = pods.lister().namespace("web").field("spec.nodeName", "node-7")?.subscribe();
+    /// assert!(matches!(on_node.next().await, Some(Event::Synced)));   // none yet
+    /// // The pod is scheduled.
+    /// # server.put(pod("node-7"));
+    /// assert!(matches!(on_node.next().await, Some(Event::Added { .. })));
+    /// # Ok(()) }
+    /// ```
+    pub fn subscribe(&self) -> Subscription<K> {
+        let config = ListenerConfig { resync: self.resync, ..ListenerConfig::default() };
+        let events = Subscription::new(self.owner.clone(), self.decoder.clone(), &config);
+        if self.narrow.is_everything() {
+            return events;
+        }
+        let mut filter = Filter::new(self.narrow.clone());
+        events.filtered(move |object| filter.shows(object))
+    }
+
+    /// The current state of the store.
     pub fn view(&self) -> View<K> {
         let snapshot = self.owner.0.store.snapshot();
         View { snapshot, decoder: self.decoder.clone(), narrow: self.narrow.clone() }
@@ -145,29 +193,32 @@ impl<K> View<K> {
         self.stored().map(|object| Object::new(object.clone(), &self.decoder))
     }
 
-    /// The objects that have a value in an index, in no particular order.
+    /// The objects with a value in an index, in no particular order.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn by_index(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<Object<K>>, IndexError> {
         let mut filter = self.narrow.filter();
         let found = self.snapshot.by_index(index, value)?.filter(|object| filter.shows(object));
         Ok(found.map(|object| Object::new(object.clone(), &self.decoder)).collect())
     }
 
-    /// Up to which resourceVersion everything of a scope is in: of the informer's only one, or of one of its namespaces
-    /// (see [`Informer::status`](crate::Informer::status)).
-    pub fn resource_version(&self, scope: Scope) -> &str {
+    /// The resourceVersion up to which the view has everything of a scope: all namespaces, or one of those that the informer was
+    /// built with (see [`Informer::status`](crate::Informer::status)).
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    pub fn resource_version(&self, scope: crate::scope::Scope) -> &str {
         self.snapshot.resource_version(scope)
     }
 
-    /// The moment without types.
+    /// The same moment, without types.
+    #[cfg(feature = "building-blocks")]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// The typed values of all objects, decoded by several threads at once; in the order of [`iter`](Self::iter). The
-    /// calling thread waits for them. To decode only what is looked at, go through [`iter`](Self::iter).
+    /// Decodes all objects on several threads. Returns the values in the order of [`iter`](Self::iter), and blocks the
+    /// calling thread meanwhile. To decode only some of the objects, use [`iter`](Self::iter).
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn decode_parallel(&self, threads: usize) -> Vec<Result<Arc<K>, DecodeError>>
     where
         K: Send + Sync,
@@ -183,7 +234,7 @@ impl<K> View<K> {
             for other in others {
                 match other.join() {
                     Ok(decoded) => values.extend(decoded),
-                    // A type's own code has panicked: as if it had been decoded here.
+                    // The type's own code panicked: pass the panic on, as decoding on this thread would.
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -207,31 +258,33 @@ impl Narrow {
         self.namespace.is_none() && self.labels.is_empty() && self.fields.is_empty()
     }
 
-    fn filter(&self) -> Filter<'_> {
-        Filter { narrow: self, readers: vec![None; self.fields.len()] }
+    fn filter(&self) -> Filter<&Self> {
+        Filter::new(self)
     }
 }
 
-/// A [`Narrow`] at work: its paths are made ready for the type of the first object.
-struct Filter<'a> {
-    narrow: &'a Narrow,
+/// Applies a [`Narrow`]. Its paths are prepared for the type of the first object.
+struct Filter<N> {
+    narrow: N,
     readers: Vec<Option<PathReader>>,
 }
 
-impl Filter<'_> {
+impl<N: Borrow<Narrow>> Filter<N> {
+    fn new(narrow: N) -> Self {
+        let readers = vec![None; narrow.borrow().fields.len()];
+        Self { narrow, readers }
+    }
+
     fn shows(&mut self, object: &StoredObject) -> bool {
-        self.narrow.namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
-            && self
-                .narrow
-                .labels
-                .iter()
-                .all(|selector| selector.matches_by(|label| object.labels().get(label)))
+        let Narrow { namespace, labels, .. } = self.narrow.borrow();
+        namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
+            && labels.iter().all(|selector| selector.matches_by(|label| object.labels().get(label)))
             && (0..self.readers.len()).all(|at| self.has_field(at, object))
     }
 
-    /// An object in which the field cannot be read does not have it.
+    /// Returns `false` if the field cannot be read.
     fn has_field(&mut self, at: usize, object: &StoredObject) -> bool {
-        let (path, value) = &self.narrow.fields[at];
+        let (path, value) = &self.narrow.borrow().fields[at];
         if self.readers[at].is_none() {
             self.readers[at] = PathReader::new(path, object.type_meta()).ok();
         }
@@ -242,29 +295,6 @@ impl Filter<'_> {
     }
 }
 
-impl<K> Clone for Lister<K> {
-    fn clone(&self) -> Self {
-        Self { owner: self.owner.clone(), decoder: self.decoder.clone(), narrow: self.narrow.clone() }
-    }
-}
-
-impl<K> Clone for View<K> {
-    fn clone(&self) -> Self {
-        Self { snapshot: self.snapshot.clone(), decoder: self.decoder.clone(), narrow: self.narrow.clone() }
-    }
-}
-
-impl<K> fmt::Debug for Lister<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lister")
-            .field("narrow", &self.narrow)
-            .field("objects", &self.owner.0.store.len())
-            .finish()
-    }
-}
-
-impl<K> fmt::Debug for View<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").field("narrow", &self.narrow).field("objects", &self.snapshot.len()).finish()
-    }
+fn count(snapshot: &Snapshot, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} objects", snapshot.len())
 }

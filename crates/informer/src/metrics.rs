@@ -1,7 +1,7 @@
 //! The metrics of informers. They are collected when scraped and cost nothing otherwise.
 //!
 //! The names `informer_queued_items`, `informer_processing_latency_seconds` and `informer_store_resource_version`, and the
-//! labels, are client-go's, so that existing dashboards work; the others stand beside them.
+//! labels, are client-go's, so that existing dashboards work.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +17,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::informer::Core;
-use crate::reflector::{ReflectorState, ReflectorStatus};
+use crate::reflector::ReflectorStatus;
 use crate::source::Resource;
 use crate::version::is_older;
 
-/// Metrics of informers, in a registry that is handed in. An informer that has stopped is no longer shown. Informers of
-/// the same resource that run at the same time need different names.
+/// Metrics of informers, in a registry of the caller. Stopped informers are not exported. Informers of the same resource
+/// that run at the same time need different names.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -48,31 +48,31 @@ pub struct InformerMetrics {
     informers: Arc<Mutex<Vec<Reporter>>>,
 }
 
-/// Labels as client-go has them.
+/// The labels of client-go.
 type Labels = [(&'static str, String); 4];
 
 struct Reporter {
     labels: Labels,
     core: Weak<Core>,
-    /// One for each type that its objects are decoded to.
+    /// One per type that its objects are decoded to.
     decode_errors: Vec<Arc<AtomicU64>>,
 }
 
-/// How long batches take.
+/// How long applying a batch takes.
 #[derive(Debug)]
 pub(crate) struct Latency(Histogram);
 
 // === impl InformerMetrics ===
 
 impl InformerMetrics {
-    /// Adds the metrics to a registry; once, as a metric may be there only once.
+    /// Adds the metrics to a registry. Call it once per registry: a registry accepts a metric only once.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Shows an informer. One that is shown already (it is shared) stays what it was called first.
+    /// Exports an informer. A shared informer that is already exported keeps its first name.
     pub(crate) fn add(
         &self,
         name: String,
@@ -96,36 +96,35 @@ impl InformerMetrics {
 }
 
 impl Reporter {
-    /// The informer, unless it has stopped: then its successor may go by its name, though somebody still reads from it.
+    /// The informer, unless it has stopped. A stopped one may still have readers, but its name is free for a successor.
     fn running(&self) -> Option<Arc<Core>> {
         self.core.upgrade().filter(|core| !core.is_stopped())
     }
 }
 
-/// What is shown of every informer: name, explanation, value.
+/// One metric of every informer: name, help text, value.
 type Gauge = (&'static str, &'static str, fn(&Core) -> i64);
 type Counter = (&'static str, &'static str, fn(&Core, &Reporter) -> u64);
-/// A counter of the watches, told apart by what came of it (label `result`).
+/// A counter of watches, by outcome (label `result`).
 type Outcome = (&'static str, fn(&ReflectorStatus) -> u64);
 
-const GAUGES: [Gauge; 9] = [
-    ("informer_queued_items", "Changes that wait to be applied", |core| signed(core.queue.len())),
-    (
-        "informer_store_resource_version",
-        "The last 15 digits of the resourceVersion that the store shows",
-        version,
-    ),
-    ("informer_synced", "Whether the first full state is in the store", |core| {
+const GAUGES: [Gauge; 10] = [
+    ("informer_queued_items", "Changes pending in the queue", |core| signed(core.queue.len())),
+    ("informer_store_resource_version", "The last 15 digits of the store's resourceVersion", version),
+    ("informer_synced", "Whether the initial list is in the store", |core| {
         i64::from(*core.listeners.synced().borrow())
     }),
-    ("informer_degraded_watches", "Watches that wait after an error, or may be stale", degraded),
+    ("informer_degraded_watches", "Watches that are backing off after an error, or may be stale", |core| {
+        signed(core.degraded_watches())
+    }),
+    ("informer_watches", "Watches of objects: one, or one per namespace", |core| signed(core.status().len())),
     ("informer_objects", "Objects in the store", |core| signed(core.store.len())),
-    ("informer_stored_bytes", "Bytes that the objects in the store hold", |core| {
+    ("informer_stored_bytes", "Bytes held by the objects in the store", |core| {
         signed(core.store.snapshot().stored_bytes())
     }),
     (
         "informer_event_age_seconds",
-        "How long nothing was received: no full state, event or bookmark; of several watches the longest",
+        "Time since the last list, event or bookmark; the longest of all watches",
         event_age,
     ),
     ("informer_listeners", "Handlers and streams", |core| signed(core.listeners.count_and_lag().0)),
@@ -135,19 +134,17 @@ const GAUGES: [Gauge; 9] = [
 ];
 
 const COUNTERS: [Counter; 5] = [
-    ("informer_full_states", "Full states that were applied: the first, and after each relist", |core, _| {
-        core.counts.full_states.load(Ordering::Relaxed)
+    ("informer_full_states", "Complete lists applied: the initial one and every relist", |core, _| {
+        core.counts.complete_lists.load(Ordering::Relaxed)
     }),
-    ("informer_changes", "Changes that were applied one by one", |core, _| {
-        core.counts.changes.load(Ordering::Relaxed)
-    }),
-    ("informer_stale_changes", "Changes that were left out because a newer state was there", |core, _| {
+    ("informer_changes", "Changes applied one by one", |core, _| core.counts.changes.load(Ordering::Relaxed)),
+    ("informer_stale_changes", "Changes dropped because the store had a newer state", |core, _| {
         core.store.stats().stale
     }),
-    ("informer_handler_panics", "Calls of handlers that panicked", |core, _| {
+    ("informer_handler_panics", "Handler calls that panicked", |core, _| {
         core.counts.panics.load(Ordering::Relaxed)
     }),
-    ("informer_decode_errors", "Objects that did not fit their type", |_, reporter| {
+    ("informer_decode_errors", "Objects that could not be decoded to their type", |_, reporter| {
         reporter.decode_errors.iter().map(|errors| errors.load(Ordering::Relaxed)).sum()
     }),
 ];
@@ -156,11 +153,11 @@ const OUTCOMES: [(&str, &str, &[Outcome]); 2] = [
     (
         "informer_lists",
         "Lists and watch-lists",
-        &[("ok", |status| status.full_states), ("error", |status| status.failed_lists)],
+        &[("ok", |status| status.complete_lists), ("error", |status| status.failed_lists)],
     ),
     (
         "informer_watches",
-        "Watches: opened, refused, and ended otherwise than by a normal close",
+        "Watches: opened, refused, and ended abnormally",
         &[
             ("ok", |status| status.watches),
             ("error", |status| status.failed_watches),
@@ -215,7 +212,7 @@ fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Of several scopes the newest.
+/// The newest of all scopes.
 fn version(core: &Core) -> i64 {
     let snapshot = core.store.snapshot();
     let status = core.status();
@@ -234,13 +231,6 @@ fn version(core: &Core) -> i64 {
 fn event_age(core: &Core) -> i64 {
     let ages = core.status().into_iter().filter_map(|scope| Some(scope.received_at?.elapsed().as_secs()));
     ages.max().and_then(|age| i64::try_from(age).ok()).unwrap_or_default()
-}
-
-fn degraded(core: &Core) -> i64 {
-    let is_degraded = |state: &ReflectorState| {
-        matches!(state, ReflectorState::BackingOff { .. } | ReflectorState::Degraded { .. })
-    };
-    signed(core.status().iter().filter(|scope| is_degraded(&scope.reflector.state)).count())
 }
 
 impl fmt::Debug for InformerMetrics {

@@ -1,18 +1,18 @@
-//! Panics of functions that users hand in: they must not end the caller.
+//! Catches panics of user functions, so that they do not end the caller.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// Calls a function; an error with the panic's message if it panics.
+/// Calls a function. Returns an error with the panic's message if it panics.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| format!("it panicked: {}", panic_text(&*panic)))
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| format!("panicked: {}", panic_text(&*panic)))
 }
 
-/// Wakes a reader. Wakers belong to whichever runtime the reader uses: one that panics must not keep others from being woken.
+/// Wakes a reader. A waker belongs to the reader's runtime; if it panics, the other readers are still woken.
 pub(crate) fn wake(waker: Waker) {
     if let Err(why) = guarded(|| waker.wake()) {
-        tracing::error!(why, "cannot wake a reader: its waker failed");
+        tracing::error!(why, "cannot wake a reader: its waker panicked");
     }
 }
 

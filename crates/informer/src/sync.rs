@@ -1,5 +1,5 @@
-//! Locks and the like that the smallest concurrent parts are made of, named in one place: the model checker puts its own
-//! here (see `tests/loom.rs`).
+//! The locks and atomics of the smallest concurrent parts, in one place: the model checker substitutes its own (see
+//! `tests/loom.rs`).
 
 pub(crate) use std::sync::atomic::AtomicUsize;
 

@@ -1,11 +1,11 @@
-//! Comparing resourceVersions.
+//! Compares resourceVersions.
 //!
-//! They are decimal numbers without leading zeros, of any length; so the longer is the larger, and of two equally long
-//! ones the lexically larger. `""`, `"0"` and anything malformed cannot be compared, which must never stop anything.
+//! A resourceVersion is a decimal number without leading zeros, of any length: the longer is larger, and of equal lengths
+//! the lexically larger. `""`, `"0"` and malformed versions are not comparable; that is never an error.
 
 use std::cmp::Ordering;
 
-/// Orders two resourceVersions; `None` if one of them cannot be compared.
+/// Orders two resourceVersions; `None` if one of them is not comparable.
 ///
 /// ```
 /// use kube_informer::building_blocks::compare_resource_versions as compare;
@@ -19,7 +19,7 @@ pub fn compare_resource_versions(a: &str, b: &str) -> Option<Ordering> {
     (is_comparable(a) && is_comparable(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
 }
 
-/// Whether `a` is known to be older than `b`.
+/// Whether `a` is older than `b`; `false` if they are not comparable.
 pub(crate) fn is_older(a: &str, b: &str) -> bool {
     compare_resource_versions(a, b) == Some(Ordering::Less)
 }

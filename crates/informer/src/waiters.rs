@@ -1,8 +1,7 @@
-//! Callers that sleep until a change they wait for, woken without missing one and without being woken for others.
+//! Waiting callers, each woken only by the changes that it waits for, and by all of them.
 //!
-//! Each caller names its topics, and a change wakes the callers of its topics only: hundreds of waiting callers cost a
-//! change nothing that does not concern them. Kept apart from what is waited for so that every interleaving can be tried
-//! (see `tests/loom.rs`).
+//! Each caller names its topics; a change wakes only the callers of its topics, so hundreds of unrelated callers add no
+//! cost. This is separate from the awaited state so that loom can try every interleaving (see `tests/loom.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -15,7 +14,7 @@ use tokio::task::coop;
 use crate::panic::wake;
 use crate::sync::{AtomicUsize, Mutex};
 
-/// The waiting callers. Without any, a change costs one look at a counter.
+/// The waiting callers. Without any, a change costs one load of a counter.
 #[derive(Debug)]
 pub(crate) struct Waiters<T> {
     count: AtomicUsize,
@@ -24,7 +23,7 @@ pub(crate) struct Waiters<T> {
 
 #[derive(Debug)]
 struct WaiterList<T> {
-    /// Numbers ascend: the caller that has waited longest comes first.
+    /// Numbers ascend: the longest-waiting caller comes first.
     by_number: BTreeMap<u64, WaiterState<T>>,
     by_topic: BTreeSet<(T, u64)>,
     next: u64,
@@ -34,34 +33,34 @@ struct WaiterList<T> {
 #[derive(Debug)]
 enum WaiterState<T> {
     Asleep(Waker),
-    /// Woken, and has not looked yet.
+    /// Woken, and has not checked yet.
     Woken,
-    /// Likewise, in place of all callers of this topic. If it leaves, it wakes the next one.
+    /// Woken on behalf of all callers of this topic. If it leaves, it wakes the next one.
     Chosen(T),
 }
 
-/// A caller's entry in the list, removed on drop.
+/// A caller's entry in the list; removed on drop.
 struct Waiter<'a, T: Ord + Clone, const N: usize> {
     waiters: &'a Waiters<T>,
     topics: [T; N],
     /// `None` until it has to wait.
     number: Option<u64>,
-    /// The topic it was chosen for, while it looks.
+    /// The topic it was chosen for, while it checks.
     chosen: Option<T>,
 }
 
 // === impl Waiters ===
 
 impl<T: Ord + Clone> Waiters<T> {
-    /// Whether any caller waits.
+    /// Whether any caller is waiting.
     ///
-    /// Asked after a change can be seen, under the lock through which callers look at it: either the caller is counted
-    /// before, or it sees the change.
+    /// Called after the change is visible, under the lock with which callers check it: either the caller is counted before,
+    /// or it sees the change.
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Wakes every caller of these topics. Called after the change can be seen, as [`any`](Self::any).
+    /// Wakes every caller of these topics. Called after the change is visible, like [`any`](Self::any).
     pub(crate) fn wake(&self, topics: impl IntoIterator<Item = RangeInclusive<T>>) {
         self.wake_with(|list, woken| {
             for topics in topics {
@@ -82,8 +81,8 @@ impl<T: Ord + Clone> Waiters<T> {
         });
     }
 
-    /// Wakes the caller of a topic that has waited longest, for a change that serves one caller. A caller that leaves,
-    /// satisfied or not, wakes the next; the chain ends with one that finds nothing and sleeps again.
+    /// Wakes the longest-waiting caller of a topic, for a change that serves one caller. A caller that leaves, satisfied or
+    /// not, wakes the next; the chain ends with a caller that finds nothing and sleeps again.
     pub(crate) fn wake_one(&self, topic: &T) {
         if self.any() {
             let chosen = self.list.lock().choose(topic);
@@ -91,12 +90,13 @@ impl<T: Ord + Clone> Waiters<T> {
         }
     }
 
-    /// Waits until `check` finds something. It is called when one of the topics may have changed, and at the beginning.
+    /// Waits until `check` returns a value. `check` is called first immediately, then whenever one of the topics may have
+    /// changed.
     ///
-    /// A caller that never has to wait spends its task's budget all the same, so that other tasks get their turn.
+    /// A caller that never has to wait still spends its task's budget, so that other tasks get their turn.
     ///
     /// # Cancel safety
-    /// `check` is called between waits only: dropping the future while it waits leaves everything as it is.
+    /// `check` runs only between waits. Dropping the future while it waits changes nothing.
     pub(crate) async fn until_some<R, const N: usize>(
         &self,
         topics: [T; N],
@@ -106,7 +106,7 @@ impl<T: Ord + Clone> Waiters<T> {
         poll_fn(|context| {
             let budget = ready!(coop::poll_proceed(context));
             let mut found = if waiter.number.is_none() { check() } else { None };
-            // Listening begins before looking, so that nothing is missed in between.
+            // Register before checking, so that no change is missed in between.
             if found.is_none() && waiter.listen(context.waker()) {
                 found = check();
             }
@@ -124,7 +124,7 @@ impl<T: Ord + Clone> Waiters<T> {
         .await
     }
 
-    /// Wakers are called when no lock is held.
+    /// Calls wakers after the lock is released.
     fn wake_with(&self, choose: impl FnOnce(&mut WaiterList<T>, &mut Vec<Waker>)) {
         if self.any() {
             let mut woken = Vec::new();
@@ -144,7 +144,7 @@ impl<T> Default for Waiters<T> {
 // === impl WaiterList ===
 
 impl<T: Ord + Clone> WaiterList<T> {
-    /// The waker of the first caller of a topic that sleeps.
+    /// The waker of the first sleeping caller of a topic.
     fn choose(&mut self, topic: &T) -> Option<Waker> {
         let numbers = self.by_topic.range((topic.clone(), 0)..=(topic.clone(), u64::MAX));
         for (_, number) in numbers {
@@ -160,7 +160,7 @@ impl<T: Ord + Clone> WaiterList<T> {
 // === impl WaiterState ===
 
 impl<T> WaiterState<T> {
-    /// The waker of a caller that sleeps, which is then `woken`.
+    /// Returns the waker of a sleeping caller, and sets its state to `woken`.
     fn rouse(&mut self, woken: Self) -> Option<Waker> {
         if !matches!(self, Self::Asleep(_)) {
             return None;
@@ -175,7 +175,7 @@ impl<T> WaiterState<T> {
 // === impl Waiter ===
 
 impl<T: Ord + Clone, const N: usize> Waiter<'_, T, N> {
-    /// Sleeps from now on; whether there may be something new since the caller last looked.
+    /// Goes to sleep. Returns whether something may have changed since the caller last checked.
     fn listen(&mut self, waker: &Waker) -> bool {
         let mut list = self.waiters.list.lock();
         let number = *self.number.get_or_insert_with(|| {
@@ -192,7 +192,7 @@ impl<T: Ord + Clone, const N: usize> Waiter<'_, T, N> {
         let before = list.by_number.insert(number, WaiterState::Asleep(waker.clone()));
         drop(list);
         match before {
-            // Dropped when no lock is held: its task may go with it.
+            // Drop it without the lock: this may drop its task.
             Some(WaiterState::Asleep(_earlier)) => return false,
             Some(WaiterState::Chosen(topic)) => self.chosen = Some(topic),
             Some(WaiterState::Woken) | None => {}

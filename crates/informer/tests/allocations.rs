@@ -1,6 +1,6 @@
-//! How often the allocator is asked, on the two paths where that matters: a relist that finds nothing new, and one event
-//! of a watch. And what is still held when something large has gone.
-#![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
+//! Counts allocations on the two hot paths: a relist without changes, and one watch event. Also checks that memory is freed
+//! after a peak.
+#![allow(clippy::print_stdout, reason = "prints the measured figures")]
 
 #[path = "../benches/pods.rs"]
 mod pods;
@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_informer::Scope;
 use kube_informer::building_blocks::StoreSink;
 use kube_informer::building_blocks::{Delta, Fifo, FifoConfig, Replace, Sink};
-use kube_informer::building_blocks::{Packing, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Packing, Store, StoreConfig};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Index, Memory};
+use kube_informer::{Index, Memory, StoredObject};
 use kube_informer::{Informer, Key};
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, WatchDecoder, WatchEvent};
 use parking_lot::{Mutex, MutexGuard};
@@ -26,7 +26,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 const SCOPE: Scope = Scope(0);
 
-/// Allocations and bytes that `work` asks for.
+/// The number of allocations and bytes in `work`.
 fn count(work: impl FnOnce()) -> (u64, u64) {
     let _profiler = dhat::Profiler::builder().testing().build();
     work();
@@ -47,18 +47,18 @@ fn process(fifo: &Fifo, store: &Store) {
 fn indexed_store(memory: Memory) -> Arc<Store> {
     let config =
         StoreConfig::default().index(Index::namespace()).index(Index::field("node", "spec.nodeName"));
-    Arc::new(Store::new(config.memory(memory)).expect("these can be indexed"))
+    Arc::new(Store::new(config.memory(memory)).expect("valid indexes"))
 }
 
-/// One test at a time: there is one allocator to ask.
-fn alone() -> MutexGuard<'static, ()> {
+/// One test at a time: they share one allocator.
+fn exclusive() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock()
 }
 
 #[test]
-fn a_relist_of_unchanged_objects_and_a_watch_event_allocate_next_to_nothing() {
-    let _alone = alone();
+fn an_unchanged_relist_and_a_watch_event_allocate_almost_nothing() {
+    let _guard = exclusive();
     println!("plain:");
     allocate_next_to_nothing(Memory::Plain, 7.5);
     println!("packed:");
@@ -96,22 +96,24 @@ fn allocate_next_to_nothing(memory: Memory, event_max: f64) {
     let mut watch = WatchDecoder::new(Encoding::Protobuf, objects);
     let mut event = |frame: bytes::Bytes| {
         watch.push(frame);
-        let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else { panic!("a pod has changed") };
+        let Some(Ok(WatchEvent::Modified(object))) = watch.next_event() else {
+            panic!("expected a changed pod")
+        };
         now(sink.update(SCOPE, object)).expect("the queue is open");
         process(&fifo, &store);
     };
-    // The first one finds buffers that have yet to grow.
-    event(frames.next().expect("there is a first"));
+    // The first event grows the buffers.
+    event(frames.next().expect("there is a first frame"));
     let (blocks, bytes) = count(|| frames.for_each(event));
     let each = blocks as f64 / EVENTS as f64;
     println!("a watch event of 3.3 KB: {each:.2} allocations, {} bytes", bytes / EVENTS as u64);
-    assert!(each < event_max, "{each} allocations an event");
+    assert!(each < event_max, "{each} allocations per event");
     assert_eq!(store.len(), OBJECTS);
 }
 
 #[test]
-fn room_for_large_values_of_indexes_is_not_kept_for_the_next_write() {
-    let _alone = alone();
+fn buffers_for_large_index_values_are_freed_after_a_write() {
+    let _guard = exclusive();
     let _profiler = dhat::Profiler::builder().testing().build();
     let store = indexed_store(Memory::Plain);
     let mut reader = ObjectReader::new(Projection::default(), Limits::default());
@@ -135,9 +137,9 @@ fn room_for_large_values_of_indexes_is_not_kept_for_the_next_write() {
 }
 
 #[test]
-fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
+fn later_reads_evict_dropped_values() {
     const PODS: usize = 4000;
-    let _alone = alone();
+    let _guard = exclusive();
     let source = ScriptedSource::new("v1", "Pod");
     for at in 0..PODS {
         source.put(json!({"metadata": {"namespace": "web", "name": format!("pod-{at}")}}));
@@ -145,7 +147,7 @@ fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let pods = Informer::<Pod>::from_source(Arc::new(source)).hot_values_max(10).start();
-        let pods = pods.expect("there is nothing wrong with it");
+        let pods = pods.expect("valid settings");
         pods.synced().await.expect("it is synced");
         let _profiler = dhat::Profiler::builder().testing().build();
         let held = || dhat::HeapStats::get().curr_bytes;
@@ -158,13 +160,15 @@ fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
         let most = held();
         assert!(most > PODS * size_of::<Pod>(), "{most} bytes");
         drop(all);
-        // As those do who read what they read a moment ago.
+        // Like readers that repeatedly read the same objects.
         (0..4 * PODS).for_each(|at| drop(read(at % 7)));
         let left = held();
-        println!("{PODS} pods decoded: {most} bytes; when they are let go and others are read: {left} bytes");
+        println!(
+            "{PODS} pods decoded: {most} bytes; after they are dropped and others are read: {left} bytes"
+        );
         assert!(left < most / 50, "{left} of {most} bytes");
 
-        // The same where each of them is decoded anew.
+        // The same when each object is decoded again.
         for at in 0..PODS {
             drop(read(at));
         }
@@ -174,16 +178,16 @@ fn what_was_decoded_at_once_is_let_go_by_those_who_read_on() {
 }
 
 #[test]
-fn full_states_that_break_half_way_leave_nothing_behind() {
+fn interrupted_lists_leak_no_memory() {
     const ROUNDS: usize = 40;
     const PODS: usize = 200;
-    let _alone = alone();
+    let _guard = exclusive();
     let store = indexed_store(Packing::eager().into());
     let mut reader = ObjectReader::new(Projection::default(), Limits::default());
     let mut stage_and_drop = |round: usize| {
         let mut replacement = store.begin_replace(SCOPE);
         for at in 0..PODS {
-            // As the pods of jobs: no two have the same labels, and each attempt finds others.
+            // Like the pods of jobs: no two have the same labels, and each attempt has different ones.
             let labels = json!({"job": format!("job-{round}-{at}-{}", "x".repeat(200))});
             let meta = json!({"namespace": "web", "name": format!("pod-{at}"), "labels": labels});
             let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta}).to_string();

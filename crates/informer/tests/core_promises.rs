@@ -1,5 +1,5 @@
-//! Source, reflector, queue and store together, under any interleaving of changes, cut connections, expiries, restores
-//! and relists. An independent model follows what is told; at the end everything must agree with the server.
+//! Source, reflector, queue and store together, under random sequences of changes, broken connections, expiries, restores
+//! and relists. An independent model follows the reported changes; at the end everything must match the server.
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
@@ -12,10 +12,11 @@ use std::time::Duration;
 use kube_informer::Index;
 use kube_informer::Key;
 use kube_informer::Scope;
+use kube_informer::StoredObject;
 use kube_informer::WatchList;
 use kube_informer::building_blocks::StoreSink;
 use kube_informer::building_blocks::compare_resource_versions as compare;
-use kube_informer::building_blocks::{Change, ChangeBatch, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Change, ChangeBatch, Snapshot, Store, StoreConfig};
 use kube_informer::building_blocks::{Fifo, FifoConfig};
 use kube_informer::building_blocks::{Reflector, ReflectorConfig};
 use kube_informer::testing::{Checkpoint, ScriptedSource, WatchListSupport};
@@ -24,7 +25,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// Something that happens to the server or to the network.
+/// An event on the server or the network.
 #[derive(Clone, Debug)]
 enum Step {
     Put { name: u8, team: u8 },
@@ -82,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_happens_the_store_converges_never_goes_back_tells_everything_and_snapshots_stand_still(
+    fn the_store_converges_never_regresses_reports_every_change_and_snapshots_are_immutable(
         steps in prop::collection::vec(step(), 1..60),
         watch_list in any::<bool>(),
         page_size in prop::option::of(1..4_u32),
@@ -132,7 +133,7 @@ async fn run(steps: Vec<Step>, watch_list: bool, page_size: Option<u32>, seed: u
     fifo.close();
     let model = applying.await.unwrap();
     reflecting.abort();
-    assert_eq!(model.view, contents(&store.snapshot()), "promise 3: everything that happened was told");
+    assert_eq!(model.view, contents(&store.snapshot()), "promise 3: every change was reported");
     for (snapshot, taken) in pinned {
         assert_eq!(contents(&snapshot), taken, "promise 8: a snapshot is one moment");
     }
@@ -171,7 +172,7 @@ async fn play(
         Step::Restore => {
             if let Some(checkpoint) = checkpoint {
                 source.restore(checkpoint);
-                // A restored server cannot serve what it never saw: nobody may resume from the future silently.
+                // A restored server does not know future versions: a watch from one must fail, not stay silent.
                 source.fail_next_watch(refusal(410));
             }
         }
@@ -188,13 +189,13 @@ async fn play(
     }
 }
 
-/// Promise 1. The server is quiet from now on; an hour of its time is more than any back-off.
+/// Promise 1. The server is quiet from now on; an hour is longer than any back-off.
 async fn converges(source: &ScriptedSource, store: &Store) {
     let server = || {
         let objects = source.objects();
         objects
             .iter()
-            .map(|object| (Key::of(&object.head()), object.head().resource_version().to_owned()))
+            .map(|object| (Key::of_head(&object.head()), object.head().resource_version().to_owned()))
             .collect()
     };
     let expected: BTreeMap<Key, String> = server();
@@ -227,7 +228,7 @@ fn identity(object: &StoredObject) -> (String, String, u64) {
     (object.uid().to_owned(), object.resource_version().to_owned(), object.content_hash())
 }
 
-/// What somebody knows who only hears what is told.
+/// The state of a listener that knows only the reported changes.
 #[derive(Default)]
 struct Model {
     view: Contents,
@@ -245,7 +246,7 @@ impl Model {
         assert_eq!(
             self.view,
             contents(&store.snapshot()),
-            "promise 4: the store shows what is told, and nothing else"
+            "promise 4: the store shows exactly the reported changes"
         );
         self.check_indexes(store);
     }
@@ -260,7 +261,7 @@ impl Model {
             Change::Updated { old, new, .. } => {
                 let known = self.view.insert(key, identity(new));
                 assert_eq!(known, Some(identity(old)), "promise 3: updated, but from another state");
-                assert_eq!(old.uid(), new.uid(), "promise 3: another object is no update");
+                assert_eq!(old.uid(), new.uid(), "promise 3: another object is not an update");
                 if same_epoch {
                     let order = compare(old.resource_version(), new.resource_version());
                     assert!(order.is_none_or(|order| order.is_le()), "promise 2: went back");
@@ -277,7 +278,7 @@ impl Model {
         }
     }
 
-    /// Indexes equal what one would get by looking at every object.
+    /// Indexes equal a scan of all objects.
     fn check_indexes(&self, store: &Store) {
         let snapshot = store.snapshot();
         for team in ["t0", "t1", "t2"] {

@@ -28,7 +28,7 @@ use rustls::server::WebPkiClientVerifier;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A plugin that is a script in a directory of its own.
+/// A plugin: a script in its own directory.
 struct Plugin {
     directory: tempfile::TempDir,
 }
@@ -41,8 +41,8 @@ impl Plugin {
         plugin
     }
 
-    /// Prints what the file `status` holds, and counts its runs.
-    fn that_prints_a_file() -> Self {
+    /// Prints the content of the file `status`, and counts its runs.
+    fn printing_a_file() -> Self {
         Self::new("cd \"${0%/*}\" && echo run >> runs && cat status")
     }
 
@@ -100,7 +100,7 @@ async fn status_of_a_request(client: &Client) -> StatusCode {
 #[tokio::test]
 async fn a_plugin_runs_once_until_its_credentials_are_refused() {
     let server = Server::builder().token("second").start().await.unwrap();
-    let plugin = Plugin::that_prints_a_file();
+    let plugin = Plugin::printing_a_file();
     let client = plugin.client(&server.url().unwrap());
     assert_eq!(plugin.runs(), 0, "no request needs it yet");
     plugin.prints(r#""token":"first""#);
@@ -114,7 +114,7 @@ async fn a_plugin_runs_once_until_its_credentials_are_refused() {
 #[tokio::test]
 async fn a_plugin_runs_again_when_its_credentials_have_expired() {
     let server = Server::builder().token("t").start().await.unwrap();
-    let plugin = Plugin::that_prints_a_file();
+    let plugin = Plugin::printing_a_file();
     let client = plugin.client(&server.url().unwrap());
     plugin.prints(r#""token":"t","expirationTimestamp":"2020-01-01T00:00:00Z""#);
     assert_eq!(status_of_a_request(&client).await, StatusCode::OK);
@@ -125,9 +125,9 @@ async fn a_plugin_runs_again_when_its_credentials_have_expired() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_for_a_plugin_share_its_run() {
+async fn waiting_requests_share_one_plugin_run() {
     let server = Server::builder().token("t").start().await.unwrap();
-    let plugin = Plugin::that_prints_a_file();
+    let plugin = Plugin::printing_a_file();
     plugin.prints(r#""token":"t""#);
     let client = plugin.client(&server.url().unwrap());
     let requests = (0..10).map(|_| status_of_a_request(&client));
@@ -137,8 +137,8 @@ async fn requests_that_wait_for_a_plugin_share_its_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_a_plugin_that_hangs_is_ended_at_the_time_limit() {
-    // Nothing is ever written to the pipe that it reads.
+async fn g3_a_plugin_that_hangs_is_killed_at_the_time_limit() {
+    // Nothing is ever written to the pipe it reads.
     let plugin = Plugin::new("cd \"${0%/*}\" && mkfifo pipe && exec 3<> pipe && read -r line <&3");
     let client = plugin.client("http://127.0.0.1:1");
     let request = http::Request::get("/api").body(Body::empty()).unwrap();
@@ -150,7 +150,7 @@ const PROVIDER_KEYS: &[(&str, &str)] =
     &[("token-key", "{.credential.access_token}"), ("expiry-key", "{.credential.token_expiry}")];
 
 #[tokio::test]
-async fn the_command_of_an_auth_provider_runs_when_its_token_is_missing_or_expired() {
+async fn an_auth_provider_command_runs_when_its_token_is_missing_or_expired() {
     let server = Server::builder().token("t").start().await.unwrap();
     let url = server.url().unwrap();
     let plugin = Plugin::new("cd \"${0%/*}\" && echo run $# $* >> runs && cat status");
@@ -183,14 +183,14 @@ async fn the_command_of_an_auth_provider_runs_when_its_token_is_missing_or_expir
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_command_of_an_auth_provider_that_hangs_is_ended_at_the_time_limit() {
+async fn an_auth_provider_command_that_hangs_is_killed_at_the_time_limit() {
     let plugin = Plugin::new("cd \"${0%/*}\" && mkfifo pipe && exec 3<> pipe && read -r line <&3");
     let error = error_of_a_request(&plugin.client_of_provider("http://127.0.0.1:1", &[])).await;
     assert!(error.contains("auth-provider command") && error.contains("timed out after 60s"), "{error}");
 }
 
 #[tokio::test]
-async fn the_output_of_an_auth_providers_command_is_limited_and_not_part_of_an_error() {
+async fn the_output_of_an_auth_provider_command_is_limited_and_not_in_errors() {
     for (script, words) in [
         ("line=$(printf '%065000d' 0); while :; do echo \"planted-token$line\"; done", "printed more than"),
         ("echo planted-token; echo reason >&2; exit 3", "exit status: 3: reason"),
@@ -211,10 +211,10 @@ async fn error_of_a_request(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_of_a_plugin_identifies_the_client_and_is_replaced_when_it_expires() {
+async fn a_plugin_certificate_identifies_the_client_and_is_replaced_when_it_expires() {
     let authority = Authority::new();
-    let (config, seen) = server_that_wants_certificates(&authority).await;
-    let plugin = Plugin::that_prints_a_file();
+    let (config, seen) = server_with_client_certificates(&authority).await;
+    let plugin = Plugin::printing_a_file();
     let prints = |name: &str, expires: &str| {
         let (certificate, key) = authority.issue(name, ExtendedKeyUsagePurpose::ClientAuth);
         let status = serde_json::json!({"clientCertificateData": certificate.pem(), "clientKeyData": key.serialize_pem(),
@@ -225,7 +225,7 @@ async fn a_certificate_of_a_plugin_identifies_the_client_and_is_replaced_when_it
     let client = plugin.client_of(config.clone());
     prints("first", "2020-01-01T00:00:00Z");
     assert_eq!(status_of_a_request(&client).await, StatusCode::OK);
-    // It has expired: the next request has another one, over another connection.
+    // It has expired: the next request uses a new one, over a new connection.
     prints("second", "2120-01-01T00:00:00Z");
     assert_eq!(status_of_a_request(&client).await, StatusCode::OK);
     assert_eq!(status_of_a_request(&client).await, StatusCode::OK);
@@ -233,7 +233,7 @@ async fn a_certificate_of_a_plugin_identifies_the_client_and_is_replaced_when_it
     let names = std::mem::take(&mut *seen.lock().unwrap());
     assert_eq!(names, ["first", "second", "second"]);
 
-    // A certificate of another authority, and none at all.
+    // A certificate of another authority, and no certificate.
     let (stranger, key) = Authority::new().issue("stranger", ExtendedKeyUsagePurpose::ClientAuth);
     let status =
         serde_json::json!({"clientCertificateData": stranger.pem(), "clientKeyData": key.serialize_pem()});
@@ -266,8 +266,8 @@ impl Authority {
     }
 }
 
-/// A TLS server that accepts only clients with a certificate of the authority; which ones is written down, in order.
-async fn server_that_wants_certificates(authority: &Authority) -> (Config, Arc<Mutex<Vec<String>>>) {
+/// A TLS server that accepts only clients with a certificate of the authority. It records their names, in order.
+async fn server_with_client_certificates(authority: &Authority) -> (Config, Arc<Mutex<Vec<String>>>) {
     let (certificate, key) = authority.issue("server", ExtendedKeyUsagePurpose::ServerAuth);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = rustls::RootCertStore::empty();
@@ -294,7 +294,7 @@ async fn server_that_wants_certificates(authority: &Authority) -> (Config, Arc<M
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
                 let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
-                // The name stands in the certificate as it is.
+                // The certificate contains the name verbatim.
                 let holds = |name: &&str| certificate.windows(name.len()).any(|part| part == name.as_bytes());
                 let name = ["first", "second", "stranger"].into_iter().find(holds).unwrap();
                 let seen = seen.clone();
@@ -312,7 +312,7 @@ async fn server_that_wants_certificates(authority: &Authority) -> (Config, Arc<M
 }
 
 #[tokio::test]
-async fn g1_the_output_of_a_plugin_is_not_part_of_its_error() {
+async fn g1_the_output_of_a_plugin_is_not_in_its_error() {
     let plugin = Plugin::new("echo planted-token; echo reason >&2; exit 3");
     let request = http::Request::get("/api").body(Body::empty()).unwrap();
     let error = plugin.client("http://127.0.0.1:1").send(request).await.unwrap_err();

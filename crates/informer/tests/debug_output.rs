@@ -1,4 +1,4 @@
-//! What `{:?}` prints of objects and of everything that holds some: keys and counts, never their content.
+//! `{:?}` of objects and of everything that contains them prints keys and counts, never their content.
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 use std::fmt::Debug;
@@ -74,7 +74,7 @@ fn readers_and_decoders_print_no_content() {
         decoder.next_item();
         check(&decoder);
     }
-    // In protobuf, a frame that is not complete yet.
+    // In protobuf, an incomplete frame.
     let mut decoder = WatchDecoder::new(Encoding::Protobuf, self::reader());
     let frame = [&[0, 0, 0, 200][..], PLANTED.as_bytes()].concat();
     decoder.push(frame.into());

@@ -1,5 +1,5 @@
-//! Informers over resources that are known at run time only, and over metadata, on the embedded server.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! Informers for resources known only at run time, and for metadata, on the embedded server.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -50,7 +50,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dynamic_informer_hears_of_creation_change_and_deletion_listed_or_streamed() {
+async fn a_dynamic_informer_reports_creation_change_and_deletion_with_list_and_watch_list() {
     for (mode, watch_list) in [
         (WatchListMode::On, WatchList::On),
         (WatchListMode::On, WatchList::Off),
@@ -77,7 +77,7 @@ async fn a_dynamic_informer_hears_of_creation_change_and_deletion_listed_or_stre
         let written = api.patch("c", &PatchParams::default(), &patch).await.unwrap();
         assert_eq!(next(&mut events).await, "updated default/c");
         let found = informer.wait_for(&written).await.unwrap().unwrap();
-        assert_eq!(found.decode().unwrap().data, written.data, "the whole object, whatever it came in");
+        assert_eq!(found.decode().unwrap().data, written.data, "the whole object, in any encoding");
         api.delete("c", &DeleteParams::default()).await.unwrap();
         assert_eq!(next(&mut events).await, "deleted default/c");
     }
@@ -105,7 +105,7 @@ async fn a_factory_of_dynamic_informers_shares_by_resource_namespace_and_selecto
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_over_metadata_hears_of_changes_that_it_does_not_see() {
+async fn a_metadata_informer_reports_changes_outside_the_metadata() {
     for watch_list in [WatchList::On, WatchList::Off] {
         let (_server, client) = start(WatchListMode::On).await;
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &deployments());

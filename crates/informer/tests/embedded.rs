@@ -1,5 +1,5 @@
 //! Informers on the embedded API server: real requests in both encodings, and a server that keeps failing.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -23,7 +23,7 @@ fn config_map(name: &str, labels: &serde_json::Value) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "data": {"n": "0"}})).unwrap()
 }
 
-/// A server without a socket, its clock paused with tokio's.
+/// A server without a socket, with tokio's paused clock.
 async fn start() -> (Server, kube_client::Client) {
     let server = Server::builder().without_socket().seed(1).start().await.unwrap();
     let client = server.client().unwrap();
@@ -37,7 +37,7 @@ fn seeded(client: &kube_client::Client) -> InformerBuilder<ConfigMap> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ones_own_writes_are_read_in_both_encodings() {
+async fn own_writes_are_read_in_both_encodings() {
     for encoding in [EncodingPreference::Auto, EncodingPreference::Json] {
         let (_server, client) = start().await;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -56,12 +56,14 @@ async fn ones_own_writes_are_read_in_both_encodings() {
         let patch = Patch::Merge(json!({"data": {"n": "1"}}));
         api.patch("a", &PatchParams::default(), &patch).await.unwrap();
         let key = Key::new("default", "a");
-        let is_one = |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["n"] == "1");
+        let is_one = |map: Option<&ConfigMap>| {
+            map.and_then(|map| map.data.as_ref()).is_some_and(|data| data["n"] == "1")
+        };
         maps.wait_until(&key, is_one).await.unwrap();
 
         let other =
             api.create(&PostParams::default(), &config_map("b", &json!({"tier": "front"}))).await.unwrap();
-        assert!(matches!(maps.wait_for(&other).await, Err(WaitError::NotInScope { .. })));
+        assert!(matches!(maps.wait_for(&other).await, Err(WaitError::Never { .. })));
 
         api.delete("a", &DeleteParams::default()).await.unwrap();
         maps.wait_gone(&key, found.uid()).await.unwrap();
@@ -71,7 +73,7 @@ async fn ones_own_writes_are_read_in_both_encodings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_9_a_refusal_carries_the_servers_message() {
+async fn promise_9_a_refusal_contains_the_servers_message() {
     let (server, client) = start().await;
     let widgets =
         kube_core::ApiResource::from_gvk(&kube_core::GroupVersionKind::gvk("example.com", "v1", "Widget"));
@@ -79,14 +81,14 @@ async fn promise_9_a_refusal_carries_the_servers_message() {
     let error = widgets.synced().await.unwrap_err();
     assert!(matches!(&error, SyncError::Refused { status, .. } if status.code == 404), "{error}");
     assert!(
-        error.to_string().starts_with("widgets.example.com in all namespaces: the server refuses: 404"),
+        error.to_string().starts_with("cannot list widgets.example.com in all namespaces: 404"),
         "{error}"
     );
     drop(server);
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_1_a_restored_server_is_noticed_whether_it_is_behind_or_has_overtaken_the_cache() {
+async fn promise_1_a_restored_server_is_detected_both_behind_and_ahead_of_the_cache() {
     for (written_since, disconnects) in [(0, false), (0, true), (9, false), (9, true)] {
         let (server, client) = start().await;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -122,10 +124,10 @@ async fn promise_1_a_restored_server_is_noticed_whether_it_is_behind_or_has_over
     }
 }
 
-/// What a listener has heard: resourceVersions by name.
+/// The state that a listener has received: resourceVersions by name.
 type View = BTreeMap<String, String>;
 
-fn hear(view: &mut View, event: &Event<ConfigMap>) {
+fn receive(view: &mut View, event: &Event<ConfigMap>) {
     match event {
         Event::Added { object, .. } | Event::Updated { new: object, .. } => {
             view.insert(object.key().to_string(), object.resource_version().to_owned());
@@ -136,7 +138,7 @@ fn hear(view: &mut View, event: &Event<ConfigMap>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promises_1_and_7_every_listener_ends_with_the_servers_state_though_watches_keep_breaking() {
+async fn promises_1_and_7_every_listener_converges_while_watches_keep_breaking() {
     let (server, client) = start().await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let faults = server.faults();
@@ -163,7 +165,7 @@ async fn promises_1_and_7_every_listener_ends_with_the_servers_state_though_watc
             async move {
                 // Some are slow.
                 tokio::time::sleep(Duration::from_millis(number * 300)).await;
-                hear(&mut view.lock(), &event);
+                receive(&mut view.lock(), &event);
                 assert!(number % 4 != 3, "and some panic");
             }
         })
@@ -206,11 +208,11 @@ async fn promises_1_and_7_every_listener_ends_with_the_servers_state_though_watc
     for (number, view) in views.iter().enumerate() {
         assert_eq!(*view.lock(), served, "listener {number}");
     }
-    // And one that comes late.
+    // And one that joins late.
     let mut late = maps.subscribe();
     let mut view = View::new();
     while let Some(event) = late.next().await {
-        hear(&mut view, &event);
+        receive(&mut view, &event);
         if matches!(event, Event::Synced) {
             break;
         }
@@ -235,28 +237,28 @@ async fn promises_2_3_4_5_and_8_hold_at_every_event_while_watches_keep_breaking(
     let by_parity = Index::label("parity", "parity");
     let maps = seeded(&client).index(&by_parity).start().unwrap();
     let lister = maps.lister();
-    // uid and resourceVersion, as heard.
-    let heard = Arc::new(Mutex::new(BTreeMap::<Key, (String, u64)>::new()));
-    let (told, vanished) = (heard.clone(), Arc::new(Mutex::new(0)));
+    // uid and resourceVersion, as received.
+    let received = Arc::new(Mutex::new(BTreeMap::<Key, (String, u64)>::new()));
+    let (shared, vanished) = (received.clone(), Arc::new(Mutex::new(0)));
     let unknown = vanished.clone();
     let handle = maps.add_handler(move |event: Event<ConfigMap>| {
-        let mut heard = told.lock();
+        let mut received = shared.lock();
         match &event {
             Event::Added { object: new, .. } | Event::Updated { new, .. } => {
                 let version = number(new.resource_version());
-                let before = heard.insert(new.key(), (new.uid().to_owned(), version));
+                let before = received.insert(new.key(), (new.uid().to_owned(), version));
                 match (&event, before) {
                     (Event::Updated { old, .. }, Some((uid, last))) => {
-                        assert_eq!(uid, new.uid(), "an update is of one object");
+                        assert_eq!(uid, new.uid(), "an update concerns one object");
                         assert_eq!(
                             last,
                             number(old.resource_version()),
                             "5: in order, nothing between is missing"
                         );
-                        assert!(version > last, "2: never goes back: {event:?}");
+                        assert!(version > last, "2: never regresses: {event:?}");
                     }
                     (Event::Added { .. }, before) => {
-                        assert_eq!(before, None, "3: its end was told: {event:?}");
+                        assert_eq!(before, None, "3: its deletion was reported: {event:?}");
                     }
                     (_, before) => panic!("{event:?} after {before:?}"),
                 }
@@ -267,7 +269,7 @@ async fn promises_2_3_4_5_and_8_hold_at_every_event_while_watches_keep_breaking(
                 );
             }
             Event::Deleted { last, final_state_known, .. } => {
-                let (uid, _) = heard.remove(&last.key()).expect("3: it was there");
+                let (uid, _) = received.remove(&last.key()).expect("3: it was there");
                 assert_eq!(uid, last.uid());
                 *unknown.lock() += u32::from(!final_state_known);
                 assert!(lister.get(&last.key()).is_none_or(|stored| stored.uid() != uid), "4: {event:?}");
@@ -303,20 +305,20 @@ async fn promises_2_3_4_5_and_8_hold_at_every_event_while_watches_keep_breaking(
     }
     faults.clear();
     tokio::time::sleep(Duration::from_secs(1200)).await;
-    assert_eq!(handle.panics(), 0, "see above for what was not kept");
+    assert_eq!(handle.panics(), 0, "see above for the violation");
     let served = api.list(&Default::default()).await.unwrap().items.into_iter().map(|map| {
         let key = Key::new("default", map.metadata.name.as_deref().unwrap());
         (key, (map.metadata.uid.unwrap(), number(map.metadata.resource_version.as_deref().unwrap())))
     });
-    assert_eq!(*heard.lock(), served.collect::<BTreeMap<_, _>>());
-    assert!(*vanished.lock() > 0, "some vanished while nobody watched");
+    assert_eq!(*received.lock(), served.collect::<BTreeMap<_, _>>());
+    assert!(*vanished.lock() > 0, "some vanished while no watch was open");
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_10_a_watch_that_falls_silent_is_noticed_though_its_connection_lives() {
+async fn promise_10_a_silent_watch_is_detected_on_a_live_connection() {
     let (server, client) = start().await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    // Long enough for bookmarks to be seen on it, a minute apart.
+    // Long enough to receive bookmarks, one minute apart.
     let silent =
         Fault::new(Action::StallAfterEvents(12)).on(Match::verb(Verb::Watch).resource("configmaps")).once();
     let silent = server.faults().arm(silent);
@@ -330,5 +332,5 @@ async fn promise_10_a_watch_that_falls_silent_is_noticed_though_its_connection_l
     }
     assert_eq!(server.faults().fired(silent), Some(1));
     assert_eq!(maps.lister().count(), 30, "{:?}", maps.status());
-    assert!(maps.status()[0].reflector.broken_watches > 0);
+    assert!(maps.status()[0].reflector().broken_watches > 0);
 }

@@ -1,7 +1,11 @@
 //! Keys: how they print, parse, sort, and name a cluster.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube_core::metadata::PartialObjectMetaExt as _;
+use kube_core::{DynamicObject, ObjectMeta};
 use kube_informer::Key;
+use serde_json::json;
 
 #[test]
 fn a_key_is_namespace_and_name_or_name() {
@@ -13,6 +17,26 @@ fn a_key_is_namespace_and_name_or_name() {
     for bad in ["", "/", "a/", "/b", "a/b/c", "//b", "//a/b", "a//", "a//b/", "a//b//"] {
         assert!(bad.parse::<Key>().unwrap_err().to_string().contains("namespace/name"), "{bad}");
     }
+}
+
+#[test]
+fn a_typed_partial_or_dynamic_object_has_a_key() {
+    let metadata = |namespace: Option<&str>, name: Option<&str>| ObjectMeta {
+        namespace: namespace.map(str::to_owned),
+        name: name.map(str::to_owned),
+        ..ObjectMeta::default()
+    };
+    let map = ConfigMap { metadata: metadata(Some("web"), Some("settings")), ..ConfigMap::default() };
+    assert_eq!(Key::of(&map), Key::new("web", "settings"));
+    let node = Node { metadata: metadata(None, Some("node-7")), ..Node::default() };
+    assert_eq!(Key::of(&node).as_str(), "node-7");
+    // An object that is about to be created may have neither.
+    assert_eq!(Key::of(&ConfigMap::default()), Key::new("", ""));
+    let dynamic: DynamicObject =
+        serde_json::from_value(json!({"metadata": {"namespace": "web", "name": "a"}})).unwrap();
+    assert_eq!(Key::of(&dynamic).as_str(), "web/a");
+    let partial = map.metadata.into_response_partial::<ConfigMap>();
+    assert_eq!(Key::of(&partial).as_str(), "web/settings");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Listeners: who hears what, and when; joining late, falling behind, filtering, resync, leaving.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! Listeners: what they receive and when; joining late, falling behind, filtering, resync, leaving.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -23,7 +23,7 @@ use support::*;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// A handler that writes down what it hears.
+/// A handler that logs its events.
 fn logging(log: &Log) -> impl kube_informer::EventHandler<Pod> + use<> {
     let log = log.clone();
     move |event: Event<Pod>| {
@@ -43,7 +43,7 @@ fn resyncing(seconds: u64) -> ListenerConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait() {
+async fn an_initial_list_larger_than_the_limits_is_delivered_uncoalesced() {
     let source = pods();
     for number in 0..10 {
         source.put(pod(&format!("pod-{number}")));
@@ -54,12 +54,12 @@ async fn a_first_state_is_told_as_it_is_though_it_is_larger_than_what_may_wait()
     let log = Log::default();
     let handle = pods.add_handler_with(config, logging(&log)).unwrap();
     handle.synced().await.unwrap();
-    assert_eq!(take(&log).len(), 11, "ten objects, and that these are all");
-    assert_eq!(handle.coalesced_count(), 0, "nothing had to be gathered: it is shared");
+    assert_eq!(take(&log).len(), 11, "ten objects, and synced");
+    assert_eq!(handle.coalesced_count(), 0, "nothing was coalesced: the snapshot is shared");
 }
 
-/// A listener of this many changes at most that is not coalesced, and waits for a permit before each event.
-fn patient(pods: &Informer<Pod>, log: &Log) -> (HandlerHandle, Arc<tokio::sync::Semaphore>) {
+/// A listener with a limit on changes that is not coalesced, and waits for a permit before each event.
+fn uncoalesced(pods: &Informer<Pod>, log: &Log) -> (HandlerHandle, Arc<tokio::sync::Semaphore>) {
     let mut config = ListenerConfig::default();
     (config.changes_max, config.coalesce) = (10, false);
     let turns = Arc::new(tokio::sync::Semaphore::new(0));
@@ -75,16 +75,16 @@ fn patient(pods: &Informer<Pod>, log: &Log) -> (HandlerHandle, Arc<tokio::sync::
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_6_a_listener_that_is_not_coalesced_receives_every_change_and_holds_the_informer_up() {
+async fn promise_6_an_uncoalesced_listener_receives_every_change_and_blocks_the_informer() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     pods.synced().await.unwrap();
     let (slow_log, quick_log) = (Log::default(), Log::default());
-    let (slow, turns) = patient(&pods, &slow_log);
+    let (slow, turns) = uncoalesced(&pods, &slow_log);
     let quick = pods.add_handler(logging(&quick_log)).unwrap();
     for _ in 0..100 {
         source.put(pod("a"));
-        settle().await; // a batch of its own
+        settle().await; // a separate batch
     }
     assert!(
         quick_log.lock().len() < 20,
@@ -104,16 +104,16 @@ async fn promise_6_a_listener_that_is_not_coalesced_receives_every_change_and_ho
     }
     slow.remove();
     settle().await;
-    assert_eq!(quick_log.lock().len(), 201, "removed, it holds nothing up");
+    assert_eq!(quick_log.lock().len(), 201, "a removed listener blocks nothing");
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_6_a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_on() {
+async fn promise_6_a_stuck_listener_is_coalesced_and_the_informer_continues() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     pods.synced().await.unwrap();
     let (slow_log, quick_log) = (Log::default(), Log::default());
-    let (slow, turns) = patient(&pods, &slow_log);
+    let (slow, turns) = uncoalesced(&pods, &slow_log);
     pods.add_handler(logging(&quick_log)).unwrap().detach();
     for _ in 0..15 {
         source.put(pod("a"));
@@ -124,7 +124,7 @@ async fn promise_6_a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_o
     tokio::time::sleep(ListenerConfig::STUCK_AFTER / 2).await;
     assert!(!has_last());
     tokio::time::sleep(ListenerConfig::STUCK_AFTER).await;
-    assert!(has_last(), "the others are held up no longer than that");
+    assert!(has_last(), "the others are blocked no longer than that");
     assert_eq!(slow.coalesced_count(), 1);
     turns.add_permits(1000);
     settle().await;
@@ -132,7 +132,7 @@ async fn promise_6_a_listener_that_is_stuck_is_coalesced_and_the_informer_goes_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_to_wait_is_held_as_the_store_keeps_it() {
+async fn pending_changes_hold_objects_as_the_store_keeps_them() {
     let source = pods();
     let pods = Informer::<Pod>::from_source(Arc::new(source.clone()))
         .reflector(listing())
@@ -140,22 +140,22 @@ async fn what_has_to_wait_is_held_as_the_store_keeps_it() {
         .start()
         .unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["synced"]).await;
+    expect_events(&mut events, &["synced"]).await;
     for name in ["a", "b", "c", "d", "e", "f"] {
         source.put(pod(name));
-        settle().await; // a batch of its own
+        settle().await; // a separate batch
     }
     let mut packed = Vec::new();
     while let Some(Some(Event::Added { object, .. })) = events.next().now_or_never() {
         packed.push(object.is_packed());
     }
     assert_eq!(packed.len(), 6);
-    assert!(!packed[0] && !packed[5], "what is next, and what came just now, is as it came: {packed:?}");
+    assert!(!packed[0] && !packed[5], "the next and the newest are as received: {packed:?}");
     assert!(packed[2..5].iter().all(|packed| *packed), "{packed:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_listener_hears_the_present_state_then_what_follows() {
+async fn a_late_listener_receives_the_current_state_then_changes() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
@@ -167,7 +167,7 @@ async fn a_late_listener_hears_the_present_state_then_what_follows() {
     source.put(pod("b"));
     settle().await;
     source.delete("web/a");
-    hear(
+    expect_events(
         &mut late,
         &["added web/a@102 (Initial)", "synced", "added web/b@103 (Live)", "deleted web/a@104 (Live)"],
     )
@@ -175,7 +175,7 @@ async fn a_late_listener_hears_the_present_state_then_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unchanged_relist_is_silence_unless_one_asks_to_hear_it() {
+async fn an_unchanged_relist_sends_no_events_unless_requested() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
@@ -183,20 +183,20 @@ async fn an_unchanged_relist_is_silence_unless_one_asks_to_hear_it() {
     let mut curious = ListenerConfig::default();
     curious.unchanged = true;
     let mut curious = pods.subscribe_with(curious);
-    hear(&mut quiet, &["added web/a@101 (Initial)", "synced"]).await;
-    hear(&mut curious, &["added web/a@101 (Initial)", "synced"]).await;
+    expect_events(&mut quiet, &["added web/a@101 (Initial)", "synced"]).await;
+    expect_events(&mut curious, &["added web/a@101 (Initial)", "synced"]).await;
     settle().await;
     source.compact();
     source.send_error(status(410, "Expired"));
-    hear(&mut curious, &["updated web/a@101 from 101 (Resync)"]).await;
+    expect_events(&mut curious, &["updated web/a@101 from 101 (Resync)"]).await;
     settle().await;
     source.put(pod("b"));
-    hear(&mut curious, &["added web/b@102 (Live)"]).await;
-    hear(&mut quiet, &["added web/b@102 (Live)"]).await;
+    expect_events(&mut curious, &["added web/b@102 (Live)"]).await;
+    expect_events(&mut quiet, &["added web/b@102 (Live)"]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn resync_is_each_listeners_own_at_least_a_second_apart() {
+async fn resync_is_per_listener_and_at_least_one_second() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).resync(Duration::from_secs(600)).start().unwrap();
@@ -218,19 +218,19 @@ async fn resync_is_each_listeners_own_at_least_a_second_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resyncs_that_are_not_read_do_not_pile_up() {
+async fn unread_resyncs_do_not_accumulate() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
     let mut events = pods.subscribe_with(resyncing(1));
-    hear(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+    expect_events(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
     tokio::time::sleep(Duration::from_secs(100)).await;
-    hear(&mut events, &["updated web/a@101 from 101 (Resync)"]).await;
+    expect_events(&mut events, &["updated web/a@101 from 101 (Resync)"]).await;
     assert_eq!(events.next().now_or_never().map(|event| format!("{event:?}")), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_3_a_filtered_handler_hears_as_if_there_were_no_other_objects() {
+async fn promise_3_a_filtered_handler_receives_only_passing_objects() {
     let source = pods();
     source.put(on_node("a", "n1"));
     source.put(on_node("b", "n2"));
@@ -261,16 +261,56 @@ async fn promise_3_a_filtered_handler_hears_as_if_there_were_no_other_objects() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_not_called_again_and_its_last_call_can_be_waited_for() {
+async fn promise_3_a_narrowed_subscription_reports_entering_as_added_and_leaving_as_deleted() {
+    let source = pods();
+    source.put(on_node("a", "n1"));
+    source.put(on_node("b", "n2"));
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    let lister = pods.lister().namespace("web").field("spec.nodeName", "n1").unwrap();
+    let mut events = lister.subscribe();
+    expect_events(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+    source.put(on_node("b", "n1"));
+    expect_events(&mut events, &["added web/b@103 (Live)"]).await;
+    source.put(on_node("b", "n1"));
+    source.put(on_node("a", "n2"));
+    source.delete("web/a");
+    expect_events(&mut events, &["updated web/b@104 from 103 (Live)", "deleted web/a@101 (Live)"]).await;
+    let mut elsewhere = pods.lister().namespace("db").subscribe();
+    expect_events(&mut elsewhere, &["synced"]).await;
+
+    // What a coalesced stream or a relist does not show is found by comparing with the last received state.
+    let mut config = ListenerConfig::default();
+    config.changes_max = 1;
+    let on_n1 = |pod: &Object<Pod>| pod.field("spec.nodeName").unwrap() == Some(json!("n1"));
+    let mut slow = pods.subscribe_with(config).only(on_n1);
+    expect_events(&mut slow, &["added web/b@104 (Initial)", "synced"]).await;
+    for node in ["n2", "n3", "n1", "n2", "n3"] {
+        source.put(on_node("b", node));
+        settle().await;
+    }
+    source.put(on_node("c", "n1"));
+    settle().await;
+    let mut left = vec![format!("{:?}", slow.next().await.unwrap())];
+    while !left[left.len() - 1].starts_with("added web/c") {
+        left.push(format!("{:?}", slow.next().await.unwrap()));
+    }
+    let entered = left.iter().filter(|line| line.starts_with("added web/b")).count();
+    let gone = left.iter().filter(|line| line.starts_with("deleted web/b")).count();
+    assert_eq!(gone, entered + 1, "it ends outside: {left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_handler_is_not_called_again_and_its_last_call_can_be_awaited() {
     let source = pods();
     source.put(pod("a"));
     source.put(pod("b"));
     let pods = informer(&source).start().unwrap();
     let (finish, finished) = tokio::sync::watch::channel(false);
     let log = Log::default();
-    let heard = log.clone();
+    let received = log.clone();
     let handler = pods.add_handler(move |event: Event<Pod>| {
-        heard.lock().push(format!("{event:?}"));
+        received.lock().push(format!("{event:?}"));
         let mut finished = finished.clone();
         async move {
             finished.wait_for(|finished| *finished).await.unwrap();
@@ -284,7 +324,7 @@ async fn a_removed_handler_is_not_called_again_and_its_last_call_can_be_waited_f
     assert!(removed.as_mut().now_or_never().is_none(), "its call has not returned");
     finish.send(true).unwrap();
     removed.await;
-    assert_eq!(take(&log), ["added web/a@101 (Initial)"], "what was pending is dropped");
+    assert_eq!(take(&log), ["added web/a@101 (Initial)"], "pending events are dropped");
     assert!(matches!(handler.synced().await, Err(SyncError::Stopped(_))));
     source.put(pod("c"));
     settle().await;
@@ -292,16 +332,16 @@ async fn a_removed_handler_is_not_called_again_and_its_last_call_can_be_waited_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_remove_itself_from_inside() {
+async fn a_handler_can_remove_itself() {
     let source = pods();
     source.put(pod("a"));
     source.put(pod("b"));
     let pods = informer(&source).start().unwrap();
     let own = Arc::new(OnceLock::<HandlerHandle>::new());
     let (log, from_inside) = (Log::default(), own.clone());
-    let heard = log.clone();
+    let received = log.clone();
     let handler = pods.add_handler(move |event: Event<Pod>| {
-        heard.lock().push(format!("{event:?}"));
+        received.lock().push(format!("{event:?}"));
         from_inside.get().unwrap().remove();
         async {}
     });
@@ -353,7 +393,7 @@ async fn everything_stops_with_the_last_handle_of_any_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_joins_all_tasks_ends_streams_and_refuses_what_comes_later() {
+async fn shutdown_joins_all_tasks_ends_streams_and_rejects_new_listeners() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
@@ -362,13 +402,13 @@ async fn shutdown_joins_all_tasks_ends_streams_and_refuses_what_comes_later() {
     pods.synced().await.unwrap();
     pods.shutdown().await;
     pods.stopped().await;
-    assert!(events.next().await.is_none(), "what was pending is dropped");
+    assert!(events.next().await.is_none(), "pending events are dropped");
     assert!(pods.subscribe().next().await.is_none());
     handler.removed().await;
     assert!(pods.add_handler(async |_: Event<Pod>| {}).is_err());
     assert!(matches!(pods.synced().await, Err(SyncError::Stopped(_))));
     assert_eq!(source.open_watches(), 0);
-    assert_eq!(pods.lister().count(), 1, "what is known can still be read");
+    assert_eq!(pods.lister().count(), 1, "the cached state can still be read");
 }
 
 #[tokio::test(start_paused = true)]
@@ -383,26 +423,26 @@ async fn several_namespaces_are_one_informer_that_is_synced_when_all_are() {
     });
     let pods = Informer::<Pod>::from_sources(sources).reflector(listing()).memory(memory()).start().unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["added web/a@101 (Initial)"]).await;
+    expect_events(&mut events, &["added web/a@101 (Initial)"]).await;
     let mut late = pods.subscribe();
-    hear(&mut late, &["added web/a@101 (Initial)"]).await;
+    expect_events(&mut late, &["added web/a@101 (Initial)"]).await;
     assert!(!pods.is_synced());
     for events in [&mut events, &mut late] {
-        hear(events, &["added api/a@101 (Initial)", "synced"]).await;
+        expect_events(events, &["added api/a@101 (Initial)", "synced"]).await;
     }
     assert!(pods.is_synced());
     settle().await;
-    // A relist of one leaves the other's objects alone.
+    // A relist of one scope does not affect the other's objects.
     web.delete("web/a");
     web.compact();
     web.send_error(status(410, "Expired"));
-    hear(&mut events, &["deleted web/a@102 (Live)"]).await;
+    expect_events(&mut events, &["deleted web/a@102 (Live)"]).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(pods.lister().list().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn listeners_share_one_decoded_value_and_a_bad_object_is_its_own_affair() {
+async fn listeners_share_one_decoded_value_and_a_bad_object_affects_no_other() {
     let source = pods();
     source.put(on_node("a", "n1"));
     source.put(json!({"metadata": {"namespace": "web", "name": "bad"}, "spec": 7}));
@@ -415,12 +455,12 @@ async fn listeners_share_one_decoded_value_and_a_bad_object_is_its_own_affair() 
     assert!(Arc::ptr_eq(&first, &read.decode().unwrap()));
     let held = Arc::downgrade(&first);
     drop((first, second));
-    assert_eq!(held.strong_count(), 0, "nobody holds it but those who asked");
+    assert_eq!(held.strong_count(), 0, "only the callers held it");
 
     let bad = one.next().await.unwrap().object().unwrap().decode().unwrap_err();
     assert!(bad.to_string().starts_with("cannot decode Pod web/bad: spec: "), "{bad}");
     assert_eq!(pods.decode_errors(), 1);
-    hear(&mut one, &["synced"]).await;
+    expect_events(&mut one, &["synced"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -440,7 +480,7 @@ async fn hot_values_are_held_up_to_their_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_values_may_be_held_but_not_those_of_states_that_are_gone() {
+async fn all_values_can_stay_hot_except_those_of_replaced_states() {
     let source = pods();
     source.put(pod("stays"));
     let pods = informer(&source).hot_values_max(usize::MAX).start().unwrap();
@@ -453,19 +493,21 @@ async fn all_values_may_be_held_but_not_those_of_states_that_are_gone() {
     let mut values = Vec::new();
     for _ in 0..1000 {
         let version = source.put(pod("changes"));
-        let is_in = |pod: &Pod| pod.metadata.resource_version.as_deref() == Some(&version);
+        let is_in = |pod: Option<&Pod>| {
+            pod.and_then(|pod| pod.metadata.resource_version.as_deref()) == Some(&*version)
+        };
         pods.wait_until(&"web/changes".parse().unwrap(), is_in).await.unwrap();
         values.push(decode("changes"));
     }
     let held = values.iter().filter(|value| value.strong_count() > 0).count();
-    assert!(held <= 2 * 64, "{held} values of one object are held");
+    assert!(held <= 2 * 64, "{held} values of one object are alive");
     assert_eq!(values.last().map(std::sync::Weak::strong_count), Some(1));
-    // An object that was packed anew meanwhile is another handle, and decoded anew.
+    // An object that was repacked meanwhile is another handle, and decoded again.
     let is_plain = memory() == kube_informer::Memory::Plain;
     assert!(stays.strong_count() == 1 || !is_plain, "nothing has changed there");
 }
 
-// --- whatever happens, in whatever order ---
+// --- random sequences ---
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -477,8 +519,8 @@ enum Step {
     Join {
         changes_max: usize,
     },
-    /// A listener hears this many events.
-    Hear {
+    /// A listener receives this many events.
+    Receive {
         listener: usize,
         events: usize,
     },
@@ -495,13 +537,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Close),
         1 => Just(Step::Expire),
         2 => (0..6usize).prop_map(|changes_max| Step::Join { changes_max }),
-        6 => (0..4usize, 1..6usize).prop_map(|(listener, events)| Step::Hear { listener, events }),
+        6 => (0..4usize, 1..6usize).prop_map(|(listener, events)| Step::Receive { listener, events }),
         6 => Just(Step::Settle),
         1 => (1..40u64).prop_map(|seconds| Step::Pass { seconds }),
     ]
 }
 
-/// The next event, if there is one, whatever budget the task has left.
+/// The next event, if there is one, whatever the task's remaining budget.
 fn next_now(events: &mut Subscription<Pod>) -> Option<Event<Pod>> {
     tokio::task::unconstrained(events.next()).now_or_never().map(Option::unwrap)
 }
@@ -523,13 +565,13 @@ async fn play(steps: Vec<Step>) {
             Step::Join { changes_max } => {
                 let mut config = ListenerConfig::default();
                 config.changes_max = changes_max;
-                listeners.push((pods.subscribe_with(config), Told::default()));
+                listeners.push((pods.subscribe_with(config), ListenerView::default()));
             }
-            Step::Hear { listener, events } => {
-                if let Some((stream, told)) = listeners.get_mut(listener) {
+            Step::Receive { listener, events } => {
+                if let Some((stream, view)) = listeners.get_mut(listener) {
                     for _ in 0..events {
                         let Some(event) = next_now(stream) else { break };
-                        told.hear(&event);
+                        view.receive(&event);
                     }
                 }
             }
@@ -540,11 +582,11 @@ async fn play(steps: Vec<Step>) {
     // The server is quiet.
     tokio::time::sleep(Duration::from_secs(600)).await;
     settle().await;
-    for (stream, told) in &mut listeners {
+    for (stream, view) in &mut listeners {
         while let Some(event) = next_now(stream) {
-            told.hear(&event);
+            view.receive(&event);
         }
-        assert_eq!(*told, Told::of(&source));
+        assert_eq!(*view, ListenerView::of(&source));
         assert_eq!(stream.lag(), 0);
     }
 }
@@ -553,7 +595,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn promise_6_whoever_joins_whenever_and_hears_however_slowly_ends_with_the_servers_state(
+    fn promise_6_every_listener_ends_with_the_servers_state_whenever_it_joins_and_however_slow(
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -593,7 +635,7 @@ async fn a_subscription_with_much_to_read_lets_other_tasks_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn receiving_a_full_state_lets_other_tasks_run() {
+async fn receiving_a_list_lets_other_tasks_run() {
     const PODS: usize = 5_000;
     let source = pods();
     for number in 0..PODS {
@@ -609,7 +651,7 @@ async fn receiving_a_full_state_lets_other_tasks_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_7_a_reader_whose_waker_panics_harms_only_itself() {
+async fn promise_7_a_panicking_waker_affects_only_its_reader() {
     struct Explosive;
     impl Wake for Explosive {
         fn wake(self: Arc<Self>) {
@@ -619,7 +661,7 @@ async fn promise_7_a_reader_whose_waker_panics_harms_only_itself() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     let (mut broken, log) = (pods.subscribe(), Log::default());
-    hear(&mut broken, &["synced"]).await;
+    expect_events(&mut broken, &["synced"]).await;
     let handle = pods.add_handler(logging(&log)).unwrap();
     handle.synced().await.unwrap();
     let waker = Waker::from(Arc::new(Explosive));
@@ -628,7 +670,7 @@ async fn promise_7_a_reader_whose_waker_panics_harms_only_itself() {
     settle().await;
     assert_eq!(take(&log), ["synced", "added web/a@101 (Live)"]);
     assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
-    hear(&mut broken, &["added web/a@101 (Live)"]).await;
+    expect_events(&mut broken, &["added web/a@101 (Live)"]).await;
     assert!(broken.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
     pods.shutdown().await;
 }
@@ -677,5 +719,5 @@ async fn promise_12_an_informer_whose_apply_task_panics_is_stopped() {
     handle.removed().await;
     assert!(pods.add_handler(logging(&log)).is_err());
     assert!(matches!(pods.wait_until(&a, |_| false).await, Err(WaitError::Stopped(_))));
-    assert!(pods.lister().get(&a).is_some(), "what it has can still be read");
+    assert!(pods.lister().get(&a).is_some(), "the cached state can still be read");
 }

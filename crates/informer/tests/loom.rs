@@ -1,6 +1,7 @@
 //! The hand-written concurrent parts under the interleavings of a few threads: their own source files, with loom's
-//! primitives in place of the real ones. Part of the ordinary tests; `cargo test -p kube-informer --test loom` runs it alone.
-#![allow(dead_code, unreachable_pub, reason = "the models use a part of what is there")]
+//! primitives instead of the real ones. They run with the ordinary tests; `cargo test -p kube-informer --test loom` runs
+//! them alone.
+#![allow(dead_code, unreachable_pub, reason = "the models use a part of the code")]
 #![allow(clippy::unwrap_used, reason = "it is a test, though most of it is not in test functions")]
 
 #[path = "../src/informer/mailbox.rs"]
@@ -10,7 +11,7 @@ mod panic;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-/// Takes the place of `src/sync.rs`.
+/// Replaces `src/sync.rs`.
 mod sync {
     pub(crate) use loom::sync::atomic::AtomicUsize;
 
@@ -55,7 +56,7 @@ fn take(letters: &mut Vec<u8>) -> Option<u8> {
 }
 
 #[test]
-fn a_reader_of_a_mailbox_misses_nothing_and_hears_each_writers_letters_in_order() {
+fn a_mailbox_reader_misses_nothing_and_receives_each_writers_messages_in_order() {
     model(|| {
         let mailbox = Arc::new(Mailbox::new(Vec::new()));
         let writers = [[1, 2], [11, 12]].map(|letters| {
@@ -70,25 +71,25 @@ fn a_reader_of_a_mailbox_misses_nothing_and_hears_each_writers_letters_in_order(
             writer.join().unwrap();
         }
         for pair in [[1, 2], [11, 12]] {
-            let heard = read.iter().copied().filter(|letter| pair.contains(letter)).collect::<Vec<_>>();
-            assert_eq!(heard, pair);
+            let received = read.iter().copied().filter(|letter| pair.contains(letter)).collect::<Vec<_>>();
+            assert_eq!(received, pair);
         }
     });
 }
 
 #[test]
-fn a_reader_of_a_mailbox_that_is_closed_always_comes_to_its_end() {
+fn a_mailbox_reader_always_ends_after_close() {
     model(|| {
         let mailbox = Arc::new(Mailbox::new(Vec::new()));
         let writer = mailbox.clone();
         let writer = thread::spawn(move || put(&writer, 1));
         let closer = mailbox.clone();
         let closer = thread::spawn(move || closer.close());
-        let mut heard = 0;
+        let mut received = 0;
         while block_on(poll_fn(|context| mailbox.poll(context, take))).is_some() {
-            heard += 1;
+            received += 1;
         }
-        assert!(heard <= 1);
+        assert!(received <= 1);
         writer.join().unwrap();
         closer.join().unwrap();
         assert_eq!(mailbox.look(Vec::len), 0, "nothing is kept");
@@ -98,7 +99,7 @@ fn a_reader_of_a_mailbox_that_is_closed_always_comes_to_its_end() {
 #[test]
 fn a_caller_sees_the_change_it_waits_for_whichever_topic_wakes_it() {
     model(|| {
-        // What is waited for is changed and looked at under one lock, as the store's root is.
+        // The awaited state is changed and checked under one lock, like the store's root.
         let store = Arc::new((sync::Mutex::new(0), Waiters::default()));
         let writer = store.clone();
         let writer = thread::spawn(move || {
@@ -115,11 +116,11 @@ fn a_caller_sees_the_change_it_waits_for_whichever_topic_wakes_it() {
         assert_eq!(block_on(found), 2);
         writer.join().unwrap();
         other.join().unwrap();
-        assert!(!store.1.any(), "everybody has left");
+        assert!(!store.1.any(), "no caller is left");
     });
 }
 
-/// Places in a queue, for which callers wait.
+/// Slots in a queue that callers wait for.
 #[derive(Default)]
 struct Space {
     free: sync::Mutex<u32>,
@@ -149,14 +150,14 @@ impl Space {
 }
 
 #[test]
-fn callers_that_are_woken_one_by_one_all_get_their_place() {
+fn callers_woken_one_by_one_all_get_a_slot() {
     model(|| {
         let space = Arc::new(Space::default());
         let takers = [(); 2].map(|()| {
             let space = space.clone();
             thread::spawn(move || block_on(space.take()))
         });
-        // Two at a time: the first caller wakes the second.
+        // Two slots together: the first caller wakes the second.
         space.free(2);
         for taker in takers {
             taker.join().unwrap();
@@ -165,7 +166,7 @@ fn callers_that_are_woken_one_by_one_all_get_their_place() {
 }
 
 #[test]
-fn a_chosen_caller_that_gives_up_hands_its_place_on() {
+fn a_chosen_caller_that_is_dropped_wakes_the_next() {
     model(|| {
         let space = Arc::new(Space::default());
         let gives_up = space.clone();

@@ -1,5 +1,5 @@
-//! What informers report.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! The metrics of informers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use support::informers::*;
 use support::status;
 
-/// What is shown, by name and `result`; all of one informer.
+/// The exported values by name and `result`; all of one informer.
 fn read(registry: &Registry) -> BTreeMap<String, f64> {
     let mut text = String::new();
     encode(&mut text, registry).unwrap();
@@ -29,7 +29,7 @@ fn read(registry: &Registry) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_watches_objects_lag_and_age_are_shown() {
+async fn lists_watches_objects_lag_and_age_are_exported() {
     let mut registry = Registry::default();
     let metrics = InformerMetrics::register(&mut registry);
     let source = ScriptedSource::new("v1", "Pod");
@@ -59,7 +59,7 @@ async fn lists_watches_objects_lag_and_age_are_shown() {
     source.break_watches();
     source.fail_next_watch(status(429, "TooManyRequests"));
     source.put(on_node("b", "node-8"));
-    pods.wait_until(&Key::new("web", "b"), |_| true).await.unwrap();
+    pods.wait_until(&Key::new("web", "b"), |pod| pod.is_some()).await.unwrap();
     tokio::time::advance(Duration::from_secs(7)).await;
     expect(
         &read(&registry),
@@ -70,13 +70,13 @@ async fn lists_watches_objects_lag_and_age_are_shown() {
             ("informer_changes_total", 1.0),
             ("informer_event_age_seconds", 7.0),
             ("informer_listeners", 1.0),
-            // Of the present state one object, then the end of it, then what came.
+            // One object of the current state, then its end, then the new change.
             ("informer_listener_lag", 3.0),
             ("informer_queued_items", 0.0),
         ],
     );
 
-    // One that has stopped is shown no longer.
+    // A stopped informer is not exported.
     pods.shutdown().await;
     drop((pods, events));
     settle().await;
@@ -84,7 +84,7 @@ async fn lists_watches_objects_lag_and_age_are_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_stopped_is_no_longer_shown_whoever_holds_it_and_its_successor_is() {
+async fn a_stopped_informer_is_not_exported_and_its_successor_is() {
     let mut registry = Registry::default();
     let metrics = InformerMetrics::register(&mut registry);
     let source = ScriptedSource::new("v1", "Pod");
@@ -94,8 +94,8 @@ async fn one_that_was_stopped_is_no_longer_shown_whoever_holds_it_and_its_succes
     let lister = first.lister();
     first.shutdown().await;
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert_eq!(read(&registry), BTreeMap::new(), "its age would grow for ever");
-    assert_eq!(lister.count(), 1, "it can be read from all the same");
+    assert_eq!(read(&registry), BTreeMap::new(), "its age would grow without end");
+    assert_eq!(lister.count(), 1, "it can still be read");
 
     source.put(on_node("b", "node-7"));
     let second = informer(&source).metrics("web", &metrics).start().unwrap();

@@ -1,6 +1,6 @@
-//! Every test of the store, the queues and the informers once more, with every object packed from the first on and another
-//! dictionary trained every few objects: nobody may notice.
-#![allow(clippy::duplicate_mod, reason = "each brings its own support")]
+//! Runs every test of the store, the queues and the informers again, with every object packed from the first on and a new
+//! dictionary every few objects: results must be identical.
+#![allow(clippy::duplicate_mod, reason = "each includes its own support")]
 
 #[path = "core_promises.rs"]
 mod core_promises;
@@ -12,6 +12,8 @@ mod embedded;
 mod factory;
 #[path = "listeners.rs"]
 mod listeners;
+#[path = "namespaces.rs"]
+mod namespaces;
 #[path = "promises.rs"]
 mod promises;
 #[path = "races.rs"]

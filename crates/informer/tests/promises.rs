@@ -1,6 +1,6 @@
-//! The ten promises of docs/contract.md, by number. Those that a reflector or the store keeps alone have more tests beside
-//! those; here they are checked from where users stand.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! The guarantees of docs/contract.md, by number, checked through the public API. Those of the reflector or the store have
+//! more tests elsewhere.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -29,7 +29,7 @@ fn behind_by(changes_max: usize) -> ListenerConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_1_converges_whatever_the_connection_goes_through() {
+async fn promise_1_converges_after_any_connection_failure() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     for round in 0..20 {
@@ -57,12 +57,12 @@ async fn promise_1_converges_whatever_the_connection_goes_through() {
     let served = source
         .objects()
         .into_iter()
-        .map(|o| format!("{}@{}", Key::of(&o.head()), o.head().resource_version()));
+        .map(|o| format!("{}@{}", Key::of_head(&o.head()), o.head().resource_version()));
     assert_eq!(stored, served.collect());
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_2_never_goes_back_when_a_watch_repeats_an_older_state() {
+async fn promise_2_never_regresses_when_a_watch_repeats_an_older_state() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
@@ -75,7 +75,7 @@ async fn promise_2_never_goes_back_when_a_watch_repeats_an_older_state() {
     source.send(&kube_wire::WatchEvent::Modified(older));
     source.put(pod("b"));
     settle().await;
-    assert!(pods.lister().get(&key("web/b")).is_some(), "the stale event was passed");
+    assert!(pods.lister().get(&key("web/b")).is_some(), "the stale event was processed");
     assert_eq!(pods.lister().get(&key("web/a")).unwrap().resource_version(), "102");
 }
 
@@ -86,27 +86,28 @@ async fn promise_2_a_repeated_state_of_a_deleted_object_does_not_replace_its_suc
     let first = source.get(&key("web/a")).unwrap();
     let pods = informer(&source).start().unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+    expect_events(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
     source.delete("web/a");
     source.put(pod("a"));
-    hear(&mut events, &["deleted web/a@102 (Live)", "added web/a@103 (Live)"]).await;
+    expect_events(&mut events, &["deleted web/a@102 (Live)", "added web/a@103 (Live)"]).await;
     let successor = pods.lister().get(&key("web/a")).unwrap();
     source.send(&kube_wire::WatchEvent::Added(first.clone()));
     source.send(&kube_wire::WatchEvent::Deleted(first));
     source.put(pod("b"));
-    hear(&mut events, &["added web/b@104 (Live)"]).await;
+    expect_events(&mut events, &["added web/b@104 (Live)"]).await;
     let stored = pods.lister().get(&key("web/a")).unwrap();
     assert_eq!((stored.uid(), stored.resource_version()), (successor.uid(), "103"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_3_every_disappearance_is_told() {
+async fn promise_3_every_deletion_is_reported() {
     let source = pods();
     source.put(pod("gone"));
     source.put(pod("again"));
     let pods = informer(&source).start().unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["added web/again@102 (Initial)", "added web/gone@101 (Initial)", "synced"]).await;
+    expect_events(&mut events, &["added web/again@102 (Initial)", "added web/gone@101 (Initial)", "synced"])
+        .await;
     settle().await;
     // While the watch is down:
     source.close_watches();
@@ -114,22 +115,22 @@ async fn promise_3_every_disappearance_is_told() {
     source.delete("web/again");
     source.put(pod("again"));
     source.compact();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..3 {
-        heard.push(format!("{:?}", events.next().await.unwrap()));
+        received.push(format!("{:?}", events.next().await.unwrap()));
     }
-    heard[..2].sort();
-    let told =
+    received[..2].sort();
+    let expected =
         ["vanished web/again@102 (Relist)", "vanished web/gone@101 (Relist)", "added web/again@105 (Relist)"];
-    assert_eq!(heard, told);
+    assert_eq!(received, expected);
     // While it is up, the final state is known.
     settle().await;
     source.delete("web/again");
-    hear(&mut events, &["deleted web/again@106 (Live)"]).await;
+    expect_events(&mut events, &["deleted web/again@106 (Live)"]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_4_store_and_indexes_show_a_change_before_it_is_heard() {
+async fn promise_4_store_and_indexes_show_a_change_before_its_event() {
     let source = pods();
     let by_node = Index::field("node", "spec.nodeName");
     let pods = informer(&source).index(&by_node).start().unwrap();
@@ -161,18 +162,18 @@ async fn promise_4_store_and_indexes_show_a_change_before_it_is_heard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_5_one_who_keeps_up_hears_everything_in_the_servers_order() {
+async fn promise_5_a_fast_listener_receives_everything_in_server_order() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     pods.synced().await.unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["synced"]).await;
+    expect_events(&mut events, &["synced"]).await;
     settle().await;
     for name in ["c", "a", "c", "b"] {
         source.put(pod(name));
     }
     source.delete("web/a");
-    hear(
+    expect_events(
         &mut events,
         &[
             "added web/c@101 (Live)",
@@ -186,27 +187,27 @@ async fn promise_5_one_who_keeps_up_hears_everything_in_the_servers_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_6_a_listener_that_falls_behind_is_bounded_by_keys_and_loses_no_last_state() {
+async fn promise_6_a_slow_listener_is_bounded_by_keys_and_loses_no_last_state() {
     bounded_by(behind_by(10)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_6_a_listener_that_falls_behind_is_bounded_by_the_bytes_it_holds() {
+async fn promise_6_a_slow_listener_is_bounded_by_bytes() {
     let mut config = ListenerConfig::default();
-    // These pods have a hundred each, packed a third of it.
+    // These pods have 100 bytes each, and a third of that packed.
     config.bytes_max = 300;
     bounded_by(config).await;
 }
 
-/// A listener whose limit is ten changes at most, while three objects change a thousand times.
+/// A listener with a limit of ten changes, while three objects change a thousand times.
 async fn bounded_by(config: ListenerConfig) {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
     let mut events = pods.subscribe_with(config);
-    let mut told = Told::default();
-    while !told.synced {
-        told.hear(&events.next().await.unwrap());
+    let mut view = ListenerView::default();
+    while !view.synced {
+        view.receive(&events.next().await.unwrap());
     }
     settle().await;
     for round in 0..1000 {
@@ -219,20 +220,20 @@ async fn bounded_by(config: ListenerConfig) {
     settle().await;
     assert!(events.coalesced_count() > 0);
     while events.lag() > 0 {
-        told.hear(&events.next().await.unwrap());
+        view.receive(&events.next().await.unwrap());
     }
-    assert_eq!(told, Told::of(&source));
+    assert_eq!(view, ListenerView::of(&source));
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_7_a_hanging_or_panicking_handler_harms_only_itself() {
+async fn promise_7_a_hanging_or_panicking_handler_affects_no_other() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
     let hanging = pods.add_handler(|_: Event<Pod>| pending::<()>()).unwrap();
     let panicking = pods.add_handler(async |event: Event<Pod>| panic!("at {event:?}")).unwrap();
-    let heard = Arc::<Mutex<Vec<String>>>::default();
-    let log = heard.clone();
+    let received = Arc::<Mutex<Vec<String>>>::default();
+    let log = received.clone();
     let sound = pods.add_handler(move |event: Event<Pod>| {
         log.lock().push(format!("{event:?}"));
         async {}
@@ -243,8 +244,11 @@ async fn promise_7_a_hanging_or_panicking_handler_harms_only_itself() {
     settle().await;
     source.put(pod("a"));
     settle().await;
-    assert_eq!(*heard.lock(), ["added web/a@101 (Initial)", "synced", "updated web/a@102 from 101 (Live)"]);
-    assert_eq!(panicking.panics(), 3, "each is counted, and it goes on with the next");
+    assert_eq!(
+        *received.lock(),
+        ["added web/a@101 (Initial)", "synced", "updated web/a@102 from 101 (Live)"]
+    );
+    assert_eq!(panicking.panics(), 3, "each is counted, and the next event follows");
     assert_eq!((hanging.is_synced(), hanging.panics()), (false, 0));
 }
 
@@ -274,7 +278,7 @@ async fn promise_8_a_view_is_one_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_9_synced_is_honest_for_each_handler() {
+async fn promise_9_synced_is_accurate_for_each_handler() {
     let source = pods();
     source.put(pod("a"));
     source.put(pod("b"));
@@ -289,7 +293,7 @@ async fn promise_9_synced_is_honest_for_each_handler() {
     });
     let handler = handler.unwrap();
     pods.synced().await.unwrap();
-    assert_eq!(pods.lister().count(), 2, "the whole state is in the store");
+    assert_eq!(pods.lister().count(), 2, "the whole list is in the store");
     go.send(1).unwrap();
     settle().await;
     assert!(!handler.is_synced(), "the call for `b` has not returned");
@@ -309,7 +313,7 @@ async fn promise_9_a_refusal_is_reported_and_recovered_from() {
         assert_eq!(status.code, code);
         assert!(error.to_string().contains("for a test"), "the server's message: {error}");
         assert!(matches!(handler.synced().await, Err(SyncError::Refused { .. })));
-        // The server changes its mind.
+        // The server now accepts.
         tokio::time::sleep(Duration::from_secs(5)).await;
         pods.synced().await.unwrap();
         handler.synced().await.unwrap();
@@ -326,10 +330,10 @@ async fn promise_9_a_list_that_can_never_succeed_is_reported() {
         (0..3).for_each(|_| source.fail_next_list(status(code, reason)));
         let pods = informer(&source).reflector(streaming()).start().unwrap();
         let synced = tokio::time::timeout(Duration::from_secs(1), pods.synced()).await;
-        let error = synced.unwrap_or_else(|_| panic!("{code} is waited on")).unwrap_err();
+        let error = synced.unwrap_or_else(|_| panic!("{code} is not reported")).unwrap_err();
         let SyncError::Refused { status, .. } = &error else { panic!("{error}") };
         assert_eq!(status.code, code);
-        // The server changes its mind.
+        // The server now accepts.
         tokio::time::sleep(Duration::from_secs(20)).await; // paused time: nothing sleeps
         pods.synced().await.unwrap();
     }
@@ -345,7 +349,7 @@ async fn promise_9_a_refused_watch_is_not_a_refused_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_9_other_trouble_is_waited_out() {
+async fn promise_9_other_errors_are_retried() {
     let source = pods();
     for _ in 0..3 {
         source.fail_next_list(status(500, "InternalError"));
@@ -359,19 +363,19 @@ async fn promise_9_other_trouble_is_waited_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_10_a_dead_watch_is_noticed_by_the_age_of_bookmarks() {
+async fn promise_10_a_dead_watch_is_detected_by_the_age_of_bookmarks() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     pods.synced().await.unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["synced"]).await;
+    expect_events(&mut events, &["synced"]).await;
     settle().await;
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(60)).await;
         source.bookmark();
     }
     let watches = source.requests().len();
-    // Nothing more is sent, and the connection is not closed either.
+    // Nothing more is sent, and the connection stays open.
     tokio::time::timeout(Duration::from_secs(1200), source.requests_made(watches + 1)).await.unwrap();
     source.put(pod("a"));
     assert_eq!(events.next().await.unwrap().origin(), Some(Origin::Live));
@@ -385,6 +389,6 @@ async fn promise_9_a_watch_list_syncs_as_a_list_does() {
         source.put(pod("a"));
         let pods = informer(&source).reflector(streaming()).start().unwrap();
         let mut events = pods.subscribe();
-        hear(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
+        expect_events(&mut events, &["added web/a@101 (Initial)", "synced"]).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Informers used from several threads at once: starting, listening, leaving, reading and writing in no order at all.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! Informers used from several threads concurrently: starting, listening, leaving, reading and writing in random order.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use support::informers::*;
 use tokio::sync::Notify;
 
-/// Writes objects from a thread of its own, two changes for each name.
+/// Writes objects from another thread, two changes per name.
 fn write(source: &ScriptedSource, names: std::ops::Range<usize>) -> std::thread::JoinHandle<()> {
     let source = source.clone();
     std::thread::spawn(move || {
@@ -28,14 +28,14 @@ fn write(source: &ScriptedSource, names: std::ops::Range<usize>) -> std::thread:
     })
 }
 
-/// Waits until the store has come as far as the server.
+/// Waits until the store has caught up with the server.
 async fn caught_up(pods: &Informer<Pod>, source: &ScriptedSource) {
     source.put(on_node("last", "node-9"));
-    pods.wait_until(&Key::new("web", "last"), |_| true).await.unwrap();
+    pods.wait_until(&Key::new("web", "last"), |pod| pod.is_some()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn handlers_come_and_go_from_all_sides_while_changes_arrive() {
+async fn handlers_join_and_leave_concurrently_while_changes_arrive() {
     let source = ScriptedSource::new("v1", "Pod");
     let pods = informer(&source).start().unwrap();
     let writers = [write(&source, 0..300), write(&source, 300..600)];
@@ -43,35 +43,36 @@ async fn handlers_come_and_go_from_all_sides_while_changes_arrive() {
         let pods = pods.clone();
         tokio::spawn(async move {
             for round in 0..40 {
-                let told = Arc::new(Mutex::new(Told::default()));
-                let heard = told.clone();
+                let view = Arc::new(Mutex::new(ListenerView::default()));
+                let shared = view.clone();
                 let handle = pods
                     .add_handler(move |event: Event<Pod>| {
-                        heard.lock().hear(&event);
+                        shared.lock().receive(&event);
                         std::future::ready(())
                     })
                     .unwrap();
                 if round % 2 == 0 {
                     handle.synced().await.unwrap();
-                    assert!(told.lock().synced);
+                    assert!(view.lock().synced);
                 }
                 handle.remove();
                 handle.remove();
                 handle.removed().await;
-                let after = told.lock().clone();
+                let after = view.lock().clone();
                 tokio::task::yield_now().await;
-                assert_eq!(*told.lock(), after, "nothing is heard after the last call");
+                assert_eq!(*view.lock(), after, "nothing is received after the last call");
             }
         })
     });
     let comers = comers.collect::<Vec<_>>();
-    // Two of the same kind are two listeners.
-    let (first, second) = (Arc::new(Mutex::new(Told::default())), Arc::new(Mutex::new(Told::default())));
+    // Two handlers of the same kind are two listeners.
+    let (first, second) =
+        (Arc::new(Mutex::new(ListenerView::default())), Arc::new(Mutex::new(ListenerView::default())));
     let done = Arc::new(Notify::new());
-    for told in [&first, &second] {
-        let (told, done) = (told.clone(), done.clone());
+    for view in [&first, &second] {
+        let (view, done) = (view.clone(), done.clone());
         pods.add_handler(move |event: Event<Pod>| {
-            told.lock().hear(&event);
+            view.lock().receive(&event);
             done.notify_one();
             std::future::ready(())
         })
@@ -85,7 +86,7 @@ async fn handlers_come_and_go_from_all_sides_while_changes_arrive() {
         writer.join().unwrap();
     }
     caught_up(&pods, &source).await;
-    let served = Told::of(&source);
+    let served = ListenerView::of(&source);
     while *first.lock() != served || *second.lock() != served {
         done.notified().await;
     }
@@ -101,7 +102,7 @@ async fn informers_start_and_stop_while_others_listen_and_read() {
         tokio::spawn(async move {
             for round in 0..20 {
                 let pods = informer(&source).start().unwrap();
-                // Whatever is asked of an informer that has not begun: it holds.
+                // Every operation works on an informer that has not begun.
                 let mut events = pods.subscribe();
                 let lister = pods.lister();
                 pods.add_index(&by_node).unwrap();
@@ -127,7 +128,7 @@ async fn informers_start_and_stop_while_others_listen_and_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nobody_sees_an_object_that_was_not_transformed() {
+async fn no_reader_sees_an_untransformed_object() {
     let source = ScriptedSource::new("v1", "Pod");
     for name in 0..50 {
         source.put(on_node(&format!("old-{name}"), "node-7"));

@@ -1,5 +1,5 @@
-//! Starting, reading and waiting: what users do with an informer besides listening.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! Starting, reading and waiting: the use of an informer besides listening.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::metadata::PartialObjectMeta;
-use kube_core::{ApiResource, GroupVersionKind};
+use kube_core::{ApiResource, GroupVersionKind, Selector};
 use kube_informer::{Index, IndexError, Informer, InformerBuilder, Key, StartError, SyncError, WaitError};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -29,7 +30,7 @@ fn names(objects: &[kube_informer::Object<Pod>]) -> Vec<String> {
     names
 }
 
-/// A client whose server writes down what it is asked (path, selectors, Accept) and forbids everything.
+/// A client whose server records its requests (path, selectors, Accept) and forbids everything.
 fn forbidding() -> (Client, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::<Mutex<Vec<String>>>::default();
     let log = asked.clone();
@@ -39,7 +40,7 @@ fn forbidding() -> (Client, Arc<Mutex<Vec<String>>>) {
         let accept = request.headers()["accept"].to_str().unwrap();
         log.lock().push(format!("{}?{selectors} {accept}", request.uri().path()));
         let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
-            "reason": "Forbidden", "message": "pods is forbidden: User \"system:nobody\" cannot list"});
+            "reason": "Forbidden", "message": "pods is forbidden: User \"system:guest\" cannot list"});
         let answer = http::Response::builder().status(403).header("content-type", "application/json");
         futures::future::ok::<_, std::io::Error>(
             answer.body(Body::from(body.to_string().into_bytes())).unwrap(),
@@ -49,7 +50,7 @@ fn forbidding() -> (Client, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn decoding_in_parallel_gives_what_decoding_one_by_one_gives() {
+async fn parallel_decoding_equals_sequential_decoding() {
     let source = pods();
     for number in 0..20 {
         source.put(on_node(&format!("pod-{number}"), "n1"));
@@ -88,12 +89,44 @@ async fn a_lister_is_narrowed_by_namespace_labels_and_fields() {
     assert!(narrow.get(&key("web/b")).is_some() && narrow.get(&key("web/a")).is_none());
     assert_eq!(names(&all.field("spec.nodeName", "n2").unwrap().list()), ["db/a"]);
     assert_eq!(names(&all.field("spec.containers[*].image", "front").unwrap().list()), ["web/b"]);
-    assert_eq!(names(&all.field("metadata.nothing", "x").unwrap().list()), [""; 0]);
     assert!(all.field("spec..x", "x").is_err() && all.labels("a b").is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn indexes_are_over_fields_or_values_and_may_be_added_while_running() {
+async fn a_lister_rejects_fields_that_no_object_can_have() {
+    let error = |pods: &Informer<Pod>, path: &str| pods.lister().field(path, "x").unwrap_err().to_string();
+    let pods = informer(&pods()).start().unwrap();
+    assert!(error(&pods, "spec.nodeNmae").contains("`spec` has no member `nodeNmae`"));
+    assert!(error(&pods, "metadata.nothing").contains("`metadata` has no member `nothing`"));
+
+    let (client, _) = forbidding();
+    let pods = Informer::<Pod>::builder(client).drop_fields(["spec"]).memory(memory()).start().unwrap();
+    assert_eq!(
+        error(&pods, "spec.nodeName"),
+        "invalid field path `spec.nodeName`: the projection drops it; keep it, or choose another"
+    );
+    assert!(pods.lister().field("status.phase", "Running").is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn absence_is_a_condition_once_the_initial_list_is_stored() {
+    let source = pods();
+    source.put(pod("a"));
+    let pods = informer(&source).start().unwrap();
+    let (a, absent) = (key("web/a"), key("web/absent"));
+    let mut gone = Box::pin(pods.wait_until(&a, |pod| pod.is_none()));
+    let mut never_there = Box::pin(pods.wait_until(&absent, |pod| pod.is_none()));
+    assert!(gone.as_mut().now_or_never().is_none(), "before the initial list, absence means nothing");
+    assert!(never_there.as_mut().now_or_never().is_none());
+    assert!(never_there.await.unwrap().is_none());
+    assert!(pods.is_synced());
+    assert!(gone.as_mut().now_or_never().is_none(), "it exists");
+    source.delete("web/a");
+    assert!(gone.await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_read_fields_or_values_and_can_be_added_while_running() {
     let source = pods();
     source.put(on_node("a", "n1"));
     let by_value = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
@@ -107,11 +140,11 @@ async fn indexes_are_over_fields_or_values_and_may_be_added_while_running() {
     assert!(matches!(pods.add_index(&by_node), Err(IndexError::Duplicate(_))));
     pods.ensure_index(&by_node).unwrap();
     let other = Index::label("node", "node");
-    assert!(matches!(pods.ensure_index(&other), Err(IndexError::Duplicate(_))), "it reads something else");
+    assert!(matches!(pods.ensure_index(&other), Err(IndexError::Duplicate(_))), "it reads another field");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ones_own_write_can_be_waited_for() {
+async fn own_writes_can_be_awaited() {
     let source = pods();
     let pods = informer(&source).wait_max(Duration::from_secs(5)).start().unwrap();
     pods.synced().await.unwrap();
@@ -129,7 +162,7 @@ async fn ones_own_write_can_be_waited_for() {
     let error = pods.wait_for(&future).await.unwrap_err();
     assert!(matches!(error, WaitError::TimedOut { .. }), "{error}");
 
-    // Another object's change says that the stream has come that far.
+    // A change of another object shows that the stream has advanced that far.
     let mut waiting = Box::pin(pods.wait_for(&future));
     assert!(waiting.as_mut().now_or_never().is_none());
     for _ in 0..120 {
@@ -139,16 +172,13 @@ async fn ones_own_write_can_be_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_and_a_condition_can_be_waited_for() {
+async fn deletions_and_conditions_can_be_awaited() {
     let source = pods();
     source.put(pod("a"));
     let pods = informer(&source).start().unwrap();
     let a = key("web/a");
     let mut gone = Box::pin(pods.wait_gone(&a, "uid-1"));
-    assert!(
-        gone.as_mut().now_or_never().is_none(),
-        "before the first full state nothing is known to be gone"
-    );
+    assert!(gone.as_mut().now_or_never().is_none(), "before the initial list, absence means nothing");
     pods.synced().await.unwrap();
     settle().await;
     assert!(gone.as_mut().now_or_never().is_none());
@@ -156,11 +186,11 @@ async fn a_deletion_and_a_condition_can_be_waited_for() {
     source.put(pod("a"));
     gone.await.unwrap();
 
-    let on_n7 = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some("n7");
+    let on_n7 = |pod: Option<&Pod>| pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()) == Some("n7");
     let mut scheduled = Box::pin(pods.wait_until(&a, on_n7));
     assert!(scheduled.as_mut().now_or_never().is_none());
     source.put(on_node("a", "n7"));
-    assert_eq!(scheduled.await.unwrap().key(), a);
+    assert_eq!(scheduled.await.unwrap().unwrap().key(), a);
 
     let never = pods.wait_until(&a, |_| false);
     let (never, ()) = tokio::join!(never, pods.shutdown());
@@ -168,7 +198,7 @@ async fn a_deletion_and_a_condition_can_be_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_will_never_be_seen_is_told_at_once() {
+async fn waiting_for_an_object_out_of_scope_fails_immediately() {
     let (client, _) = forbidding();
     let pods = Informer::<Pod>::builder(client)
         .memory(memory())
@@ -194,16 +224,16 @@ async fn what_will_never_be_seen_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mistakes_are_found_before_anything_is_sent() {
+async fn invalid_settings_are_rejected_before_any_request() {
     type Mistake = fn(InformerBuilder<Pod>) -> InformerBuilder<Pod>;
     let mistakes: [(Mistake, &str); 8] = [
         (|pods| pods.labels("a in"), "invalid label selector"),
         (|pods| pods.fields("spec.nodeName"), "invalid field selector"),
-        (|pods| pods.drop_fields(["spec..x"]), "a field to be dropped or kept"),
+        (|pods| pods.drop_fields(["spec..x"]), "invalid field to drop or keep"),
         (|pods| pods.drop_fields(["spec.nodename"]), "nodename"),
-        (|pods| pods.drop_fields(["status"]).keep_fields(["spec"]), "either dropped or kept"),
+        (|pods| pods.drop_fields(["status"]).keep_fields(["spec"]), "cannot both drop and keep fields"),
         (|pods| pods.index(&Index::field("node", "spec.node")), "index `node`"),
-        (|pods| pods.drop_fields(["spec"]).index(&Index::field("node", "spec.nodeName")), "is dropped"),
+        (|pods| pods.drop_fields(["spec"]).index(&Index::field("node", "spec.nodeName")), "drops field"),
         (|pods| pods.index(&Index::label("a", "a")).index(&Index::label("a", "b")), "already"),
     ];
     let (client, asked) = forbidding();
@@ -218,12 +248,12 @@ async fn mistakes_are_found_before_anything_is_sent() {
 }
 
 #[test]
-fn without_a_runtime_nothing_starts() {
+fn starting_without_a_runtime_is_an_error() {
     assert_eq!(informer(&pods()).start().unwrap_err(), StartError::NoRuntime);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
+async fn requests_follow_the_type_and_the_settings() {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
     let (client, asked) = forbidding();
     let pods =
@@ -231,7 +261,7 @@ async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
     let pods = pods.reflector(listing()).start().unwrap();
     let SyncError::Refused { resource, status } = pods.synced().await.unwrap_err() else { panic!() };
     assert_eq!((&*resource, status.code), ("pods in namespace web with labels tier=backend", 403));
-    assert!(status.message.contains("system:nobody"), "{status}");
+    assert!(status.message.contains("system:guest"), "{status}");
     let path =
         |namespace| format!("/api/v1/namespaces/{namespace}/pods?labelSelector=tier%3Dbackend {PROTOBUF}");
     settle().await;
@@ -256,16 +286,49 @@ async fn a_client_is_asked_for_what_the_type_and_the_settings_say() {
     drop(metadata);
     let metadata = Informer::<PartialObjectMeta<Pod>>::builder(client).reflector(listing()).start().unwrap();
     metadata.synced().await.unwrap_err();
-    assert_eq!(asked.lock().pop().unwrap(), partial, "the type says so too");
+    assert_eq!(asked.lock().pop().unwrap(), partial, "the type requests it too");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_cannot_take_the_place_of_the_one_over_namespaces() {
+async fn labels_are_selected_by_text_by_kubes_selector_and_by_the_selector_of_an_object() {
+    let (client, asked) = forbidding();
+    let of_object: LabelSelector = serde_json::from_value(json!({
+        "matchLabels": {"tier": "backend"},
+        "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}],
+    }))
+    .unwrap();
+    let kube = Selector::try_from(of_object.clone()).unwrap();
+    let builder = || Informer::<Pod>::builder(client.clone()).reflector(listing());
+    for builder in
+        [builder().labels(&of_object), builder().labels(kube), builder().labels("tier=backend,zone in (a,b)")]
+    {
+        builder.start().unwrap().synced().await.unwrap_err();
+        let asked = asked.lock().pop().unwrap();
+        assert!(asked.contains("labelSelector=tier%3Dbackend%2Czone+in+%28a%2Cb%29 "), "{asked}");
+    }
+    let near = json!({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]});
+    let near: LabelSelector = serde_json::from_value(near).unwrap();
+    let error = builder().labels(&near).start().unwrap_err();
+    assert!(matches!(&error, StartError::Selector(_)), "{error}");
+
+    let source = pods();
+    source.put(
+        json!({"metadata": {"namespace": "web", "name": "a", "labels": {"tier": "backend", "zone": "b"}}}),
+    );
+    source.put(json!({"metadata": {"namespace": "web", "name": "b", "labels": {"tier": "backend"}}}));
+    let pods = informer(&source).start().unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(names(&pods.lister().labels(&of_object).unwrap().list()), ["web/a"]);
+    assert!(pods.lister().labels(&near).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_cannot_replace_the_one_over_namespaces() {
     let source = pods();
     source.put(pod("a"));
     let other = Index::field("namespace", "spec.nodeName");
     let error = informer(&source).index(&other).start().unwrap_err();
-    assert!(error.to_string().contains("an index called `namespace` is the one over namespaces"), "{error}");
+    assert!(error.to_string().contains("index `namespace` already exists; choose another name"), "{error}");
 
     let pods = informer(&source).index(&Index::namespace()).start().unwrap();
     pods.synced().await.unwrap();
@@ -274,7 +337,7 @@ async fn an_index_cannot_take_the_place_of_the_one_over_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_decode_at_the_same_time_share_the_values_whatever_others_let_go() {
+async fn concurrent_readers_share_decoded_values_while_others_drop_theirs() {
     const PODS: usize = 300;
     let source = pods();
     for number in 0..PODS {
@@ -284,7 +347,7 @@ async fn all_who_decode_at_the_same_time_share_the_values_whatever_others_let_go
     pods.synced().await.unwrap();
     let objects = pods.lister().list();
     let held = std::thread::scope(|scope| {
-        // Two go through all of them and hold what they get; two hold nothing.
+        // Two threads read all objects and hold the values; two hold nothing.
         let hold = |from: usize| {
             let objects = &objects;
             scope.spawn(move || {
@@ -317,7 +380,7 @@ async fn promise_11_a_condition_is_checked_only_when_its_object_changes() {
     let a = key("web/a");
     let mut waiting = Box::pin(pods.wait_until(&a, |pod| {
         checks.fetch_add(1, Ordering::Relaxed);
-        pod.spec.is_some()
+        pod.is_some_and(|pod| pod.spec.is_some())
     }));
     for number in 0..50 {
         assert!(waiting.as_mut().now_or_never().is_none());
@@ -331,7 +394,7 @@ async fn promise_11_a_condition_is_checked_only_when_its_object_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_11_a_deletion_is_waited_for_though_its_creation_was_not_seen_yet() {
+async fn promise_11_a_deletion_can_be_awaited_before_its_creation_is_seen() {
     let source = pods();
     let pods = informer(&source).start().unwrap();
     let created = |name: &str| -> Pod {
@@ -343,7 +406,7 @@ async fn promise_11_a_deletion_is_waited_for_though_its_creation_was_not_seen_ye
     assert!(gone.as_mut().now_or_never().is_none(), "nothing was listed yet");
     pods.synced().await.unwrap();
     settle().await;
-    assert!(gone.as_mut().now_or_never().is_none(), "it is there");
+    assert!(gone.as_mut().now_or_never().is_none(), "it exists");
     source.delete("web/early");
     gone.await.unwrap();
 
@@ -351,24 +414,24 @@ async fn promise_11_a_deletion_is_waited_for_though_its_creation_was_not_seen_ye
     let mut gone = Box::pin(pods.wait_deleted(&late));
     assert!(gone.as_mut().now_or_never().is_none(), "the store has not seen the creation");
     settle().await;
-    assert!(gone.as_mut().now_or_never().is_none(), "it is there");
-    // Deleted and created again under the same name: the object itself is gone.
+    assert!(gone.as_mut().now_or_never().is_none(), "it exists");
+    // Deleted and created again under the same name: the original object is gone.
     source.delete("web/late");
     source.put(pod("late"));
     gone.await.unwrap();
-    pods.wait_until(&key("web/late"), |_| true).await.unwrap();
+    pods.wait_until(&key("web/late"), |pod| pod.is_some()).await.unwrap();
 
-    // What was deleted before the store saw it is gone once the store has come that far.
+    // An object deleted before the store saw it is gone once the store has advanced that far.
     let brief = created("brief");
     source.delete("web/brief");
     let mut gone = Box::pin(pods.wait_deleted(&brief));
     assert!(gone.as_mut().now_or_never().is_none());
     gone.await.unwrap();
-    pods.wait_deleted(&brief).now_or_never().expect("no wait for what is known to be gone").unwrap();
+    pods.wait_deleted(&brief).now_or_never().expect("no wait for a deleted object").unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_11_only_what_a_server_has_returned_can_be_waited_for() {
+async fn promise_11_only_objects_returned_by_the_server_can_be_awaited() {
     let pods = informer(&pods()).wait_max(Duration::from_secs(5)).start().unwrap();
     let mut object: Pod = serde_json::from_value(pod("a")).unwrap();
     let error = |result: Result<(), WaitError>| result.unwrap_err().to_string();
@@ -379,5 +442,32 @@ async fn promise_11_only_what_a_server_has_returned_can_be_waited_for() {
     object.metadata.uid = Some("uid-1".to_owned());
     assert_eq!(error(pods.wait_deleted(&object).now_or_never().unwrap()), no_version);
     object.metadata.resource_version = Some("500".to_owned());
-    assert!(matches!(pods.wait_deleted(&object).await, Err(WaitError::TimedOut { .. })), "it never comes");
+    assert!(matches!(pods.wait_deleted(&object).await, Err(WaitError::TimedOut { .. })), "it never arrives");
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_finalizers_and_fields_are_read_without_decoding() {
+    let server = kube_informer::testing::ScriptedSource::new("v1", "Pod");
+    server.put(json!({
+        "metadata": {"namespace": "web", "name": "api", "annotations": {"a": "1", "b/c": "two"}, "finalizers": ["x/y", "x/z"]},
+        "spec": {"nodeName": "node-7", "containers": [{"name": "c"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }));
+    server.put(json!({"metadata": {"namespace": "web", "name": "bare"}}));
+    let pods = Informer::<Pod>::from_source(Arc::new(server)).start().unwrap();
+    pods.synced().await.unwrap();
+    let pod = pods.lister().get(&Key::new("web", "api")).unwrap();
+    let annotations = pod.annotations();
+    assert_eq!(
+        annotations.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>(),
+        ["a=1", "b/c=two"]
+    );
+    assert_eq!(pod.finalizers(), ["x/y", "x/z"]);
+    assert_eq!(pod.field("spec.nodeName").unwrap(), Some(json!("node-7")));
+    assert_eq!(pod.field("status.conditions[?type=Ready].status").unwrap(), Some(json!("True")));
+    assert_eq!(pod.field("status.phase").unwrap(), None);
+    assert_eq!(pod.field("spec.containers").unwrap().unwrap()[0]["name"], "c");
+    assert!(pod.field("spec..x").is_err() && pod.field("spec.noSuchField").is_err());
+    let bare = pods.lister().get(&Key::new("web", "bare")).unwrap();
+    assert!(bare.annotations().is_empty() && bare.finalizers().is_empty());
 }

@@ -1,4 +1,4 @@
-//! The rules of listing: which resourceVersion, in which pages, and what follows a refusal.
+//! The rules of listing: resourceVersions, pages, and what follows a refusal.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
@@ -18,7 +18,7 @@ use serde_json::json;
 use support::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_asks_for_any_state_and_a_relist_for_the_last_one_seen() {
+async fn the_first_list_requests_any_state_and_a_relist_the_last_version() {
     let source = pods();
     source.put(pod("a"));
     let mut rig = Rig::start(&source, listing());
@@ -32,7 +32,7 @@ async fn the_first_list_asks_for_any_state_and_a_relist_for_the_last_one_seen() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_version_is_followed_at_once_by_a_list_of_the_most_recent_state() {
+async fn an_expired_version_is_followed_immediately_by_a_list_of_the_most_recent_state() {
     for refusal in [status(410, "Expired"), status(410, "Gone")] {
         let source = pods();
         source.put(pod("a"));
@@ -44,13 +44,13 @@ async fn an_expired_version_is_followed_at_once_by_a_list_of_the_most_recent_sta
         assert_eq!(
             rig.requests()[2..],
             [r#"list rv="101""#, r#"list rv="""#, r#"watch rv="101""#],
-            "the page size of the repeated list is kept: none"
+            "the repeated list is unpaged too"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_newer_than_the_servers_is_taken_for_unavailable() {
+async fn a_version_newer_than_the_servers_counts_as_unavailable() {
     let source = pods();
     let old = source.checkpoint();
     source.put(pod("a"));
@@ -62,12 +62,12 @@ async fn a_version_newer_than_the_servers_is_taken_for_unavailable() {
     rig.logged("replace 100 []").await;
     assert!(rig.requests().contains(&r#"list rv="101""#.to_owned()));
     assert!(rig.requests().contains(&r#"list rv="""#.to_owned()));
-    assert!(rig.troubles().iter().any(|line| line.contains("Too large resource version: 101")
-        && line.ends_with("asking for the most recent state instead")));
+    assert!(rig.errors().iter().any(|line| line.contains("Too large resource version: 101")
+        && line.ends_with("requesting the most recent state instead")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_mark_of_an_unavailable_version_is_cleared_by_a_successful_list() {
+async fn a_successful_list_clears_the_unavailable_version() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -81,7 +81,7 @@ async fn the_mark_of_an_unavailable_version_is_cleared_by_a_successful_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_mark_stands_lists_ask_for_the_most_recent_state() {
+async fn lists_request_the_most_recent_state_while_the_version_is_unavailable() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -94,7 +94,7 @@ async fn while_the_mark_stands_lists_ask_for_the_most_recent_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_asked_for_only_where_the_servers_cache_does_not_answer() {
+async fn pages_are_requested_only_where_the_servers_cache_does_not_answer() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -105,7 +105,7 @@ async fn pages_are_asked_for_only_where_the_servers_cache_does_not_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_at_zero_that_came_in_pages_is_remembered() {
+async fn a_paginated_list_at_zero_is_remembered() {
     let source = pods();
     source.paginate_at_zero(true);
     (0..501).for_each(|i| drop(source.put(pod(&format!("p{i:03}")))));
@@ -119,7 +119,7 @@ async fn a_list_at_zero_that_came_in_pages_is_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_size_of_the_users_is_always_used() {
+async fn a_configured_page_size_is_always_used() {
     let source = pods();
     let mut config = listing();
     config.page_size = Some(3);
@@ -132,7 +132,7 @@ async fn a_page_size_of_the_users_is_always_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_pages_carry_the_token_and_no_version_and_the_lists_version_is_page_ones() {
+async fn later_pages_send_the_token_without_a_version_and_the_list_has_the_first_pages_version() {
     let source = pods();
     source.paginate_at_zero(true);
     ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
@@ -148,13 +148,13 @@ async fn later_pages_carry_the_token_and_no_version_and_the_lists_version_is_pag
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_token_is_followed_by_one_full_list_at_the_original_version() {
+async fn an_expired_token_is_followed_by_one_unpaged_list_at_the_original_version() {
     let source = pods();
     source.paginate_at_zero(true);
     ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
     let mut config = listing();
     config.page_size = Some(2);
-    // The first list passes as it is; the second page meets a token that is gone.
+    // The first list passes unchanged; the second page has an expired token.
     source.answer_next_list_with_kind("PodList");
     source.fail_next_list(status(410, "Expired"));
     let mut rig = Rig::start(&source, config);
@@ -172,13 +172,13 @@ async fn an_expired_token_is_followed_by_one_full_list_at_the_original_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_pages_for_ever_is_told_so() {
+async fn a_server_that_pages_endlessly_is_reported() {
     let source = pods();
     source.paginate_at_zero(true);
     ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
     let mut config = listing();
     config.page_size = Some(2);
-    // It pages although it was asked not to, and its tokens never last.
+    // It pages although no limit was set, and its tokens expire immediately.
     source.answer_next_list_with_token("first");
     source.fail_next_list(status(410, "Expired"));
     source.answer_next_list_with_token("first");
@@ -188,18 +188,15 @@ async fn a_server_that_pages_for_ever_is_told_so() {
     source.answer_next_list_with_token("again");
     let mut rig = Rig::start(&source, config);
     rig.watching().await;
-    let troubles = rig.troubles();
-    assert!(
-        troubles[0].contains("Expired") && troubles[0].ends_with("using a plain list instead"),
-        "{troubles:?}"
-    );
-    assert!(troubles[1].ends_with("asking for the most recent state instead"), "{troubles:?}");
-    assert!(troubles[2].contains("the list would never end; listing anew in"), "{troubles:?}");
+    let errors = rig.errors();
+    assert!(errors[0].contains("Expired") && errors[0].ends_with("listing instead"), "{errors:?}");
+    assert!(errors[1].ends_with("requesting the most recent state instead"), "{errors:?}");
+    assert!(errors[2].contains("with the same token; relisting in"), "{errors:?}");
     assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_half_way_changes_nothing() {
+async fn an_interrupted_list_changes_nothing() {
     let source = pods();
     ["a", "b", "c"].iter().for_each(|name| drop(source.put(pod(name))));
     source.break_next_list_after(2);
@@ -211,22 +208,22 @@ async fn a_list_that_breaks_half_way_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_is_no_list() {
+async fn a_table_is_not_a_list() {
     let source = pods();
     source.answer_next_list_with_kind("Table");
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
-    let troubles = rig.troubles();
+    let errors = rig.errors();
     assert!(
-        troubles[0].starts_with(
-            "scripted v1/Pod: listing failed: expected a list of v1/Pod, but the server sent Table; listing anew in"
+        errors[0].starts_with(
+            "scripted v1/Pod: cannot list: expected a list of v1/Pod, but the server sent Table; relisting in"
         ),
-        "{troubles:?}"
+        "{errors:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_1_an_answer_that_is_not_a_list_of_the_kind_is_an_error_and_the_cache_stays() {
+async fn promise_1_a_response_that_is_not_a_list_of_the_kind_is_an_error_and_the_cache_stays() {
     for kind in ["", "Pod", "Status", "ServiceList", "APIResourceList", "List"] {
         let source = pods();
         source.put(pod("a"));
@@ -238,8 +235,8 @@ async fn promise_1_an_answer_that_is_not_a_list_of_the_kind_is_an_error_and_the_
         rig.settle().await;
         assert_eq!(rig.sink.log(), ["replace 101 [web/a]"], "{kind:?}");
         let named = if kind.is_empty() { "an object without a kind" } else { kind };
-        let expected = format!("expected a list of v1/Pod, but the server sent {named}; listing anew in");
-        assert!(rig.troubles()[1].contains(&expected), "{:?}", rig.troubles());
+        let expected = format!("expected a list of v1/Pod, but the server sent {named}; relisting in");
+        assert!(rig.errors()[1].contains(&expected), "{:?}", rig.errors());
         rig.watching().await;
         assert_eq!(rig.sink.log(), ["replace 101 [web/a]"; 2], "{kind:?}");
     }
@@ -256,7 +253,7 @@ async fn a_later_page_that_is_not_a_list_is_an_error_and_the_cache_stays() {
     source.answer_next_list_with_kind("ServiceList");
     let mut rig = Rig::start(&source, config);
     rig.watching().await;
-    assert!(rig.troubles()[0].contains("but the server sent ServiceList"), "{:?}", rig.troubles());
+    assert!(rig.errors()[0].contains("but the server sent ServiceList"), "{:?}", rig.errors());
     assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
 }
 
@@ -290,12 +287,12 @@ async fn a_list_with_an_item_of_another_kind_is_an_error_and_the_cache_stays() {
     sink.0.logged("replace 101 [web/a]").await;
     assert_eq!(sink.0.log().len(), 1);
     let expected =
-        "pods: listing failed: expected a list of v1/Pod, but the server sent an item of kind v1/Service;";
+        "pods: cannot list: expected a list of v1/Pod, but the server sent an item of kind v1/Service;";
     assert!(errors.lock()[0].starts_with(expected), "{:?}", errors.lock());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_unreadable_item_is_left_out_and_reported() {
+async fn one_unreadable_item_is_skipped_and_reported() {
     let source = pods();
     ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
     source.add_bad_item_to_next_list();
@@ -303,20 +300,18 @@ async fn one_unreadable_item_is_left_out_and_reported() {
     rig.watching().await;
     assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]"]);
     assert_eq!(
-        rig.troubles(),
-        [
-            "scripted v1/Pod: one object could not be read: the answer could not be read: malformed JSON object at \
-          byte 7: a value was expected; left out, reading on"
-        ]
+        rig.errors(),
+        ["scripted v1/Pod: cannot read one object: cannot read the response: malformed JSON object at \
+          byte 7: a value was expected; skipped"]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_shown_in_the_state_and_overcome_when_the_server_changes_its_mind() {
+async fn a_refusal_shows_in_the_state_until_the_server_accepts() {
     let source = pods();
     source.fail_next_list(status(403, "Forbidden"));
     let mut rig = Rig::start(&source, listing());
-    rig.state("backing off: listing failed: 403 Forbidden: for a test").await;
+    rig.state("backing off: cannot list: 403 Forbidden: for a test").await;
     assert!(!rig.status.borrow().listed);
     rig.watching().await;
     assert!(rig.status.borrow().listed);

@@ -1,4 +1,4 @@
-//! How a watch is opened again: how soon, when back-off begins anew, and what is verified before its events are trusted.
+//! How a watch is reopened: when, with which back-off, and what is verified before its events are trusted.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
@@ -30,14 +30,18 @@ fn lists(rig: &Rig) -> usize {
     rig.source.requests().len() - watches(rig)
 }
 
-/// Breaks the watch as soon as it is open, `rounds` times, after what `spoil` does to it.
-async fn spoil_watches(rig: &mut Rig, rounds: usize, mut spoil: impl FnMut(&ScriptedSource)) -> Duration {
+/// Breaks the watch as soon as it is open, `rounds` times, after calling `before_break`.
+async fn break_watches_repeatedly(
+    rig: &mut Rig,
+    rounds: usize,
+    mut before_break: impl FnMut(&ScriptedSource),
+) -> Duration {
     let started = Instant::now();
     for _ in 0..rounds {
         rig.watching().await;
         rig.settle().await;
         let seen = rig.source.requests().len();
-        spoil(&rig.source);
+        before_break(&rig.source);
         rig.source.requests_made(seen + 1).await;
         rig.settle().await;
     }
@@ -50,7 +54,7 @@ async fn spoil_watches(rig: &mut Rig, rounds: usize, mut spoil: impl FnMut(&Scri
 async fn consecutive_opens_of_a_watch_are_at_least_800_ms_apart() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
-    let elapsed = spoil_watches(&mut rig, 50, |source| {
+    let elapsed = break_watches_repeatedly(&mut rig, 50, |source| {
         source.put(pod("a"));
         source.close_watches();
     })
@@ -58,11 +62,11 @@ async fn consecutive_opens_of_a_watch_are_at_least_800_ms_apart() {
     assert!(elapsed >= PACE * 50, "50 watches within {elapsed:?}");
     assert!(elapsed <= PACE * 51, "an event is progress: no back-off on top ({elapsed:?})");
     assert_eq!(watches(&rig), 51);
-    assert_eq!(rig.status.borrow().full_states, 1);
+    assert_eq!(rig.status.borrow().complete_lists, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lasted_is_opened_again_without_a_wait() {
+async fn a_long_watch_is_reopened_without_a_wait() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -78,13 +82,13 @@ async fn a_watch_that_lasted_is_opened_again_without_a_wait() {
 async fn bookmarks_of_a_known_version_do_not_hide_that_a_watch_keeps_breaking() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
-    spoil_watches(&mut rig, 2, |source| {
+    break_watches_repeatedly(&mut rig, 2, |source| {
         source.bookmark();
         source.send_unreadable_event();
     })
     .await;
     rig.logged("replace 100 []").await;
-    assert_eq!(rig.status.borrow().full_states, 2, "the second time at one version lists anew");
+    assert_eq!(rig.status.borrow().complete_lists, 2, "the second time at one version relists");
 }
 
 // === back-off ===
@@ -100,7 +104,7 @@ async fn next_wait(rig: &mut Rig) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn back_off_begins_anew_once_a_watch_has_lived_ten_seconds() {
+async fn back_off_resets_after_a_watch_lived_ten_seconds() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     for least in [0.8, 1.6, 3.2, 6.4] {
@@ -117,7 +121,7 @@ async fn back_off_begins_anew_once_a_watch_has_lived_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_after_many_cut_connections_shows_up_within_two_seconds() {
+async fn a_change_after_many_broken_connections_arrives_within_two_seconds() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     for round in 0..8 {
@@ -133,10 +137,10 @@ async fn a_change_after_many_cut_connections_shows_up_within_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_degraded_watch_on_a_quiet_resource_is_well_again_after_ten_seconds() {
+async fn a_degraded_watch_on_a_quiet_resource_recovers_after_ten_seconds() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
-    spoil_watches(&mut rig, 2, ScriptedSource::send_unreadable_event).await;
+    break_watches_repeatedly(&mut rig, 2, ScriptedSource::send_unreadable_event).await;
     rig.watching().await;
     rig.settle().await;
     source.send_unreadable_event();
@@ -148,10 +152,10 @@ async fn a_degraded_watch_on_a_quiet_resource_is_well_again_after_ten_seconds() 
 
 // === opening ===
 
-/// Accepts connections, and answers no watch.
-struct Unanswering(ScriptedSource, AtomicBool);
+/// Accepts connections, but answers no watch.
+struct NeverAnswersWatches(ScriptedSource, AtomicBool);
 
-impl ListerWatcher for Unanswering {
+impl ListerWatcher for NeverAnswersWatches {
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
         self.0.list(options)
     }
@@ -176,9 +180,9 @@ impl ListerWatcher for Unanswering {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_10_a_watch_that_is_not_answered_does_not_show_as_live() {
+async fn promise_10_an_unanswered_watch_is_not_live() {
     let source = pods();
-    let held = Arc::new(Unanswering(source.clone(), AtomicBool::new(true)));
+    let held = Arc::new(NeverAnswersWatches(source.clone(), AtomicBool::new(true)));
     let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())
         .reflector(listing())
         .start()
@@ -187,7 +191,7 @@ async fn promise_10_a_watch_that_is_not_answered_does_not_show_as_live() {
     tokio::time::sleep(Duration::from_secs(11)).await; // paused time: nothing sleeps
     let InformerState::Degraded(error) = pods.state() else { panic!("{}", pods.state()) };
     assert!(error.to_string().contains("10s"), "{error}");
-    // It is waited for all the same: some proxies hold the headers back until the first event.
+    // The reflector keeps waiting: some proxies hold the headers back until the first event.
     held.1.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(1)).await; // paused time: nothing sleeps
     assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
@@ -197,7 +201,7 @@ async fn promise_10_a_watch_that_is_not_answered_does_not_show_as_live() {
 // === verification ===
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_that_is_still_behind_is_noticed_at_the_first_reconnect() {
+async fn a_restored_server_behind_the_cache_is_detected_at_the_first_reconnect() {
     let source = pods();
     source.put(pod("kept"));
     let old = source.checkpoint();
@@ -212,7 +216,7 @@ async fn a_restored_server_that_is_still_behind_is_noticed_at_the_first_reconnec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_that_has_overtaken_us_is_noticed_at_the_first_reconnect() {
+async fn a_restored_server_ahead_of_the_cache_is_detected_at_the_first_reconnect() {
     let source = pods();
     source.put(pod("kept"));
     let old = source.checkpoint();
@@ -230,7 +234,29 @@ async fn a_restored_server_that_has_overtaken_us_is_noticed_at_the_first_reconne
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_is_noticed_though_it_ended_the_watch_cleanly() {
+async fn a_server_restored_while_a_throttled_watch_backs_off_is_detected() {
+    for in_stream in [false, true] {
+        let source = pods();
+        source.put(pod("kept"));
+        let old = source.checkpoint();
+        source.put(pod("lost"));
+        if !in_stream {
+            source.fail_next_watch(status(429, "TooManyRequests"));
+        }
+        let mut rig = Rig::start(&source, listing());
+        if in_stream {
+            rig.watching().await;
+            source.send_error(status(429, "TooManyRequests"));
+        }
+        rig.state("backing off").await;
+        source.restore(&old);
+        (0..5).for_each(|_| drop(source.put(pod("other"))));
+        rig.logged("replace 106 [web/kept web/other]").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_detected_after_a_clean_end_of_the_watch() {
     let source = pods();
     source.put(pod("kept"));
     let old = source.checkpoint();
@@ -246,7 +272,7 @@ async fn a_restored_server_is_noticed_though_it_ended_the_watch_cleanly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_is_noticed_though_the_newest_object_has_the_same_version_again() {
+async fn a_restored_server_is_detected_when_the_newest_object_has_the_same_version_again() {
     let renewed = |by: &str| {
         let mut lease = pod("lease");
         lease["spec"] = serde_json::json!({"renewedBy": by});
@@ -267,7 +293,7 @@ async fn a_restored_server_is_noticed_though_the_newest_object_has_the_same_vers
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_is_noticed_though_only_deletions_were_lost() {
+async fn a_restored_server_is_detected_when_only_deletions_were_lost() {
     let source = pods();
     ["kept", "deleted"].iter().for_each(|name| drop(source.put(pod(name))));
     let old = source.checkpoint();
@@ -282,7 +308,7 @@ async fn a_restored_server_is_noticed_though_only_deletions_were_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_is_noticed_though_nothing_was_cached() {
+async fn a_restored_server_is_detected_with_an_empty_cache() {
     let source = pods();
     let old = source.checkpoint();
     source.put(pod("a"));
@@ -296,7 +322,7 @@ async fn a_restored_server_is_noticed_though_nothing_was_cached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_breaks_or_ends_early_costs_one_small_list_and_a_close_in_time_none() {
+async fn a_broken_or_early_watch_costs_one_small_list_and_a_normal_close_no_list() {
     let source = pods();
     ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
     let mut rig = Rig::start(&source, listing());
@@ -325,24 +351,24 @@ async fn what_breaks_or_ends_early_costs_one_small_list_and_a_close_in_time_none
         source.close_watches();
         let version = source.put(pod("a"));
         rig.logged(&format!("update web/a {version}")).await;
-        assert_eq!(lists(&rig), count, "a close at its time says nothing against the server");
+        assert_eq!(lists(&rig), count, "a timely close needs no verification");
     }
-    assert_eq!(rig.status.borrow().full_states, 1, "and nothing was listed anew");
+    assert_eq!(rig.status.borrow().complete_lists, 1, "and no relist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_cannot_be_verified_any_more_lists_anew() {
+async fn a_version_that_can_no_longer_be_verified_causes_a_relist() {
     let source = pods();
     source.put(pod("a"));
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     source.fail_next_list(status(410, "Expired"));
     source.break_watches();
-    rig.status.wait_for(|status| status.full_states == 2).await.unwrap();
+    rig.status.wait_for(|status| status.complete_lists == 2).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_the_check_is_asked_again_before_events_are_trusted() {
+async fn an_unanswered_check_is_repeated_before_events_are_trusted() {
     let source = pods();
     source.put(pod("kept"));
     let old = source.checkpoint();
@@ -367,26 +393,26 @@ async fn a_server_that_cannot_select_by_name_is_trusted() {
     source.break_watches();
     source.put(pod("a"));
     rig.logged("update web/a 102").await;
-    assert_eq!(rig.status.borrow().full_states, 1);
+    assert_eq!(rig.status.borrow().complete_lists, 1);
 }
 
-/// A refusal says nothing about the history: trusting it would leave a server that was rolled back unnoticed.
+/// A refusal does not confirm the history: trusting it would miss a server that was rolled back.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forbids_the_check_is_listed_again() {
+async fn a_forbidden_check_causes_a_relist() {
     let source = pods();
     source.put(pod("a"));
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     source.fail_next_list(status(403, "Forbidden"));
     source.break_watches();
-    let relisted = |status: &ReflectorStatus| status.full_states == 2;
+    let relisted = |status: &ReflectorStatus| status.complete_lists == 2;
     rig.status.wait_for(relisted).await.unwrap();
 }
 
-/// Lists everything as it is now, whatever it is asked for.
-struct Heedless(ScriptedSource);
+/// Lists the current state, ignoring all options.
+struct IgnoresOptions(ScriptedSource);
 
-impl ListerWatcher for Heedless {
+impl ListerWatcher for IgnoresOptions {
     fn list(&self, _: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
         self.0.list(ListOptions::default())
     }
@@ -401,12 +427,12 @@ impl ListerWatcher for Heedless {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_ignores_what_it_is_asked_for_costs_no_full_list() {
+async fn a_source_that_ignores_options_causes_no_complete_list() {
     let source = pods();
     ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
     let sink = RecorderSink::default();
-    let heedless = Arc::new(Heedless(source.clone()));
-    let reflector = Reflector::new(heedless, Arc::new(sink.clone()), Scope::default(), listing());
+    let ignoring = Arc::new(IgnoresOptions(source.clone()));
+    let reflector = Reflector::new(ignoring, Arc::new(sink.clone()), Scope::default(), listing());
     let mut status = reflector.status();
     tokio::spawn(reflector.run());
     for version in [103, 104, 105] {
@@ -415,5 +441,5 @@ async fn a_source_that_ignores_what_it_is_asked_for_costs_no_full_list() {
         source.put(pod("a"));
         sink.0.logged(&format!("update web/a {version}")).await;
     }
-    assert_eq!(status.borrow().full_states, 1, "{:?}", sink.0.log());
+    assert_eq!(status.borrow().complete_lists, 1, "{:?}", sink.0.log());
 }

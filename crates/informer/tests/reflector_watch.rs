@@ -1,4 +1,4 @@
-//! The rules of watching: when a watch is resumed, when everything is listed anew, and what is reported.
+//! The rules of watching: when a watch resumes, when everything is relisted, and what is reported.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 
 const LIST: &str = r#"list rv="0" limit=500"#;
 const WATCH_100: &str = r#"watch rv="100""#;
-/// What verifies the cached state after a broken or refused connection.
+/// The request that verifies the cached state after a broken or refused connection.
 const VERIFY_100: &str = r#"list rv="100" limit=1"#;
 /// Consecutive opens of a watch are at least this far apart.
 const PACE: Duration = Duration::from_millis(800);
 
 #[tokio::test(start_paused = true)]
-async fn changes_reach_the_sink_in_order_and_move_the_last_version() {
+async fn changes_reach_the_sink_in_order_and_advance_the_last_version() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -41,7 +41,7 @@ async fn changes_reach_the_sink_in_order_and_move_the_last_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_ask_for_bookmarks_and_a_timeout_between_five_and_ten_minutes_in_whole_seconds() {
+async fn watches_request_bookmarks_and_a_timeout_of_five_to_ten_minutes_in_whole_seconds() {
     let mut timeouts = Vec::new();
     for seed in 0..20 {
         let source = pods();
@@ -59,11 +59,11 @@ async fn watches_ask_for_bookmarks_and_a_timeout_between_five_and_ten_minutes_in
     }
     timeouts.sort();
     timeouts.dedup();
-    assert!(timeouts.len() > 10, "they are spread");
+    assert!(timeouts.len() > 10, "they are random");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_connection_and_429_at_opening_back_off_and_watch_on_at_the_same_version() {
+async fn a_refused_connection_and_429_at_opening_back_off_and_resume_at_the_same_version() {
     let source = pods();
     source.refuse_next_watch();
     source.fail_next_watch(status(429, "TooManyRequests"));
@@ -75,7 +75,7 @@ async fn a_refused_connection_and_429_at_opening_back_off_and_watch_on_at_the_sa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_down_for_a_moment_costs_no_relist() {
+async fn a_short_outage_causes_no_relist() {
     for error in [
         SourceError::Status(status(503, "ServiceUnavailable")),
         SourceError::Interrupted(Arc::new(std::io::Error::other("reset"))),
@@ -86,7 +86,7 @@ async fn a_server_that_is_down_for_a_moment_costs_no_relist() {
         let mut rig = Rig::start(&source, listing());
         rig.watching().await;
         assert_eq!(rig.requests(), [LIST, WATCH_100, WATCH_100, VERIFY_100], "{error}");
-        // Twice without progress is another matter.
+        // The second time without progress, it relists.
         tokio::time::advance(Duration::from_secs(2)).await;
         source.fail_next_watch(error);
         source.close_watches();
@@ -100,7 +100,7 @@ async fn other_refusals_at_opening_end_the_cycle_and_a_list_follows_after_back_o
     let source = pods();
     source.fail_next_watch(status(403, "Forbidden"));
     let mut rig = Rig::start(&source, listing());
-    rig.state("backing off: the watch could not be opened: 403 Forbidden").await;
+    rig.state("backing off: cannot open watch: 403 Forbidden").await;
     let started = Instant::now();
     rig.watching().await;
     assert_eq!(rig.requests(), [LIST, WATCH_100, r#"list rv="100""#, WATCH_100]);
@@ -108,7 +108,7 @@ async fn other_refusals_at_opening_end_the_cycle_and_a_list_follows_after_back_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_410_in_the_stream_lists_anew_at_the_last_version_after_back_off() {
+async fn a_410_in_the_stream_relists_at_the_last_version_after_back_off() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -118,23 +118,23 @@ async fn a_410_in_the_stream_lists_anew_at_the_last_version_after_back_off() {
     source.send_error(status(410, "Expired"));
     rig.logged("replace 101 [web/a]").await;
     assert_eq!(rig.requests()[2], r#"list rv="101""#, "the version is not marked unavailable");
-    assert!(started.elapsed() >= Duration::from_millis(800), "every cycle's end waits");
+    assert!(started.elapsed() >= Duration::from_millis(800), "every cycle ends with a wait");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_in_the_stream_backs_off_and_watches_on() {
+async fn a_429_in_the_stream_backs_off_and_resumes() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     let started = Instant::now();
     source.send_error(status(429, "TooManyRequests"));
-    rig.source.requests_made(3).await;
-    assert_eq!(rig.requests(), [LIST, WATCH_100, WATCH_100]);
+    rig.source.requests_made(4).await;
+    assert_eq!(rig.requests(), [LIST, WATCH_100, WATCH_100, VERIFY_100]);
     assert!(started.elapsed() >= Duration::from_millis(800));
 }
 
 #[tokio::test(start_paused = true)]
-async fn internal_errors_list_anew_unless_a_retry_deadline_is_set() {
+async fn internal_errors_relist_unless_a_retry_deadline_is_set() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -161,7 +161,7 @@ async fn internal_errors_list_anew_unless_a_retry_deadline_is_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn internal_errors_far_apart_begin_a_new_deadline() {
+async fn internal_errors_far_apart_start_a_new_deadline() {
     let source = pods();
     let mut config = listing();
     config.internal_error_retry_max = Duration::from_secs(20);
@@ -176,7 +176,7 @@ async fn internal_errors_far_apart_begin_a_new_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_errors_in_the_stream_list_anew() {
+async fn other_errors_in_the_stream_relist() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -186,12 +186,12 @@ async fn other_errors_in_the_stream_list_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_corrupt_object_that_was_deleted_unsafely_is_gone_after_the_list_that_follows() {
+async fn an_unsafely_deleted_corrupt_object_is_gone_after_the_next_list() {
     let source = pods();
     ["kept", "corrupt"].iter().for_each(|name| drop(source.put(pod(name))));
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
-    // The server cannot send the deletion of what it cannot read: it ends the watch with an error instead.
+    // The server cannot send the deletion of an unreadable object: it ends the watch with an error instead.
     source.send_error(status(500, "StoreReadError"));
     source.delete("web/corrupt");
     rig.logged("replace 103 [web/kept]").await;
@@ -199,7 +199,7 @@ async fn a_corrupt_object_that_was_deleted_unsafely_is_gone_after_the_list_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_or_breaks_is_resumed_at_once_from_the_last_version_and_misses_nothing() {
+async fn a_watch_that_ends_or_breaks_resumes_immediately_and_misses_nothing() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -212,7 +212,7 @@ async fn a_watch_that_ends_or_breaks_is_resumed_at_once_from_the_last_version_an
             ScriptedEnd::Close => source.close_watches(),
             ScriptedEnd::Break => source.break_watches(),
         }
-        source.put(pod("a")); // while nobody watches
+        source.put(pod("a")); // while no watch is open
         rig.logged(&format!("update web/a {}", 102 + round)).await;
         assert_eq!(started.elapsed(), Duration::ZERO);
     }
@@ -226,7 +226,7 @@ async fn a_watch_that_ends_or_breaks_is_resumed_at_once_from_the_last_version_an
             r#"watch rv="103""#,
             r#"list rv="103" limit=1"#
         ],
-        "what broke or ended early is verified, and nothing is listed anew"
+        "broken and early watches are verified, without a relist"
     );
 }
 
@@ -236,20 +236,20 @@ enum ScriptedEnd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_closed_within_a_second_without_anything_new_is_an_error() {
+async fn a_watch_closed_within_a_second_without_a_new_event_is_an_error() {
     let source = pods();
-    source.close_next_watch_at_once();
+    source.close_next_watch_immediately();
     let mut rig = Rig::start(&source, listing());
     let started = Instant::now();
     rig.watching().await;
     rig.source.requests_made(4).await;
     assert_eq!(rig.requests(), [LIST, WATCH_100, r#"list rv="100""#, WATCH_100]);
     assert!(started.elapsed() >= Duration::from_millis(800));
-    assert!(rig.troubles()[0].contains("closed within a second without anything new; listing anew in"));
+    assert!(rig.errors()[0].contains("closed within 1s without a new event; relisting in"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_keeps_breaking_at_once_is_not_asked_for_at_once_again_and_again() {
+async fn a_watch_that_keeps_breaking_immediately_is_not_reopened_in_a_tight_loop() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -257,7 +257,7 @@ async fn a_watch_that_keeps_breaking_at_once_is_not_asked_for_at_once_again_and_
     rig.logged("add web/a 101").await;
     tokio::time::advance(Duration::from_secs(2)).await;
     let started = Instant::now();
-    // What a load balancer does that has lost its backends: it accepts, and resets.
+    // Like a load balancer without backends: it accepts, then resets.
     while started.elapsed() < Duration::from_secs(60) {
         source.break_watches();
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -266,26 +266,26 @@ async fn a_watch_that_keeps_breaking_at_once_is_not_asked_for_at_once_again_and_
     let (watch, verify, list) = (r#"watch rv="101""#, r#"list rv="101" limit=1"#, r#"list rv="101""#);
     assert_eq!(requests[..6], [watch, verify, watch, verify, list, watch]);
     assert!(requests.len() < 30, "{} requests in a minute", requests.len());
-    // It is shown, and ends with progress.
-    rig.state("degraded: the watch ended: the connection broke").await;
+    // The state shows it until there is progress.
+    rig.state("degraded: watch failed: connection broken").await;
     source.put(pod("b"));
     rig.logged("add web/b 102").await;
     rig.watching().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_repeats_itself_and_closes_is_very_short_too() {
+async fn a_watch_that_repeats_old_events_and_closes_is_too_short() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
-    source.bookmark(); // of the version that is known
+    source.bookmark(); // of the current version
     source.close_watches();
-    rig.state("backing off: the watch was closed within a second without anything new").await;
+    rig.state("backing off: watch closed within 1s without a new event").await;
     assert_eq!(rig.requests(), [LIST, WATCH_100]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_is_a_time_that_can_be_asked_for() {
+async fn unlimited_durations_are_accepted() {
     let source = pods();
     let mut config = listing();
     config.resume_check_after = Duration::MAX;
@@ -312,9 +312,9 @@ async fn functions_that_panic_do_not_end_the_reflector() {
     config.resync_period = Some(Duration::from_secs(60));
     config.should_resync = Some(Arc::new(|| panic!("in should_resync")));
     let (sink, asked) = (RecorderSink::default(), Arc::new(AtomicBool::default()));
-    let heard = asked.clone();
+    let received = asked.clone();
     config.on_error = Some(Arc::new(move |_| {
-        heard.store(true, Ordering::Relaxed);
+        received.store(true, Ordering::Relaxed);
         panic!("in on_error");
     }));
     let reflector =
@@ -330,7 +330,7 @@ async fn functions_that_panic_do_not_end_the_reflector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_watch_with_an_event_is_none() {
+async fn a_short_watch_with_a_new_event_is_not_an_error() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -338,18 +338,18 @@ async fn a_short_watch_with_an_event_is_none() {
     source.close_watches();
     rig.source.requests_made(3).await;
     assert_eq!(rig.requests()[2], r#"watch rv="101""#);
-    assert_eq!(rig.troubles(), [""; 0]);
+    assert_eq!(rig.errors(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_event_resumes_once_then_lists_anew_then_shows_as_degraded() {
+async fn an_unreadable_event_resumes_once_then_relists_then_shows_as_degraded() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     source.send_unreadable_event();
     rig.source.requests_made(3).await;
     rig.settle().await;
-    assert_eq!(rig.requests()[2..], [WATCH_100, VERIFY_100], "the first time it is asked for again");
+    assert_eq!(rig.requests()[2..], [WATCH_100, VERIFY_100], "the first time it resumes");
     source.send_unreadable_event();
     rig.source.requests_made(6).await;
     rig.settle().await;
@@ -357,7 +357,7 @@ async fn an_unreadable_event_resumes_once_then_lists_anew_then_shows_as_degraded
     rig.watching().await;
     source.send_unreadable_event();
     rig.source.requests_made(8).await;
-    rig.state("degraded: the watch ended: the answer could not be read").await;
+    rig.state("degraded: watch failed: cannot read the response").await;
     // Progress ends it.
     source.put(pod("a"));
     rig.watching().await;
@@ -367,7 +367,7 @@ async fn an_unreadable_event_resumes_once_then_lists_anew_then_shows_as_degraded
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_another_kind_is_skipped_reported_and_does_not_move_the_version() {
+async fn an_object_of_another_kind_is_skipped_reported_and_does_not_advance_the_version() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -380,13 +380,13 @@ async fn an_object_of_another_kind_is_skipped_reported_and_does_not_move_the_ver
     rig.settle().await;
     assert_eq!(rig.last_version.get(), "101");
     assert_eq!(
-        rig.troubles(),
-        ["scripted v1/Pod: an event carried meta.k8s.io/v1/Table instead of v1/Pod; left out, reading on"; 2]
+        rig.errors(),
+        ["scripted v1/Pod: invalid event: expected v1/Pod, found meta.k8s.io/v1/Table; skipped"; 2]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_of_an_unknown_type_is_reported_and_moves_the_version() {
+async fn an_event_of_an_unknown_type_is_reported_and_advances_the_version() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -394,28 +394,22 @@ async fn an_event_of_an_unknown_type_is_reported_and_moves_the_version() {
     source.send(&WatchEvent::Other { event_type: "RENAMED".to_owned(), object });
     rig.settle().await;
     assert_eq!(rig.last_version.get(), "150");
-    assert_eq!(
-        rig.troubles(),
-        ["scripted v1/Pod: an event of the unknown type `RENAMED`; left out, reading on"]
-    );
+    assert_eq!(rig.errors(), ["scripted v1/Pod: invalid event: unknown type `RENAMED`; skipped"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_the_sink_refuses_is_reported_and_moves_the_version() {
+async fn an_object_that_the_sink_rejects_is_reported_and_advances_the_version() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
     source.put(pod(REJECTED));
     rig.settle().await;
     assert_eq!(rig.last_version.get(), "101");
-    assert_eq!(
-        rig.troubles(),
-        ["scripted v1/Pod: object `web/rejected` was not stored: for a test; left out, reading on"]
-    );
+    assert_eq!(rig.errors(), ["scripted v1/Pod: cannot store object `web/rejected`: for a test; skipped"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_cannot_be_compared_stop_nothing() {
+async fn incomparable_versions_do_not_stop_the_watch() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -430,7 +424,7 @@ async fn versions_that_cannot_be_compared_stop_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_event_does_not_take_the_watch_back() {
+async fn a_repeated_event_does_not_move_the_watch_back() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -444,7 +438,7 @@ async fn a_repeated_event_does_not_take_the_watch_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_nothing_moves_the_version_only_after_the_first_event_that_is_not_added() {
+async fn a_watch_from_zero_advances_the_version_only_after_the_first_event_other_than_added() {
     let source = pods();
     ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
     source.answer_next_list_with_version("");
@@ -452,7 +446,7 @@ async fn a_watch_from_nothing_moves_the_version_only_after_the_first_event_that_
     rig.logged("add web/b 102").await;
     assert_eq!(rig.requests()[1], r#"watch rv="""#);
     rig.settle().await;
-    assert_eq!(rig.last_version.get(), "", "synthetic events come in no order");
+    assert_eq!(rig.last_version.get(), "", "synthetic events are unordered");
     source.put(pod("a"));
     rig.logged("update web/a 103").await;
     rig.settle().await;
@@ -461,7 +455,7 @@ async fn a_watch_from_nothing_moves_the_version_only_after_the_first_event_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_handler_hears_every_error_and_what_is_done_about_it() {
+async fn the_error_handler_receives_every_error_and_the_next_step() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -471,26 +465,23 @@ async fn the_error_handler_hears_every_error_and_what_is_done_about_it() {
     rig.watching().await;
     source.send_error(status(410, "Expired"));
     rig.source.requests_made(6).await;
-    let troubles = rig.troubles();
-    for (line, (what, next)) in troubles.iter().zip([
-        ("the watch ended: the connection broke", "; watching on from the last resourceVersion"),
-        (
-            "the watch could not be opened: connection refused",
-            "; watching on from the last resourceVersion in",
-        ),
-        ("the watch ended: 410 Expired: for a test", "; listing anew in"),
+    let errors = rig.errors();
+    for (line, (what, next)) in errors.iter().zip([
+        ("watch failed: connection broken", "; resuming from the last resourceVersion"),
+        ("cannot open watch: connection refused", "; resuming from the last resourceVersion in"),
+        ("watch failed: 410 Expired: for a test", "; relisting in"),
     ]) {
         assert!(line.contains(what) && line.contains(next), "{line}");
     }
-    assert_eq!(troubles.len(), 3);
+    assert_eq!(errors.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_retry_after_is_waited_for_and_shown() {
+async fn the_servers_retry_after_is_honoured_and_shown() {
     let source = pods();
     source.fail_next_watch(Status::from_response(429, "text/plain", Some("17"), b"slow down"));
     let mut rig = Rig::start(&source, listing());
-    rig.state("backing off: the watch could not be opened: 429 TooManyRequests: slow down").await;
+    rig.state("backing off: cannot open watch: 429 TooManyRequests: slow down").await;
     let started = Instant::now();
     rig.watching().await;
     assert_eq!(started.elapsed(), Duration::from_secs(17));
@@ -513,23 +504,23 @@ async fn everything_is_delivered_again_after_each_period_while_watching() {
     assert_eq!(started.elapsed(), Duration::from_secs(60));
     should.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(200)).await; // paused time: nothing sleeps
-    assert_eq!(rig.sink.log().len(), 2, "should_resync said no");
-    assert_eq!(rig.requests().len(), 3, "a resync never talks to the server");
+    assert_eq!(rig.sink.log().len(), 2, "should_resync returned false");
+    assert_eq!(rig.requests().len(), 3, "a resync sends no request");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_without_bookmarks_is_never_taken_for_dead() {
+async fn a_watch_without_bookmarks_never_counts_as_dead() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
-    source.bookmark(); // one is no interval
+    source.bookmark(); // one bookmark is not an interval
     rig.logged("bookmark 100").await;
     tokio::time::sleep(Duration::from_secs(3600)).await; // paused time: nothing sleeps
     assert_eq!(rig.requests().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_watch_is_noticed_by_its_missing_bookmarks_resumed_and_then_listed_anew() {
+async fn a_dead_watch_is_detected_by_missing_bookmarks_resumed_and_then_relisted() {
     let source = pods();
     let mut rig = Rig::start(&source, listing());
     rig.watching().await;
@@ -546,13 +537,13 @@ async fn a_dead_watch_is_noticed_by_its_missing_bookmarks_resumed_and_then_liste
     assert_eq!(
         rig.requests()[3..5],
         [r#"list rv="100" limit=1"#, r#"list rv="100""#],
-        "the server knows the version; silent again all the same"
+        "the server knows the version, but is silent again"
     );
-    assert!(rig.troubles()[0].contains("nothing came for 210s"), "{:?}", rig.troubles());
+    assert!(rig.errors()[0].contains("nothing received for 210s"), "{:?}", rig.errors());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_went_back_in_time_is_noticed_though_it_answers_a_resumed_watch_with_silence() {
+async fn a_regressed_server_is_detected_when_a_resumed_watch_stays_silent() {
     let source = pods();
     source.put(pod("kept"));
     let old = source.checkpoint();
@@ -583,19 +574,19 @@ async fn a_closed_sink_ends_the_reflector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_follow_each_other_as_the_work_does() {
+async fn the_state_follows_the_phases() {
     let source = pods();
     source.fail_next_list(status(503, "ServiceUnavailable"));
     let mut rig = Rig::start(&source, listing());
     assert_eq!(rig.status.borrow().state.to_string(), "pending");
-    rig.state("backing off: listing failed: 503 ServiceUnavailable").await;
+    rig.state("backing off: cannot list: 503 ServiceUnavailable").await;
     rig.watching().await;
     rig.task.abort();
 
-    // A watch-list whose end is awaited.
+    // A watch-list whose end is pending.
     let source = pods();
     source.support_watch_list(WatchListSupport::Ignored);
     let mut rig = Rig::start(&source, streaming());
-    rig.state("streaming the initial state").await;
+    rig.state("streaming the initial list").await;
     rig.watching().await;
 }

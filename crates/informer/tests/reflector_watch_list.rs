@@ -1,4 +1,4 @@
-//! The rules of watch-list: the full state as a stream of events.
+//! The rules of watch-list: the initial list as a stream of events.
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod support;
@@ -19,7 +19,7 @@ use support::*;
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
-async fn the_initial_events_become_one_replace_and_the_same_stream_goes_on() {
+async fn the_initial_events_become_one_replace_and_the_stream_continues() {
     let source = pods();
     ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
     let mut rig = Rig::start(&source, streaming());
@@ -33,7 +33,7 @@ async fn the_initial_events_become_one_replace_and_the_same_stream_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_watch_list_begins_at_the_last_version_seen() {
+async fn a_later_watch_list_begins_at_the_last_version() {
     let source = pods();
     source.put(pod("a"));
     let mut rig = Rig::start(&source, streaming());
@@ -46,7 +46,7 @@ async fn a_later_watch_list_begins_at_the_last_version_seen() {
 #[tokio::test(start_paused = true)]
 async fn changes_between_the_initial_events_count() {
     let source = pods();
-    source.support_watch_list(WatchListSupport::Ignored); // the test plays the stream itself
+    source.support_watch_list(WatchListSupport::Ignored); // the test sends the events itself
     let rig = Rig::start(&source, streaming());
     source.requests_made(1).await;
     let object = |name: &str, version: &str| {
@@ -76,7 +76,7 @@ async fn a_refused_connection_and_429_back_off_and_stream_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_or_too_large_version_is_asked_again_at_the_most_recent_state() {
+async fn an_expired_or_too_large_version_is_retried_at_the_most_recent_state() {
     let source = pods();
     let old = source.checkpoint();
     source.put(pod("a"));
@@ -97,7 +97,7 @@ async fn an_expired_or_too_large_version_is_asked_again_at_the_most_recent_state
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_keeps_saying_expired_is_listed() {
+async fn a_server_that_keeps_answering_expired_gets_a_list() {
     let source = pods();
     source.fail_next_watch(status(410, "Expired"));
     let mut rig = Rig::start(&source, streaming());
@@ -106,13 +106,13 @@ async fn a_server_that_keeps_saying_expired_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_other_refusal_means_a_list_in_this_cycle_only() {
+async fn any_other_refusal_causes_a_list_in_this_cycle_only() {
     let source = pods();
     source.support_watch_list(WatchListSupport::Refused);
     let mut rig = Rig::start(&source, streaming());
     let started = Instant::now();
     rig.watching().await;
-    assert_eq!(started.elapsed(), Duration::ZERO, "the list follows at once");
+    assert_eq!(started.elapsed(), Duration::ZERO, "the list follows immediately");
     assert_eq!(
         rig.requests(),
         [r#"watch rv="" initial NotOlderThan"#, r#"list rv="0" limit=500"#, r#"watch rv="100""#]
@@ -139,7 +139,7 @@ async fn a_stream_that_closes_without_its_bookmark_is_followed_by_a_list_and_rem
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_that_never_comes_is_waited_for_only_so_long_after_the_last_event() {
+async fn a_missing_bookmark_times_out_after_the_last_event() {
     let source = pods();
     source.put(pod("a"));
     source.support_watch_list(WatchListSupport::Ignored);
@@ -154,9 +154,9 @@ async fn a_bookmark_that_never_comes_is_waited_for_only_so_long_after_the_last_e
     rig.watching().await;
     assert!(last_event.elapsed() >= Duration::from_secs(30));
     assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]"]);
-    assert!(rig.troubles()[0].contains("did not come within 30s of the last event"));
+    assert!(rig.errors()[0].contains("within 30s of the last event"));
 
-    // All that talk to this server have learned of it, for an hour and as far as this API group is concerned.
+    // All users of this server remember it, for an hour and for this API group.
     assert!(server.is_watch_list_broken(""));
     let config = || {
         let mut config = streaming();
@@ -176,7 +176,7 @@ async fn a_bookmark_that_never_comes_is_waited_for_only_so_long_after_the_last_e
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_half_way_changes_nothing_and_a_list_follows() {
+async fn an_interrupted_stream_changes_nothing_and_a_list_follows() {
     let source = pods();
     source.put(pod("a"));
     source.support_watch_list(WatchListSupport::Ignored);
@@ -191,10 +191,10 @@ async fn a_stream_that_breaks_half_way_changes_nothing_and_a_list_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_is_followed_by_a_list_which_says_what_is_there() {
+async fn an_unreadable_event_is_followed_by_a_list() {
     let source = pods();
     source.put(pod("a"));
-    source.support_watch_list(WatchListSupport::Ignored); // it does not end by itself
+    source.support_watch_list(WatchListSupport::Ignored); // it sends no bookmark
     let mut rig = Rig::start(&source, streaming());
     source.requests_made(1).await;
     source.send_unreadable_event();
@@ -204,7 +204,7 @@ async fn an_event_that_cannot_be_read_is_followed_by_a_list_which_says_what_is_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_never_quiet_but_slow_is_no_initial_state() {
+async fn a_slow_stream_that_is_never_quiet_times_out() {
     let source = pods();
     source.support_watch_list(WatchListSupport::Ignored);
     let mut rig = Rig::start(&source, streaming());
@@ -233,7 +233,7 @@ async fn a_stream_that_does_not_even_open_is_followed_by_a_list() {
     assert!(started.elapsed() <= Duration::from_secs(31), "{:?}", started.elapsed());
 }
 
-/// A proxy that holds back the answer to whoever asks for a stream of everything.
+/// A proxy that holds back the response to watch-lists.
 struct HeldBack(ScriptedSource);
 
 impl ListerWatcher for HeldBack {
@@ -254,7 +254,7 @@ impl ListerWatcher for HeldBack {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_stream_without_an_end_is_followed_by_a_list_after_ten_minutes() {
+async fn an_endless_busy_stream_is_followed_by_a_list_after_ten_minutes() {
     let source = pods();
     source.support_watch_list(WatchListSupport::Ignored);
     let mut rig = Rig::start(&source, streaming());
@@ -268,5 +268,5 @@ async fn a_busy_stream_without_an_end_is_followed_by_a_list_after_ten_minutes() 
     }
     rig.watching().await;
     assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
-    assert!(rig.troubles()[0].contains("not complete after 600s"), "{:?}", rig.troubles());
+    assert!(rig.errors()[0].contains("not complete after 600s"), "{:?}", rig.errors());
 }

@@ -1,5 +1,5 @@
-//! What is kept of objects and which are wanted: transforms, selectors by namespace, encodings, types of every sort.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! Which objects are selected and what is kept of them: transforms, selectors per namespace, encodings, types.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -17,7 +17,8 @@ use kube_core::{ApiResource, DynamicObject, ObjectMeta};
 use kube_informer::building_blocks::{BackoffConfig, ListWatch, ListerWatcher, ReflectorConfig, Resource};
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{
-    EncodingPreference, Event, Index, Informer, InformerFactory, Key, Selectors, StartError, WaitError,
+    EncodingPreference, Event, Index, Informer, InformerBuilder, InformerFactory, Key, Selectors, StartError,
+    WaitError,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -36,13 +37,13 @@ async fn a_transform_changes_each_object_once_before_anything_else_sees_it() {
     let source = ScriptedSource::new("v1", "Pod");
     source.put(on_node("a", "node-7"));
     let calls = Arc::new(Mutex::new(Vec::new()));
-    let heard = calls.clone();
+    let received = calls.clone();
     let slim = Index::field("slim", "metadata.annotations['slim']");
     let pods = informer(&source)
         .index(&slim)
         .transform(move |pod: &mut Pod| {
             let version = pod.metadata.resource_version.clone().unwrap();
-            heard.lock().push(version);
+            received.lock().push(version);
             without_spec(pod);
         })
         .start()
@@ -50,7 +51,7 @@ async fn a_transform_changes_each_object_once_before_anything_else_sees_it() {
     pods.synced().await.unwrap();
     source.put(on_node("b", "node-8"));
     let key = Key::new("web", "b");
-    pods.wait_until(&key, |_| true).await.unwrap();
+    pods.wait_until(&key, |pod| pod.is_some()).await.unwrap();
 
     let lister = pods.lister();
     assert_eq!(lister.by_index(&slim, "yes").unwrap().len(), 2);
@@ -58,13 +59,13 @@ async fn a_transform_changes_each_object_once_before_anything_else_sees_it() {
     assert_eq!(pod.spec, None);
     assert_eq!(pod.metadata.name.as_deref(), Some("b"));
 
-    // An unchanged relist transforms what it lists, to compare it, and finds nothing new.
+    // An unchanged relist transforms the listed objects to compare them, and finds no change.
     let mut events = pods.subscribe();
     while !matches!(events.next().await, Some(Event::Synced)) {}
     source.compact();
     source.close_watches();
     source.put(on_node("c", "node-9"));
-    hear(&mut events, &["added web/c@103 (Live)"]).await;
+    expect_events(&mut events, &["added web/c@103 (Live)"]).await;
 
     source.delete("web/a");
     let deleted = events.next().await.unwrap();
@@ -74,19 +75,19 @@ async fn a_transform_changes_each_object_once_before_anything_else_sees_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_a_transform_refuses_is_left_out_by_itself() {
+async fn only_the_object_that_a_transform_rejects_is_skipped() {
     let source = ScriptedSource::new("v1", "Pod");
     for name in ["a", "bad", "c", "other"] {
         source.put(on_node(name, "node-7"));
     }
-    let troubles = Arc::new(Mutex::new(Vec::new()));
-    let heard = troubles.clone();
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let received = errors.clone();
     let pods = informer(&source)
-        .on_error(move |trouble| heard.lock().push(trouble.to_string()))
+        .on_error(move |report| received.lock().push(report.to_string()))
         .try_transform(|pod: &mut Pod| match pod.metadata.name.as_deref() {
             Some("bad") => Err("it is bad"),
             Some("other") => {
-                pod.metadata.name = Some("somebody".to_owned());
+                pod.metadata.name = Some("renamed".to_owned());
                 Ok(())
             }
             _ => Ok(()),
@@ -103,24 +104,24 @@ async fn an_object_that_a_transform_refuses_is_left_out_by_itself() {
 
     source.put(on_node("bad", "node-8"));
     source.put(on_node("d", "node-8"));
-    pods.wait_until(&Key::new("web", "d"), |_| true).await.unwrap();
+    pods.wait_until(&Key::new("web", "d"), |pod| pod.is_some()).await.unwrap();
     assert_eq!(names(&pods), ["a", "c", "d"]);
     let resource = ListerWatcher::describe(&source);
     assert_eq!(
-        *troubles.lock(),
+        *errors.lock(),
         [
-            format!("{resource}: object `web/bad` was not stored: it is bad; left out, reading on"),
+            format!("{resource}: cannot store object `web/bad`: it is bad; skipped"),
             format!(
-                "{resource}: object `web/other` was not stored: the transform made another object of it: type, name, uid and \
-                 resourceVersion must stay; left out, reading on"
+                "{resource}: cannot store object `web/other`: the transform changed type, name, uid or \
+                 resourceVersion, which must stay the same; skipped"
             ),
-            format!("{resource}: object `web/bad` was not stored: it is bad; left out, reading on"),
+            format!("{resource}: cannot store object `web/bad`: it is bad; skipped"),
         ]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_of_an_object_stays_though_a_transform_panics_at_its_new_state() {
+async fn the_cached_state_stays_when_a_transform_panics_at_the_new_state() {
     let source = ScriptedSource::new("v1", "Pod");
     ["a", "b"].iter().for_each(|name| drop(source.put(on_node(name, "node-7"))));
     let pods = informer(&source)
@@ -131,24 +132,24 @@ async fn what_is_known_of_an_object_stays_though_a_transform_panics_at_its_new_s
         .start()
         .unwrap();
     let mut events = pods.subscribe();
-    hear(&mut events, &["added web/a@101 (Initial)", "added web/b@102 (Initial)", "synced"]).await;
+    expect_events(&mut events, &["added web/a@101 (Initial)", "added web/b@102 (Initial)", "synced"]).await;
     source.put(on_node("a", "node-8"));
     source.put(on_node("b", "node-8"));
-    hear(&mut events, &["updated web/b@104 from 102 (Live)"]).await;
-    // Listed anew, it cannot be changed either: but it is there, and must not be told to be gone.
+    expect_events(&mut events, &["updated web/b@104 from 102 (Live)"]).await;
+    // In the relist the transform fails again: but the object exists, and must not be reported as deleted.
     source.compact();
     source.send_error(status(410, "Expired"));
     tokio::time::sleep(Duration::from_secs(10)).await;
     source.put(on_node("c", "node-8"));
-    hear(&mut events, &["added web/c@105 (Live)"]).await;
+    expect_events(&mut events, &["added web/c@105 (Live)"]).await;
     assert_eq!(pods.lister().get(&Key::new("web", "a")).unwrap().resource_version(), "101");
-    // When it really goes, that is told.
+    // A real deletion is reported.
     source.delete("web/a");
-    hear(&mut events, &["deleted web/a@106 (Live)"]).await;
+    expect_events(&mut events, &["deleted web/a@106 (Live)"]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_even_if_the_transform_refuses_the_last_state() {
+async fn a_deletion_is_reported_even_if_the_transform_rejects_the_final_state() {
     let source = ScriptedSource::new("v1", "Pod");
     source.put(on_node("a", "node-7"));
     let refuses = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -172,7 +173,7 @@ async fn a_transform_of_whole_objects_and_metadata_only_contradict_each_other() 
     let (_server, client) = start().await;
     let started = Informer::<Pod>::builder(client.clone()).transform(without_spec).metadata_only().start();
     assert!(matches!(started, Err(StartError::Contradiction(why)) if why.contains("metadata_only")));
-    Informer::<Pod>::builder(client).metadata_only().transform(|_| ()).start().unwrap();
+    drop(Informer::<Pod>::builder(client).metadata_only().transform(|_| ()).start().unwrap());
 }
 
 // --- on the embedded server ---
@@ -202,7 +203,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_namespace_may_have_selectors_of_its_own() {
+async fn each_namespace_can_have_its_own_selectors() {
     let (_server, client) = start().await;
     let map = |name: &str, tier: &str| json!({"metadata": {"name": name, "labels": {"tier": tier}}});
     for namespace in ["default", "kube-system", "kube-public"] {
@@ -223,7 +224,7 @@ async fn each_namespace_may_have_selectors_of_its_own() {
     keys.sort();
     assert_eq!(keys, ["default/back", "kube-public/front", "kube-system/front"]);
 
-    // Waiting knows which selector holds where.
+    // Waiting knows which selector applies where.
     for (namespace, name, tier, excluded_by) in [
         ("default", "x", "backend", None),
         ("kube-system", "x", "frontend", None),
@@ -234,7 +235,7 @@ async fn each_namespace_may_have_selectors_of_its_own() {
         let written = create::<ConfigMap>(&client, namespace, map(name, tier)).await;
         match (maps.wait_for(&written).await, excluded_by) {
             (Ok(found), None) => assert_eq!(found.unwrap().name(), name),
-            (Err(WaitError::NotInScope { why, .. }), Some(excluded_by)) => assert_eq!(why, excluded_by),
+            (Err(WaitError::Never { why, .. }), Some(excluded_by)) => assert_eq!(why, excluded_by),
             (result, _) => panic!("{namespace}/{name}: {result:?}"),
         }
     }
@@ -245,7 +246,7 @@ async fn each_namespace_may_have_selectors_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_only_of_secrets_brings_no_data_with_it() {
+async fn metadata_only_fetches_no_secret_data() {
     let (_server, client) = start().await;
     let secret = json!({"metadata": {"name": "a", "labels": {"tier": "backend"}}, "stringData": {"password": "swordfish"}});
     create::<Secret>(&client, "default", secret).await;
@@ -262,7 +263,7 @@ async fn metadata_only_of_secrets_brings_no_data_with_it() {
     let text = format!("{:?}", found[0].raw().bytes());
     assert!(!text.contains("password"), "{text}");
 
-    // The type may say it, too.
+    // The type can request it, too.
     let secrets = Informer::<PartialObjectMeta<Secret>>::builder(client)
         .reflector(seeded())
         .memory(support::memory())
@@ -295,7 +296,56 @@ struct WidgetStatus {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_derived_custom_resource_is_as_good_as_a_built_in_one() {
+async fn fields_of_a_custom_resource_are_checked_against_its_definition() {
+    use kube_core::CustomResourceExt;
+    let (_server, client) = start().await;
+    let ask = || Informer::<Widget>::builder(client.clone()).memory(support::memory());
+    let by_sise = Index::field("size", "spec.sise");
+    type Mistake = fn(InformerBuilder<Widget>) -> InformerBuilder<Widget>;
+    let no_member = "`spec` has no member `sise` (Widget of example.com/v1)";
+    let mistakes: [(Mistake, &str); 3] = [
+        (|widgets| widgets.index(&Index::field("size", "spec.sise")), "invalid index `size`: "),
+        (|widgets| widgets.drop_fields(["spec.sise"]), "invalid field to drop or keep: "),
+        (|widgets| widgets.keep_fields(["spec.sise"]), "invalid field to drop or keep: "),
+    ];
+    for (mistake, subject) in mistakes {
+        let error = mistake(ask().definition(&Widget::crd())).start().unwrap_err().to_string();
+        assert_eq!(error, format!("{subject}invalid field path `spec.sise`: {no_member}"));
+        assert!(mistake(ask()).start().is_ok(), "it is not known without the definition");
+    }
+
+    let widgets = ask().definition(&Widget::crd()).drop_fields(["spec.colour"]).start().unwrap();
+    let error = widgets.add_index(&by_sise).unwrap_err().to_string();
+    assert!(error.contains(no_member), "{error}");
+    let error = widgets.lister().field("spec.sise", "7").unwrap_err().to_string();
+    assert!(error.contains(no_member), "{error}");
+    widgets.lister().field("spec.size", "7").unwrap();
+    widgets.ensure_index(&Index::field("ready", "status.ready")).unwrap();
+
+    // A later request brings the definition to a shared informer.
+    let factory = InformerFactory::new(client.clone());
+    let first = factory.informer::<Widget>().start().unwrap();
+    first.lister().field("spec.sise", "7").unwrap();
+    let error = factory.informer::<Widget>().definition(&Widget::crd()).index(&by_sise).start().unwrap_err();
+    assert!(error.to_string().contains(no_member), "{error}");
+    let _same = factory.informer::<Widget>().definition(&Widget::crd()).start().unwrap();
+    first.lister().field("spec.sise", "7").unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_of_another_resource_is_an_error() {
+    use kube_core::CustomResourceExt;
+    let (_server, client) = start().await;
+    let error = Informer::<Pod>::builder(client.clone()).definition(&Widget::crd()).start().unwrap_err();
+    assert_eq!(error.to_string(), "`definition` is of another kind than the informer");
+    let mut newer = ApiResource::erase::<Widget>(&());
+    newer.version = "v2".to_owned();
+    let error = Informer::dynamic(client, &newer).definition(&Widget::crd()).start().unwrap_err();
+    assert_eq!(error.to_string(), "`definition` does not have the version that the informer watches");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_derived_custom_resource_works_like_a_built_in_kind() {
     use kube_core::CustomResourceExt;
     let (_server, client) = start().await;
     let crds: Api<
@@ -320,7 +370,7 @@ async fn a_derived_custom_resource_is_as_good_as_a_built_in_one() {
     assert_eq!(widgets.lister().by_index(&by_size, "7").unwrap().len(), 1);
     assert_eq!(widgets.lister().by_index("colour", "red").unwrap().len(), 1);
 
-    // The same by its names alone, and only its metadata.
+    // The same with a dynamic resource, and only its metadata.
     let dynamic = Informer::dynamic(client.clone(), &ApiResource::erase::<Widget>(&()))
         .reflector(seeded())
         .memory(support::memory());
@@ -340,7 +390,7 @@ async fn a_derived_custom_resource_is_as_good_as_a_built_in_one() {
 
 // --- a server newer than the schema table ---
 
-/// A message's field that holds bytes.
+/// A bytes field of a message.
 fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
     let mut message = Vec::new();
     let mut varint = |mut value: usize| {
@@ -356,12 +406,12 @@ fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Lists one pod, with a field 99 that nobody knows, in the encoding that is asked for; watches stay silent.
-fn server_of_the_future(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
+/// Lists one pod with the unknown field 99, in the requested encoding; watches stay silent.
+fn newer_server(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let accepts = Arc::new(Mutex::new(Vec::new()));
-    let heard = accepts.clone();
+    let received = accepts.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let heard = heard.clone();
+        let received = received.clone();
         async move {
             let accept = request.headers().get("accept").map(|value| value.to_str().unwrap().to_owned());
             let accept = accept.unwrap_or_default();
@@ -370,7 +420,7 @@ fn server_of_the_future(version: &'static str) -> (Client, Arc<Mutex<Vec<String>
                 Ok::<_, std::io::Error>(answer.body(Body::from(body)).unwrap())
             };
             if request.uri().path() == "/version" {
-                heard.lock().push("version".to_owned());
+                received.lock().push("version".to_owned());
                 let info = json!({"major": "1", "minor": "99", "gitVersion": version, "gitCommit": "",
                     "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
                 return answer("application/json", info.to_string().into_bytes());
@@ -378,7 +428,7 @@ fn server_of_the_future(version: &'static str) -> (Client, Arc<Mutex<Vec<String>
             if request.uri().query().unwrap_or_default().contains("watch=") {
                 return futures::future::pending().await;
             }
-            heard.lock().push(accept.split([',', ';']).next().unwrap().to_owned());
+            received.lock().push(accept.split([',', ';']).next().unwrap().to_owned());
             if !accept.starts_with("application/vnd.kubernetes.protobuf") {
                 let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"},
                     "items": [{"metadata": {"name": "a", "uid": "u", "resourceVersion": "5"}, "future": "bright"}]});
@@ -406,8 +456,8 @@ fn pods() -> ApiResource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_13_a_dynamic_informer_asks_a_newer_server_for_json() {
-    let (client, accepts) = server_of_the_future("v1.99.0");
+async fn promise_13_a_dynamic_informer_requests_json_from_a_newer_server() {
+    let (client, accepts) = newer_server("v1.99.0");
     let pods =
         Informer::dynamic(client, &pods()).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
@@ -417,9 +467,9 @@ async fn promise_13_a_dynamic_informer_asks_a_newer_server_for_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_that_is_not_known_makes_a_dynamic_informer_go_over_to_json() {
-    // It says that it is not newer, and is all the same.
-    let (client, accepts) = server_of_the_future("v1.30.0");
+async fn an_unknown_field_switches_a_dynamic_informer_to_json() {
+    // It claims not to be newer, but is.
+    let (client, accepts) = newer_server("v1.30.0");
     let pods =
         Informer::dynamic(client, &pods()).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
@@ -429,10 +479,10 @@ async fn a_field_that_is_not_known_makes_a_dynamic_informer_go_over_to_json() {
     let object = pods.lister().list().remove(0);
     let error = object.decode().unwrap_err();
     assert!(error.to_string().contains("field 99"), "{error}");
-    let is_whole = |pod: &DynamicObject| pod.data["future"] == "bright";
-    // It is an error of the object as it was; as soon as it came again, it is whole.
+    let is_whole = |pod: Option<&DynamicObject>| pod.is_some_and(|pod| pod.data["future"] == "bright");
+    // Only the first version of the object fails; after the relist it is complete.
     settle().await;
-    let value = pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap();
+    let value = pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap().unwrap();
     assert_eq!(value.uid(), "u");
     let protobuf = "application/vnd.kubernetes.protobuf";
     assert_eq!(*accepts.lock(), ["version", protobuf, "application/json"]);
@@ -477,8 +527,8 @@ impl kube_core::Resource for FuturePod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_13_a_typed_informer_asks_a_newer_server_for_json() {
-    let (client, accepts) = server_of_the_future("v1.99.0");
+async fn promise_13_a_typed_informer_requests_json_from_a_newer_server() {
+    let (client, accepts) = newer_server("v1.99.0");
     let pods = Informer::<FuturePod>::builder(client)
         .reflector(listing())
         .memory(support::memory())
@@ -490,46 +540,46 @@ async fn promise_13_a_typed_informer_asks_a_newer_server_for_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_13_no_typed_informer_loses_a_field_that_is_not_known() {
+async fn promise_13_no_typed_informer_loses_an_unknown_field() {
     let list_watch = |client: Client| -> Arc<dyn ListerWatcher> {
         Arc::new(ListWatch::new(client, Resource::new("", "v1", "pods", "Pod")))
     };
     let protobuf =
         |client: Client| Informer::<FuturePod>::builder(client).encoding(EncodingPreference::Protobuf);
     for (version, build) in [
-        // It says that it is not newer, and is all the same.
+        // It claims not to be newer, but is.
         ("v1.30.0", (&|client| Informer::<FuturePod>::builder(client)) as &dyn Fn(Client) -> _),
         ("v1.30.0", &|client| InformerFactory::new(client).informer::<FuturePod>()),
         ("v1.30.0", &|client| Informer::<FuturePod>::from_source(list_watch(client))),
         ("v1.30.0", &|client| Informer::<FuturePod>::from_sources([("", list_watch(client))])),
-        // It is known to be newer, and protobuf is asked for all the same.
+        // It is known to be newer, and protobuf is requested anyway.
         ("v1.99.0", &protobuf),
     ] {
-        let (client, accepts) = server_of_the_future(version);
+        let (client, accepts) = newer_server(version);
         let pods = build(client).reflector(listing()).memory(support::memory()).start().unwrap();
         pods.synced().await.unwrap();
         let error = pods.lister().list().remove(0).decode().unwrap_err();
         assert!(error.to_string().contains("field 99"), "{error}");
         settle().await;
-        let is_whole = |pod: &FuturePod| pod.future.as_deref() == Some("bright");
+        let is_whole = |pod: Option<&FuturePod>| pod.and_then(|pod| pod.future.as_deref()) == Some("bright");
         pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap();
         assert_eq!(accepts.lock().last().unwrap(), "application/json");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn promise_13_transforms_and_indexes_over_values_lose_no_field_that_is_not_known() {
-    let (client, _) = server_of_the_future("v1.30.0");
+async fn promise_13_transforms_and_value_indexes_lose_no_unknown_field() {
+    let (client, _) = newer_server("v1.30.0");
     let pods = Informer::<FuturePod>::builder(client)
         .transform(|pod: &mut FuturePod| pod.metadata.labels = None)
         .reflector(listing())
         .memory(support::memory())
         .start()
         .unwrap();
-    let is_whole = |pod: &FuturePod| pod.future.as_deref() == Some("bright");
+    let is_whole = |pod: Option<&FuturePod>| pod.and_then(|pod| pod.future.as_deref()) == Some("bright");
     pods.wait_until(&Key::new("", "a"), is_whole).await.unwrap();
 
-    let (client, _) = server_of_the_future("v1.30.0");
+    let (client, _) = newer_server("v1.30.0");
     let pods = Informer::<FuturePod>::builder(client)
         .index_by("future", |pod: &FuturePod| pod.future.clone())
         .reflector(listing())
@@ -542,8 +592,8 @@ async fn promise_13_transforms_and_indexes_over_values_lose_no_field_that_is_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_that_the_type_lacks_is_left_out_in_either_encoding() {
-    let (client, _) = server_of_the_future("v1.99.0");
+async fn a_field_that_the_type_lacks_is_dropped_in_either_encoding() {
+    let (client, _) = newer_server("v1.99.0");
     let pods =
         Informer::<Pod>::builder(client).reflector(listing()).memory(support::memory()).start().unwrap();
     pods.synced().await.unwrap();
@@ -553,17 +603,17 @@ async fn a_field_that_the_type_lacks_is_left_out_in_either_encoding() {
 // --- limits ---
 
 #[tokio::test]
-async fn an_object_beyond_the_limit_is_left_out_by_itself() {
+async fn only_the_object_over_the_limit_is_skipped() {
     let (_server, client) = start().await;
     for (name, bytes) in [("small", 10), ("large", 20_000)] {
         let map = json!({"metadata": {"name": name}, "data": {"text": "x".repeat(bytes)}});
         create::<ConfigMap>(&client, "default", map).await;
     }
-    let troubles = Arc::new(Mutex::new(Vec::new()));
-    let heard = troubles.clone();
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let received = errors.clone();
     let limited = Informer::<ConfigMap>::builder(client.clone())
         .object_bytes_max(10_000)
-        .on_error(move |trouble| heard.lock().push(trouble.to_string()));
+        .on_error(move |report| received.lock().push(report.to_string()));
     let all = Informer::<ConfigMap>::builder(client);
     for (builder, names) in [(limited, &["small"][..]), (all, &["large", "small"])] {
         let maps = builder.namespaces(["default"]).start().unwrap();
@@ -572,21 +622,18 @@ async fn an_object_beyond_the_limit_is_left_out_by_itself() {
         shown.sort();
         assert_eq!(shown, names);
     }
-    let troubles = troubles.lock();
-    let [streamed, listed] = &troubles[..] else { panic!("{troubles:?}") };
-    assert!(
-        streamed.contains("default/large") && streamed.ends_with("using a plain list instead"),
-        "{streamed}"
-    );
-    assert!(listed.contains("default/large") && listed.ends_with("left out, reading on"), "{listed}");
-    drop(troubles);
+    let errors = errors.lock();
+    let [streamed, listed] = &errors[..] else { panic!("{errors:?}") };
+    assert!(streamed.contains("default/large") && streamed.ends_with("listing instead"), "{streamed}");
+    assert!(listed.contains("default/large") && listed.ends_with("skipped"), "{listed}");
+    drop(errors);
     let given =
         Informer::<Pod>::from_source(Arc::new(ScriptedSource::new("v1", "Pod"))).object_bytes_max(1).start();
     assert!(matches!(given, Err(StartError::Contradiction(_))));
 }
 
 #[tokio::test]
-async fn what_is_known_of_an_object_stays_when_it_grows_beyond_the_limit_until_it_is_gone() {
+async fn the_cached_state_stays_when_an_object_grows_over_the_limit_until_it_is_deleted() {
     for encoding in [EncodingPreference::Json, EncodingPreference::default()] {
         let (_server, client) = start().await;
         create::<ConfigMap>(&client, "default", json!({"metadata": {"name": "grows"}})).await;
@@ -602,31 +649,32 @@ async fn what_is_known_of_an_object_stays_when_it_grows_beyond_the_limit_until_i
             .start()
             .unwrap();
         let mut events = maps.subscribe();
-        let mut heard = async || match events.next().await.unwrap() {
+        let mut received = async || match events.next().await.unwrap() {
             Event::Synced => "synced".to_owned(),
             Event::Added { object, .. } => format!("added {}", object.name()),
             Event::Updated { new, .. } => format!("updated {}", new.name()),
             Event::Deleted { last, .. } => format!("deleted {}", last.name()),
         };
-        assert_eq!([heard().await, heard().await], ["added grows", "synced"]);
+        assert_eq!([received().await, received().await], ["added grows", "synced"]);
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
         let more = json!({"data": {"text": "x".repeat(20_000)}});
         api.patch("grows", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
         create::<ConfigMap>(&client, "default", json!({"metadata": {"name": "other"}})).await;
-        assert_eq!(heard().await, "added other", "and not that the other one is gone");
+        assert_eq!(received().await, "added other", "and no deletion of the oversized one");
         assert!(maps.lister().get(&Key::new("default", "grows")).is_some());
         api.delete("grows", &DeleteParams::default()).await.unwrap();
-        assert_eq!(heard().await, "deleted grows");
+        assert_eq!(received().await, "deleted grows");
     }
 }
 
 // --- the order of settings ---
 
 #[tokio::test(start_paused = true)]
-async fn settings_hold_whether_they_are_set_before_or_after_those_of_the_reflector() {
+async fn settings_override_those_of_the_reflector_in_any_order() {
     let config = || {
         let mut config = ReflectorConfig::default();
-        config.seed = Some(1);
+        (config.seed, config.page_size) = (Some(1), Some(2));
+        config.watch_list = kube_informer::WatchList::Off;
         config
     };
     for reflector_first in [true, false] {
@@ -637,10 +685,7 @@ async fn settings_hold_whether_they_are_set_before_or_after_those_of_the_reflect
         let counted = errors.clone();
         let builder = Informer::<Pod>::from_source(Arc::new(source.clone()));
         let builder = if reflector_first { builder.reflector(config()) } else { builder };
-        let builder = builder
-            .page_size(2)
-            .watch_list(kube_informer::WatchList::Off)
-            .on_error(move |_| *counted.lock() += 1);
+        let builder = builder.on_error(move |_| *counted.lock() += 1);
         let builder = if reflector_first { builder } else { builder.reflector(config()) };
         source.paginate_at_zero(true);
         let pods = builder.start().unwrap();
@@ -663,5 +708,5 @@ async fn an_index_over_whole_objects_contradicts_metadata_only_when_it_comes_fir
     assert!(matches!(error, StartError::Contradiction(_)), "{error}");
     assert!(error.to_string().contains("index_by"), "{error}");
     let name = |pod: &PartialObjectMeta<Pod>| pod.metadata.name.clone();
-    Informer::<Pod>::builder(client).metadata_only().index_by("name", name).start().unwrap();
+    drop(Informer::<Pod>::builder(client).metadata_only().index_by("name", name).start().unwrap());
 }

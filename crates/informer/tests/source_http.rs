@@ -1,4 +1,4 @@
-//! Sources over real sockets, against a small server of the test's own that does exactly what it is told.
+//! Sources over real sockets, against a small scripted server.
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
@@ -15,13 +15,14 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use k8s_openapi::api::core::v1::Pod;
 use kube_client::client::Body;
 use kube_client::{Client, Config};
 use kube_informer::building_blocks::{
     ListOptions, ListPart, ListWatch, ListerWatcher, ReflectorConfig, Resource, SourceError, WatchOptions,
 };
 use kube_informer::internals::STREAMS_PER_CONNECTION;
-use kube_informer::{Cluster, ClusterConfig, Compression, EncodingPreference, Informer, Pings};
+use kube_informer::{Cluster, ClusterConfig, EncodingPreference, Informer, WatchList};
 use kube_wire::{Encoding, WatchEvent};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,7 +33,7 @@ type Answer = Response<BoxBody<Bytes, std::io::Error>>;
 type Handler = Arc<dyn Fn(&Request<Incoming>) -> Answer + Send + Sync>;
 
 #[tokio::test]
-async fn promise_14_two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_write() {
+async fn promise_14_two_hundred_and_fifty_watches_leave_capacity_for_a_list_and_a_write() {
     let server = TestServer::tls(true, |request| match request.uri().query() {
         Some(query) if query.contains("watch=1") => answer("application/json", stream::pending()),
         _ => text(200, "application/json", EMPTY_LIST),
@@ -51,21 +52,53 @@ async fn promise_14_two_hundred_and_fifty_watches_leave_room_for_a_list_and_a_wr
     assert_eq!(
         server.connections(),
         250_usize.div_ceil(STREAMS_PER_CONNECTION) + 2,
-        "lists and writes apart"
+        "lists and writes use separate connections"
     );
 
-    // A watch that ends makes room for another.
+    // A watch that ends frees a stream for another.
     drop(watches);
     let _watch = pods.watch(WatchOptions::default()).await.unwrap();
     assert_eq!(server.connections(), 250_usize.div_ceil(STREAMS_PER_CONNECTION) + 2);
 }
 
 #[tokio::test]
-async fn promise_14_a_write_is_never_queued_behind_answers_that_go_on() {
+async fn the_watches_of_a_thousand_namespaces_take_thirteen_connections() {
+    const NAMESPACES: usize = 1000;
+    let namespace = |number| json!({"metadata": {"name": format!("team-{number}"), "resourceVersion": "5"}});
+    let namespaces = json!({
+        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "7"},
+        "items": (0..NAMESPACES).map(namespace).collect::<Vec<_>>(),
+    });
+    let (namespaces, watches) = (namespaces.to_string(), tokio::sync::watch::Sender::new(0));
+    let mut opened = watches.subscribe();
+    let server = TestServer::tls(true, move |request| match request.uri().query() {
+        Some(query) if query.contains("watch=1") => {
+            watches.send_modify(|watches| *watches += 1);
+            answer("application/json", stream::pending())
+        }
+        _ if request.uri().path() == "/api/v1/namespaces" => text(200, "application/json", &namespaces),
+        _ => text(200, "application/json", EMPTY_LIST),
+    })
+    .await;
+    let mut config = ReflectorConfig::default();
+    config.watch_list = WatchList::Off;
+    let pods = Informer::<Pod>::builder(server.client()).namespaces_matching("team").reflector(config);
+    let pods = pods.start().unwrap();
+    pods.synced().await.unwrap();
+    opened.wait_for(|watches| *watches == NAMESPACES + 1).await.unwrap();
+    let for_watches = (NAMESPACES + 1).div_ceil(STREAMS_PER_CONNECTION);
+    assert_eq!(for_watches, 13);
+    // Lists and other requests have a connection each, unless the first of them shared one.
+    let connections = server.connections();
+    assert!((for_watches..=for_watches + 2).contains(&connections), "{connections} connections");
+}
+
+#[tokio::test]
+async fn promise_14_a_write_is_never_queued_behind_long_responses() {
     for (path, connections) in [
         ("/api/v1/namespaces/web/pods/a/log?follow=true", 3),
         ("/api/v1/namespaces/web/services/a/proxy/events", 3),
-        // Something that cannot be known to take long.
+        // A request that is not known to be long-lived.
         ("/apis/example.com/v1/namespaces/web/things/slow", 2),
     ] {
         let server = TestServer::tls(true, |request| match *request.method() {
@@ -86,7 +119,7 @@ async fn promise_14_a_write_is_never_queued_behind_answers_that_go_on() {
 }
 
 #[tokio::test]
-async fn c8_a_request_that_is_given_up_takes_its_silent_connection_with_it() {
+async fn c8_a_cancelled_request_removes_its_silent_connection() {
     let server = TestServer::tls(true, |_| text(200, "application/json", "{}")).await;
     let relay = Relay::start(server.config.cluster_url.port_u16().unwrap()).await;
     let mut config = server.config.clone();
@@ -103,7 +136,7 @@ async fn c8_a_request_that_is_given_up_takes_its_silent_connection_with_it() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(5)).await;
     tokio::time::resume();
-    // As a renewal that takes too long.
+    // Like a lease renewal that timed out.
     hung.abort();
     assert!(hung.await.unwrap_err().is_cancelled());
     let next = tokio::time::timeout(Duration::from_secs(60), get()).await;
@@ -112,7 +145,7 @@ async fn c8_a_request_that_is_given_up_takes_its_silent_connection_with_it() {
 }
 
 #[tokio::test]
-async fn promise_14_an_upgrade_goes_over_http_1_though_the_server_prefers_http_2() {
+async fn promise_14_an_upgrade_uses_http_1_even_if_the_server_prefers_http_2() {
     let server = TestServer::tls(true, |request| match request.headers().get("upgrade") {
         Some(protocol) => {
             let mut answer = text(101, "text/plain", "");
@@ -151,7 +184,7 @@ async fn promise_14_an_upgrade_goes_over_http_1_though_the_server_prefers_http_2
     assert_eq!(server.connections(), 4, "an upgrade takes its connection over");
 }
 
-/// A list of pods in gzip, for those who accept that; other answers are as asked for in `accept-encoding`.
+/// A list of pods in gzip if the client accepts it; other responses echo `accept-encoding`.
 fn compressing(request: &Request<Incoming>, name: &str) -> Answer {
     let gzip = request.headers().get("accept-encoding").is_some_and(|encoding| encoding == "gzip");
     if request.uri().query().unwrap_or_default().contains("watch=1") {
@@ -166,7 +199,7 @@ fn compressing(request: &Request<Incoming>, name: &str) -> Answer {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     packed.write_all(list.to_string().as_bytes()).unwrap();
     let packed = packed.finish().unwrap();
-    // In pieces as small as they can be: nothing may depend on where a piece ends.
+    // In pieces of one byte: nothing may depend on where a piece ends.
     let pieces = packed.iter().map(|byte| Ok(Bytes::copy_from_slice(&[*byte]))).collect::<Vec<_>>();
     let mut answer = answer("application/json", stream::iter(pieces));
     answer.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
@@ -174,8 +207,9 @@ fn compressing(request: &Request<Incoming>, name: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
-    let gzip = ClusterConfig::default().compress_lists(Compression::default());
+async fn lists_are_compressed_on_request_and_watches_never() {
+    let mut gzip = ClusterConfig::default();
+    gzip.compress_lists = true;
     for (config, is_compressed) in [(ClusterConfig::default(), false), (gzip, true)] {
         let compressed = Arc::<AtomicUsize>::default();
         let counted = compressed.clone();
@@ -195,19 +229,24 @@ async fn lists_are_compressed_where_that_is_wanted_and_watches_never() {
 }
 
 #[tokio::test]
-async fn a_compressed_list_that_unpacks_to_more_than_allowed_is_an_error() {
+async fn a_compressed_list_over_the_uncompressed_limit_is_an_error() {
     let server = TestServer::tls(true, |request| compressing(request, "a-rather-long-name")).await;
-    let compression = Compression::default().unpacked_bytes_max(10_000);
-    let config = ClusterConfig::default().compress_lists(compression);
+    let mut config = ClusterConfig::default();
+    (config.compress_lists, config.unpacked_bytes_max) = (true, 10_000);
     let client = Cluster::configured(server.config.clone(), config).unwrap().client();
     let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
     let error = list(&source, ListOptions::default()).await.unwrap_err();
     assert!(matches!(error, SourceError::Other(_)), "{error:?}");
-    assert!(error.to_string().contains("more than 10000 bytes unpacked (unpacked_bytes_max)"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("more than 10000 bytes uncompressed; raise `ClusterConfig::unpacked_bytes_max`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
-async fn a_compressed_list_that_is_cut_or_broken_is_an_error() {
+async fn a_truncated_or_corrupt_compressed_list_is_an_error() {
     for broken in [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], b"no gzip at all"] {
         let server = TestServer::tls(true, move |_| {
             let mut answer = answer("application/json", stream::iter([Ok(Bytes::from_static(broken))]));
@@ -215,7 +254,8 @@ async fn a_compressed_list_that_is_cut_or_broken_is_an_error() {
             answer
         })
         .await;
-        let config = ClusterConfig::default().compress_lists(Compression::default());
+        let mut config = ClusterConfig::default();
+        config.compress_lists = true;
         let client = Cluster::configured(server.config.clone(), config).unwrap().client();
         let source = ListWatch::new(client, pods()).encoding(EncodingPreference::Json);
         assert!(list(&source, ListOptions::default()).await.is_err());
@@ -223,7 +263,7 @@ async fn a_compressed_list_that_is_cut_or_broken_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_without_http_2_is_served_all_the_same() {
+async fn a_server_without_http_2_works() {
     let server = TestServer::tls(false, |request| {
         assert_eq!(request.version(), http::Version::HTTP_11);
         match request.uri().query() {
@@ -242,7 +282,7 @@ async fn a_server_without_http_2_is_served_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_follows_from_the_kind() {
+async fn requests_depend_on_the_kind() {
     let server = TestServer::plain(|request| {
         if request.uri().path() == "/version" {
             return text(404, "text/plain", "not found");
@@ -307,7 +347,7 @@ async fn what_is_asked_for_follows_from_the_kind() {
 }
 
 #[tokio::test]
-async fn items_and_events_come_as_they_are_received() {
+async fn items_and_events_are_streamed_as_received() {
     let server = TestServer::plain(|request| match request.uri().query() {
         Some(query) if query.contains("watch=1") => {
             let line = format!(
@@ -333,7 +373,7 @@ async fn items_and_events_come_as_they_are_received() {
 }
 
 #[tokio::test]
-async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
+async fn every_invalid_response_is_an_error_that_describes_it() {
     let whole_list = EMPTY_LIST.to_owned();
     for (handler, expected) in [
         (
@@ -351,24 +391,24 @@ async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
         ),
         (
             Box::new(|| text(200, "application/json", r#"{"kind":"PodList","items":[{"metadata""#)),
-            "the answer could not be read: the stream cannot be read on: the JSON list ends too early, after 38 bytes",
+            "cannot read the response: cannot read the rest of the stream: truncated JSON list: ends after 38 bytes",
         ),
         (
             Box::new(|| text(200, "application/json", "no JSON at all")),
-            "the answer could not be read: the stream cannot be read on: malformed JSON list at byte 0: a list was \
-             expected",
+            "cannot read the response: cannot read the rest of the stream: malformed JSON list at byte 0: expected \
+             a list",
         ),
         (
             Box::new(|| text(200, "application/vnd.kubernetes.protobuf", "{}{}{}")),
-            "the answer could not be read: the stream cannot be read on: malformed protobuf list at byte 0: it does \
-             not begin with `k8s\\0`",
+            "cannot read the response: cannot read the rest of the stream: malformed protobuf list at byte 0: \
+             missing `k8s\\0` prefix",
         ),
         (
             Box::new(move || {
                 let cut = Err(std::io::Error::other("cut"));
                 answer("application/json", stream::iter([Ok(Bytes::from(whole_list[..20].to_owned())), cut]))
             }),
-            "the connection broke: ",
+            "connection broken: ",
         ),
     ] {
         let server = TestServer::plain(move |_| handler()).await;
@@ -378,7 +418,7 @@ async fn every_kind_of_bad_answer_is_an_error_that_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_200_answer_that_is_not_a_list_is_an_error_that_names_it() {
+async fn a_200_response_that_is_not_a_list_is_an_error_that_names_it() {
     let envelope = |kind: &str, raw: &[u8]| {
         let mut body = Vec::new();
         kube_wire::internals::envelope::Envelope { api_version: "v1", kind, raw }.seal(&mut body);
@@ -398,26 +438,26 @@ async fn a_200_answer_that_is_not_a_list_is_an_error_that_names_it() {
         (json, r#"{"kind":"PodList","apiVersion":"v2","items":[]}"#.into(), format!("{pod_list}PodList of v2")),
         (json, r#"{"kind":"PodList","items":[]}"#.into(), format!("{pod_list}PodList without an apiVersion")),
         (protobuf, envelope("ServiceList", b"\x0a\x00"), format!("{pod_list}ServiceList")),
-        (protobuf, Bytes::from_static(b"k8s\0"), "the answer could not be read: the stream cannot be read on: malformed protobuf list at byte 0: its envelope is empty".to_owned()),
-        (protobuf, envelope("PodList", b""), "the answer could not be read: the stream cannot be read on: malformed protobuf list at byte 0: its envelope is empty".to_owned()),
+        (protobuf, Bytes::from_static(b"k8s\0"), "cannot read the response: cannot read the rest of the stream: malformed protobuf list at byte 0: empty envelope".to_owned()),
+        (protobuf, envelope("PodList", b""), "cannot read the response: cannot read the rest of the stream: malformed protobuf list at byte 0: empty envelope".to_owned()),
     ] {
         let sent = body.clone();
         let server =
             TestServer::plain(move |_| answer(content_type, stream::iter([Ok(sent.clone())]))).await;
         let answered = list(&ListWatch::new(server.client(), pods()), ListOptions::default()).await;
-        let error = answered.err().unwrap_or_else(|| panic!("{body:?} was taken for a list"));
+        let error = answered.err().unwrap_or_else(|| panic!("{body:?} was accepted as a list"));
         assert_eq!(error.to_string(), expected);
     }
 }
 
 #[tokio::test]
-async fn a_list_may_lack_its_items_and_name_its_kind_last() {
+async fn a_list_without_items_and_with_its_kind_last_is_accepted() {
     let (pod, thing) = (pods(), Resource::new("example.com", "v1", "things", "Thing"));
     for (resource, body) in [
         (&pod, r#"{"kind":"PodList","apiVersion":"v1","items":null}"#),
         (&pod, r#"{"apiVersion":"v1","metadata":{"resourceVersion":"7"},"kind":"PodList"}"#),
         (&pod, r#"{"items":[],"metadata":null,"kind":"PodList","apiVersion":"v1"}"#),
-        // A CustomResourceDefinition may call its list what it likes.
+        // A CustomResourceDefinition may choose any list kind.
         (&thing, r#"{"items":[],"kind":"ThingCollectionList","apiVersion":"example.com/v1"}"#),
     ] {
         let server = TestServer::plain(move |_| text(200, "application/json", body)).await;
@@ -427,7 +467,7 @@ async fn a_list_may_lack_its_items_and_name_its_kind_last() {
 }
 
 #[tokio::test]
-async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group() {
+async fn an_endless_watch_list_is_remembered_for_all_kinds_of_a_group() {
     let streamed = Arc::<parking_lot::Mutex<Vec<String>>>::default();
     let log = streamed.clone();
     let server = TestServer::plain(move |request| {
@@ -450,11 +490,11 @@ async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group
     })
     .await;
     let cluster = server.cluster();
-    sync::<k8s_openapi::api::core::v1::Pod>(&cluster).await;
+    sync::<Pod>(&cluster).await;
     sync::<k8s_openapi::api::core::v1::Secret>(&cluster).await;
     sync::<k8s_openapi::api::apps::v1::Deployment>(&cluster).await;
     assert_eq!(*streamed.lock(), ["/api/v1/pods", "/apis/apps/v1/deployments"]);
-    // Others do not know, and a source that insists is not spared.
+    // Other groups are unaffected, and a source that insists still tries.
     sync::<k8s_openapi::api::core::v1::Secret>(&server.cluster()).await;
     let options = || {
         let mut options = WatchOptions::default();
@@ -469,7 +509,7 @@ async fn a_watch_list_that_does_not_end_is_learned_once_for_all_kinds_of_a_group
     assert_eq!(streamed.lock()[2..], ["/api/v1/secrets", "/api/v1/pods"]);
 }
 
-/// Starts an informer that does not wait long for the end of a watch-list, and waits until it is synced.
+/// Starts an informer with a short limit for watch-lists, and waits until it is synced.
 async fn sync<K>(cluster: &Cluster)
 where
     K: kube_core::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + Sync + 'static,
@@ -483,7 +523,7 @@ where
 }
 
 #[tokio::test]
-async fn a_watch_may_be_asked_to_last_as_long_as_can_be_said() {
+async fn the_maximum_watch_timeout_is_accepted() {
     let server = TestServer::plain(|request| {
         let query = request.uri().query().unwrap_or_default();
         assert!(query.contains("timeoutSeconds=2147483647"), "{query}");
@@ -497,26 +537,27 @@ async fn a_watch_may_be_asked_to_last_as_long_as_can_be_said() {
 }
 
 #[tokio::test]
-async fn pings_may_be_as_far_apart_as_can_be_said() {
+async fn the_maximum_ping_interval_is_accepted() {
     let server = TestServer::tls(true, |_| text(200, "application/json", EMPTY_LIST)).await;
-    let never = Pings { after: Duration::MAX, timeout: Duration::MAX };
-    let cluster = Cluster::configured(server.config.clone(), ClusterConfig::default().pings(never)).unwrap();
+    let mut never = ClusterConfig::default();
+    (never.ping_after, never.ping_timeout) = (Duration::MAX, Duration::MAX);
+    let cluster = Cluster::configured(server.config.clone(), never).unwrap();
     list(&ListWatch::new(cluster.client(), pods()), ListOptions::default()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_from_one_that_breaks() {
+async fn a_missing_server_is_distinguished_from_a_broken_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let client = Cluster::from_config(config(address, "http")).unwrap().client();
     let error = list(&ListWatch::new(client, pods()), ListOptions::default()).await.unwrap_err();
     assert!(matches!(error, SourceError::ConnectionRefused(_)), "{error:?}");
-    assert!(error.to_string().contains("is the API server running"));
+    assert!(error.to_string().contains("whether the API server is running"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_stalls_is_given_up() {
+async fn a_list_that_stalls_times_out() {
     let server = TestServer::plain(|_| answer("application/json", stream::pending())).await;
     let pods = ListWatch::new(server.client(), pods()).list_idle_max(Duration::from_secs(5));
     let error = list(&pods, ListOptions::default()).await.unwrap_err();
@@ -524,7 +565,7 @@ async fn a_list_that_stalls_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_watch_cut_in_the_middle_of_an_event_is_not_sound_and_at_its_end_a_normal_close() {
+async fn a_watch_cut_inside_an_event_is_an_error_and_between_events_a_normal_close() {
     let line = "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}}\n";
     for (body, broken) in [(line.to_owned(), false), (format!("{line}{}", &line[..30]), true)] {
         let server = TestServer::plain(move |_| text(200, "application/json", &body)).await;
@@ -534,7 +575,7 @@ async fn a_watch_cut_in_the_middle_of_an_event_is_not_sound_and_at_its_end_a_nor
         match (&events[1..], broken) {
             ([], false) => {}
             ([Err(error @ SourceError::Wire(_))], true) => {
-                assert!(!error.is_about_one_object(), "nothing more can be read");
+                assert!(!error.is_about_one_object(), "the stream has ended");
             }
             other => panic!("{other:?}"),
         }
@@ -548,7 +589,7 @@ const EMPTY_LIST: &str =
 const FORBIDDEN: &str = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}"#;
 
 fn pods() -> Resource {
-    Resource::of::<k8s_openapi::api::core::v1::Pod>()
+    Resource::of::<Pod>()
 }
 
 async fn list(source: &ListWatch, options: ListOptions) -> Result<Vec<ListPart>, SourceError> {
@@ -657,7 +698,7 @@ async fn serve(socket: tokio::net::TcpStream, tls: Option<TlsAcceptor>, handler:
             Ok::<_, Infallible>(answer)
         }
     });
-    // As a kube-apiserver: a hundred streams, and then the client waits.
+    // Like a kube-apiserver: a hundred streams, then the client waits.
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     builder.http2().max_concurrent_streams(100);
     match tls {
@@ -669,18 +710,18 @@ async fn serve(socket: tokio::net::TcpStream, tls: Option<TlsAcceptor>, handler:
     }
 }
 
-/// Sends back what comes on a connection that was taken over.
+/// Echoes the data of an upgraded connection.
 async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
     let (mut read, mut write) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
     let _ = tokio::io::copy(&mut read, &mut write).await;
 }
 
-/// Forwards connections to a port. Those that are open when it falls silent stay open, and nothing passes any more.
+/// Forwards connections to a port. When it falls silent, open connections stay open but pass nothing.
 struct Relay {
     address: SocketAddr,
     /// How often it has fallen silent.
     silences: Arc<AtomicUsize>,
-    /// Something came on a connection that is silent.
+    /// Notified when data arrives on a silent connection.
     swallowed: Arc<tokio::sync::Notify>,
 }
 

@@ -1,4 +1,4 @@
-//! Certificates that kubectl accepts, and those that it does not.
+//! Certificates that kubectl accepts, and some that it does not.
 #![allow(clippy::unwrap_used)] // Tests.
 
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A self-signed certificate that is a CA, as openssl makes them by default.
+/// A self-signed CA certificate, like openssl's default.
 fn self_signed_ca(name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -26,7 +26,7 @@ fn self_signed_ca(name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static
     (certificate.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap())
 }
 
-/// Serves `{}` over TLS with this certificate; returns the configuration of a client that trusts `authority`.
+/// Serves `{}` over TLS with this certificate. Returns the configuration of a client that trusts `authority`.
 async fn server(
     (certificate, key): (CertificateDer<'static>, PrivateKeyDer<'static>),
     authority: &CertificateDer<'static>,

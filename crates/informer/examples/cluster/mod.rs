@@ -1,6 +1,6 @@
-//! What the examples run on: an API server in this process, on a port of this machine. With a cluster at hand,
-//! `Cluster::infer().await?` takes its place, and nothing else changes.
-#![allow(dead_code, reason = "no example needs all of it")]
+//! The API server of the examples: in this process, on a local port. With a real cluster, use `Cluster::infer().await?`
+//! instead; nothing else changes.
+#![allow(dead_code, reason = "each example uses a part")]
 
 use embedded_apiserver::Server;
 use kube_client::api::PostParams;
@@ -10,17 +10,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Whatever goes wrong ends an example.
+/// Any error ends an example.
 pub type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// A server, and clients for it.
+/// A server, and clients for it. Logs warnings: install a subscriber in your program, too.
 pub async fn start() -> Result<(Server, Cluster)> {
+    tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     let server = Server::start().await?;
     let config = server.config().ok_or("a server with a port has a config")?;
     Ok((server, Cluster::from_config(config)?))
 }
 
-/// Creates an object, and its namespace if it is not there.
+/// Creates an object, and its namespace if it does not exist.
 pub async fn create<K>(client: &Client, namespace: &str, object: Value) -> Result<K>
 where
     K: kube_core::Resource<DynamicType = (), Scope = kube_core::NamespaceResourceScope>,
@@ -35,7 +36,7 @@ where
     Ok(api.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
 }
 
-/// A pod of one container.
+/// A pod with one container.
 pub fn pod(name: &str, tier: &str, node: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"tier": tier}},

@@ -1,10 +1,10 @@
-//! The changes that one listener has yet to receive.
+//! The changes that are pending for one listener.
 //!
-//! The apply loop never waits for a listener: it adds a cursor into each batch of changes, which all listeners share, and goes
-//! on. A listener that keeps up receives everything in order, with objects as received. Batches that have to wait hold objects
-//! as the store keeps them. Past the listener's limits they are coalesced per key ([`Coalesced`]), or the apply loop pauses
-//! for a listener that is not to be coalesced. What a listener is reading at the moment (the initial list, for one that has
-//! just joined) is never copied: it is a shared batch or a pinned snapshot, and a place in it.
+//! The apply loop never waits for a listener: it pushes a cursor into each batch of changes, which all listeners share. A
+//! listener that keeps up receives everything in order, with objects as received. Batches that have to wait hold objects as
+//! the store keeps them. Past the listener's limits they are coalesced per key ([`Coalesced`]); for a listener that must
+//! not be coalesced, the apply loop pauses. The part that a listener is currently reading (first the initial list) is never copied:
+//! it is a shared batch or a pinned snapshot, and a position in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ pub(crate) struct Backlog {
     changes_max: usize,
     bytes_max: usize,
     coalesces: bool,
-    /// Something was taken. For listeners that are not coalesced.
+    /// Notified when the listener takes something. Used for listeners that are not coalesced.
     taken: Notify,
     /// Whether the listener also receives resyncs of unchanged objects.
     pub(super) unchanged: bool,
 }
 
-/// A place in what is to be received.
+/// A position in the pending changes.
 #[derive(Debug)]
 pub(super) enum Cursor {
     /// In a batch of changes.
     Changes(Arc<ChangeBatch>, usize),
-    /// In a snapshot: of one scope, or of all.
+    /// In a snapshot, of one scope or of all.
     Objects(Objects, Option<Scope>, Origin),
     /// Before the marker that the initial list is complete.
     Synced,
@@ -52,13 +52,13 @@ pub(super) type Notification = Option<Change>;
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// First: this is being read.
+    /// Read first.
     reading: Option<Cursor>,
-    /// Then these.
+    /// Read second.
     coalesced: Coalesced,
-    /// Then these, in order.
+    /// Read last, in order.
     queue: VecDeque<Waiting>,
-    /// The amount of all of `queue`.
+    /// The total amount of `queue`.
     queued: Amount,
     /// How often changes were coalesced.
     coalesced_count: u64,
@@ -70,11 +70,11 @@ struct Waiting {
     amount: Amount,
 }
 
-/// How much is waiting.
+/// The amount of pending changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     changes: usize,
-    /// Of the objects that they hold.
+    /// The bytes of their objects.
     bytes: usize,
 }
 
@@ -83,7 +83,7 @@ struct Amount {
 impl Backlog {
     /// A backlog that begins with `present`.
     pub(super) fn new(config: &ListenerConfig, present: Cursor) -> Self {
-        // An empty cursor must not stand before later ones: those would wait, and count.
+        // An empty cursor must not precede later ones: they would wait, and count against the limits.
         let reading = Some(present).filter(|present| present.len() > 0);
         let state = Pending { reading, ..Pending::default() };
         let ListenerConfig { changes_max, bytes_max, coalesce, unchanged, .. } = *config;
@@ -91,36 +91,36 @@ impl Backlog {
         Self { state: Mailbox::new(state), changes_max, bytes_max, coalesces: coalesce, taken, unchanged }
     }
 
-    /// Adds a cursor. Returns the waker of the reader, to be woken when no lock is held.
+    /// Pushes a cursor. Returns the waker of the reader; wake it after all locks are released.
     pub(super) fn push(&self, cursor: Cursor) -> Option<Waker> {
         self.state.put(|state| {
             if let Cursor::Objects(_, scope, Origin::Resync) = &cursor {
-                // A later resync replaces an earlier one, or a listener that does not read would pin many snapshots.
+                // A later resync replaces an earlier one. Otherwise a listener that does not read would pin many snapshots.
                 let is_earlier = |waiting: &Waiting| matches!(&waiting.cursor, Cursor::Objects(_, of, Origin::Resync) if of == scope);
                 state.queue.retain(|waiting| !is_earlier(waiting));
             }
             if state.is_empty() {
-                // What will be read next is shared and stays so, whatever its size and whatever follows.
+                // The batch that is read next stays shared, whatever its size.
                 state.reading = Some(cursor);
                 return;
             }
             let amount = cursor.amount();
             state.queued.add(amount);
-            // What is not next will wait for a while.
+            // Later batches will wait: hold their objects as the store keeps them.
             if let Some(waiting) = state.queue.back_mut() {
                 state.queued.take(waiting.amount);
-                waiting.put_at_rest();
+                waiting.shrink();
                 state.queued.add(waiting.amount);
             }
             state.queue.push_back(Waiting { cursor, amount });
-            if self.coalesces && self.is_over(state) {
+            if self.coalesces && self.is_over(state) && !deliberate_bug!("backlog-unbounded") {
                 state.coalesce(self.unchanged);
             }
         })
     }
 
-    /// The next event; `None` when there will be no more. It spends the budget of the reader's task: however much there is to
-    /// read, other tasks on the thread get their turn.
+    /// The next event; `None` when there will be no more. It spends the budget of the reader's task, so that other tasks on
+    /// the thread get their turn.
     pub(crate) fn poll_next<K>(
         &self,
         context: &mut Context<'_>,
@@ -137,23 +137,23 @@ impl Backlog {
         next.map(|next| next.map(|notification| Event::new(notification, decoder)))
     }
 
-    /// Drops what is pending. The reader receives nothing more.
+    /// Drops all pending changes. The reader receives nothing more.
     pub(super) fn close(&self) {
         self.state.close();
         self.taken.notify_one();
     }
 
-    /// Whether the informer has to wait for this listener, which is not coalesced and past its limits.
+    /// Whether the apply loop has to wait for this listener: it is not coalesced, and past its limits.
     pub(super) fn holds_up(&self) -> bool {
         !self.coalesces && self.state.look(|state| self.is_over(state))
     }
 
-    /// Waits until something is taken, or there is nothing more to take.
+    /// Waits until the listener takes something, or nothing is left.
     pub(super) async fn taken(&self) {
         self.taken.notified().await;
     }
 
-    /// Coalesces what waits, whatever the configuration says.
+    /// Coalesces the pending changes, whatever the configuration.
     pub(super) fn coalesce(&self) {
         let reader = self.state.put(|state| state.coalesce(self.unchanged));
         reader.into_iter().for_each(Waker::wake);
@@ -163,14 +163,14 @@ impl Backlog {
         state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max
     }
 
-    /// How many changes are pending, at most.
+    /// The number of pending changes, at most.
     pub(crate) fn lag(&self) -> usize {
         self.state.look(|state| {
             state.queued.changes + state.coalesced.len() + state.reading.as_ref().map_or(0, Cursor::len)
         })
     }
 
-    /// How often the listener was so far behind that its changes were coalesced per key.
+    /// How often the listener's changes were coalesced per key because it fell behind.
     pub(crate) fn coalesced_count(&self) -> u64 {
         self.state.look(|state| state.coalesced_count)
     }
@@ -200,7 +200,7 @@ impl Pending {
         }
     }
 
-    /// Coalesces everything that waits. A resync is left out: there will be another.
+    /// Coalesces all pending changes. Drops resyncs: another one will follow.
     fn coalesce(&mut self, unchanged: bool) {
         self.coalesced_count += 1;
         self.queued = Amount::default();
@@ -210,6 +210,7 @@ impl Pending {
             }
             while let Some(next) = cursor.next(unchanged) {
                 match next {
+                    Some(Change::Deleted { .. }) if deliberate_bug!("coalesced-deletion-dropped") => {}
                     Some(change) => self.coalesced.push(&change),
                     None => self.coalesced.push_synced(),
                 }
@@ -225,12 +226,12 @@ impl Pending {
 // === impl Waiting ===
 
 impl Waiting {
-    /// Holds the objects as the store keeps them: as received they are larger, and perhaps not needed anywhere else.
-    fn put_at_rest(&mut self) {
+    /// Converts the objects to the store's form. As received they are larger, and perhaps unused elsewhere.
+    fn shrink(&mut self) {
         if let Cursor::Changes(batch, _) = &mut self.cursor
-            && let Some(at_rest) = batch.at_rest()
+            && let Some(stored) = batch.as_stored()
         {
-            *batch = Arc::new(at_rest);
+            *batch = Arc::new(stored);
             self.amount = self.cursor.amount();
         }
     }
@@ -253,7 +254,7 @@ impl Amount {
 // === impl Cursor ===
 
 impl Cursor {
-    /// How many changes are left, at most.
+    /// The number of changes left, at most.
     fn len(&self) -> usize {
         match self {
             Self::Changes(batch, at) => batch.changes().len() - at,
@@ -263,11 +264,11 @@ impl Cursor {
         }
     }
 
-    /// How much it counts against the limits: a resync, which is left out when they are reached, does not.
+    /// The amount that counts against the limits. Resyncs do not count: they are dropped when the limits are reached.
     fn amount(&self) -> Amount {
         let bytes = match self {
             Self::Objects(_, _, Origin::Resync) => return Amount::default(),
-            // What a snapshot pins is shared with the store, most of it.
+            // A snapshot shares most of its memory with the store.
             Self::Objects(..) | Self::Synced | Self::End => 0,
             Self::Changes(batch, _) => batch.bytes(),
         };
@@ -277,7 +278,7 @@ impl Cursor {
     fn next(&mut self, unchanged: bool) -> Option<Notification> {
         match self {
             Self::Changes(batch, at) => {
-                // A resync in a batch is a watch event that was repeated.
+                // A resync in a batch is a repeated watch event.
                 let is_due = |change: &Change| unchanged || change.origin() != Origin::Resync;
                 let left = &batch.changes()[*at..];
                 let skipped = left.iter().take_while(|change| !is_due(change)).count();

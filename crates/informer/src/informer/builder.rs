@@ -1,9 +1,11 @@
-//! What an informer is to watch, keep and index, said before it starts.
+//! Configures what an informer watches, keeps and indexes.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use educe::Educe;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_client::Client;
 use kube_core::metadata::PartialObjectMeta;
 use serde::Serialize;
@@ -12,23 +14,34 @@ use tokio::sync::Semaphore;
 
 use super::decode::{Decode, JsonFallback};
 use super::decoder::Decoder;
+use super::defaults::Defaults;
+use super::definition::schema_of;
 use super::factory::InformerFactory;
 use super::settings::{InformerSource, Settings};
-use super::{Informer, Selectors, StartError};
+use super::{Informer, LabelQuery, Selectors, StartError};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
-use crate::reflector::{ErrorReport, ReflectorConfig, WatchList};
-use crate::source::{EncodingPreference, ListerWatcher, Resource};
-use crate::store::{Index, Memory};
+use crate::memory::Memory;
+use crate::reflector::ErrorReport;
+#[cfg(feature = "building-blocks")]
+use crate::reflector::ReflectorConfig;
+#[cfg(feature = "building-blocks")]
+use crate::source::EncodingPreference;
+use crate::source::{ListerWatcher, Resource};
+use crate::store::Index;
 
 /// Settings of an [`Informer`]; [`start`](Self::start) checks and starts it.
+#[derive(Educe)]
+#[educe(Debug)]
 #[must_use = "an informer does nothing until it is started"]
 pub struct InformerBuilder<K> {
+    #[educe(Debug(ignore))]
     source: InformerSource,
+    #[educe(Debug(ignore))]
     decode: Decode<K>,
+    #[educe(Debug(ignore))]
     fallback: JsonFallback,
     settings: Settings,
-    factory: Option<InformerFactory>,
 }
 
 // === impl InformerBuilder ===
@@ -44,31 +57,42 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
 
     fn over(source: InformerSource) -> Self {
         let fallback = JsonFallback::default();
-        Self {
-            source,
-            decode: Decode::new(&fallback),
-            fallback,
-            settings: Settings::default(),
-            factory: None,
-        }
+        Self { source, decode: Decode::new(&fallback), fallback, settings: Settings::default() }
     }
 
-    /// Shares what is started with all who ask this factory for the same.
-    pub(super) fn shared_by(mut self, factory: &InformerFactory) -> Self {
-        self.settings.server_is_newer = factory.server_is_newer.clone();
-        self.factory = Some(factory.clone());
+    /// Begins with a factory's defaults. Namespaces are not set on resources without them.
+    pub(super) fn with_defaults(mut self, defaults: &Defaults, is_namespaced: bool) -> Self {
+        let (source, fallback) = (self.source.clone(), self.fallback.clone());
+        let (decode, settings) = (Decode::new(&fallback), self.settings);
+        self.settings = defaults.set(InformerBuilder { source, decode, fallback, settings }).settings;
+        self.settings.are_defaults(defaults);
+        if !is_namespaced {
+            self.settings.replace_default_namespaces();
+        }
         self
     }
 
-    /// Only these namespaces. Several become one informer: one watch each, one store. None named: all.
+    /// Shares the started informer with all callers that request the same from this factory.
+    pub(super) fn shared_by(mut self, factory: &InformerFactory) -> Self {
+        self.settings.server_is_newer = factory.server_is_newer.clone();
+        self.settings.factory = Some(factory.clone());
+        self
+    }
+
+    pub(super) fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// Only these namespaces: one watch per namespace, and one store. Without any, all namespaces.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.settings.replace_default_namespaces();
         for namespace in namespaces.into_iter().map(Into::into) {
             self.add_namespace(namespace, None);
         }
         self
     }
 
-    /// This namespace, too, with selectors of its own instead of the informer's.
+    /// Adds this namespace, with its own selectors instead of the informer's.
     ///
     /// ```no_run
     /// # use kube_informer::{Informer, Selectors};
@@ -82,7 +106,28 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// # Ok(()) }
     /// ```
     pub fn namespace_with(mut self, namespace: impl Into<String>, selectors: Selectors) -> Self {
+        self.settings.replace_default_namespaces();
         self.add_namespace(namespace.into(), Some(selectors));
+        self
+    }
+
+    /// Watches the namespaces that match these labels (in any form that [`labels`](Self::labels) takes), and follows changes of
+    /// their labels. Each namespace has a watch while it matches.
+    ///
+    /// When a namespace begins to match, its objects are reported as added. When it no longer matches, or is deleted, they are
+    /// reported as deleted, with `final_state_known: false`: they may still exist. The informer is synced when all
+    /// namespaces that match at the start are synced. It needs the permission to list and watch namespaces.
+    ///
+    /// ```no_run
+    /// # use kube_informer::Informer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(client: kube_client::Client) -> Result<(), kube_informer::StartError> {
+    /// let pods = Informer::<Pod>::builder(client).namespaces_matching("team=web").start()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn namespaces_matching(mut self, labels: impl LabelQuery) -> Self {
+        self.settings.replace_default_namespaces();
+        self.settings.matching = Some(labels.into_text());
         self
     }
 
@@ -94,20 +139,29 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         }
     }
 
-    /// Only objects with these labels, as kubectl's `-l`.
-    pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.settings.selectors.labels = selector.into();
+    /// Only objects with these labels: in the syntax of kubectl's `-l`, as kube's `Selector`, or as the `LabelSelector` of an
+    /// object, such as a Deployment's.
+    ///
+    /// ```no_run
+    /// # use kube_informer::{Informer, StartError};
+    /// # use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::LabelSelector};
+    /// # fn example(client: kube_client::Client, selector: &LabelSelector) -> Result<(), StartError> {
+    /// let pods = Informer::<Pod>::builder(client).labels(selector).start()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn labels(mut self, selector: impl LabelQuery) -> Self {
+        self.settings.selectors.labels = selector.into_text();
         self
     }
 
-    /// Only objects with these fields, as kubectl's `--field-selector`. Which fields can be selected by is the server's
-    /// affair.
+    /// Only objects with these fields, in the syntax of kubectl's `--field-selector`. The server decides which fields it
+    /// can select by.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.settings.selectors.fields = selector.into();
         self
     }
 
-    /// Only the metadata of the objects.
+    /// Fetches only the metadata of the objects.
     pub fn metadata_only(self) -> InformerBuilder<PartialObjectMeta<K>> {
         let source = match self.source {
             InformerSource::Client { client, resource, .. } => {
@@ -116,20 +170,43 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
             given => given,
         };
         let mut settings = self.settings;
-        settings.transform_is_of_more = settings.transform.is_some();
+        // A factory's transform reads any object.
+        settings.transform_is_of_more =
+            settings.transform.is_some() && settings.defaulted.transform.is_none();
         settings.index_is_of_more = settings.indexes_values;
         let (decode, fallback) = (Decode::new(&self.fallback), self.fallback);
-        InformerBuilder { source, decode, fallback, settings, factory: self.factory }
+        InformerBuilder { source, decode, fallback, settings }
     }
 
-    /// With an index: see [`Lister::by_index`](crate::Lister::by_index).
+    /// The definition of the custom resource. Field paths are then checked against its schema, as those of built-in kinds always are:
+    /// in indexes, in [`drop_fields`](Self::drop_fields) and [`keep_fields`](Self::keep_fields), in
+    /// [`Lister::field`](crate::Lister::field), and in the filters and references of a controller. Without it, a misspelled path
+    /// never finds anything.
+    ///
+    /// ```no_run
+    /// # use kube_informer::{Index, Informer, StartError};
+    /// # use kube_core::CustomResourceExt;
+    /// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema, kube_derive::CustomResource)]
+    /// # #[kube(group = "example.com", version = "v1", kind = "Website", namespaced, crates(kube_core = "kube_core"))]
+    /// # struct WebsiteSpec { host: String }
+    /// # fn example(client: kube_client::Client) -> Result<(), StartError> {
+    /// let by_host = Index::field("host", "spec.host");
+    /// let sites = Informer::<Website>::builder(client).definition(&Website::crd()).index(&by_host).start()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn definition(mut self, definition: &CustomResourceDefinition) -> Self {
+        self.settings.definition = Some(schema_of(definition, &self.source.resource()));
+        self
+    }
+
+    /// Adds an index: see [`Lister::by_index`](crate::Lister::by_index).
     pub fn index(mut self, index: &Index) -> Self {
         self.settings.indexes.push(index.clone());
         self
     }
 
-    /// With an index over what a function reads from the typed value. Every state of every object is decoded for it:
-    /// where a field or label will do, [`Index::field`] and [`Index::label`] cost much less.
+    /// Adds an index over values that a function reads from the typed object. It decodes every state of every object;
+    /// [`Index::field`] and [`Index::label`] cost much less.
     pub fn index_by<V>(mut self, name: &str, values: impl Fn(&K) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator<Item = String>,
@@ -140,26 +217,28 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self.index(&index.identified_by(identity))
     }
 
-    /// Drops these fields of every object when it arrives (`metadata.managedFields` is dropped anyway).
+    /// Drops these fields of every object on arrival. `metadata.managedFields` is always dropped.
     pub fn drop_fields<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.settings.replace_default_fields();
         self.settings.drop_fields.extend(paths.into_iter().map(Into::into));
         self
     }
 
     /// Keeps only these fields of every object, and its head.
     pub fn keep_fields<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.settings.replace_default_fields();
         let keep = self.settings.keep_fields.get_or_insert_default();
         keep.extend(paths.into_iter().map(Into::into));
         self
     }
 
-    /// Changes each object when it arrives, before anything else sees it. This is the slow way: each object is decoded,
-    /// changed and encoded again (as JSON). Where dropping or keeping fields will do, [`drop_fields`](Self::drop_fields)
-    /// and [`keep_fields`](Self::keep_fields) do it on the bytes.
+    /// Changes each object on arrival, before it is stored. This is expensive: each object is decoded, changed and encoded
+    /// again (as JSON). To drop or keep fields, use [`drop_fields`](Self::drop_fields) or
+    /// [`keep_fields`](Self::keep_fields), which work on the bytes.
     ///
-    /// The function must make the same of the same object each time, and leave its type, name, uid and resourceVersion. An
-    /// object that does not fit the type is left out, and [reported](Self::on_error); so is one that the function
-    /// refuses, with [`try_transform`](Self::try_transform). Informers with a transform are not shared by a factory.
+    /// The function must be deterministic, and must not change type, name, uid or resourceVersion. An object that cannot be
+    /// decoded is skipped and [reported](Self::on_error), as is one that a [`try_transform`](Self::try_transform) function
+    /// rejects. A factory does not share informers with a transform.
     pub fn transform(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self
     where
         K: Serialize,
@@ -170,7 +249,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         })
     }
 
-    /// As [`transform`](Self::transform), with a function that may refuse an object.
+    /// Like [`transform`](Self::transform), with a function that can reject an object.
     pub fn try_transform<E: fmt::Display>(
         mut self,
         change: impl Fn(&mut K) -> Result<(), E> + Send + Sync + 'static,
@@ -179,6 +258,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         K: Serialize,
     {
         let decode = self.decode.clone();
+        self.settings.defaulted.transform = None;
         self.settings.transform = Some(Arc::new(move |raw| {
             let mut value = decode.value(raw.kept()).map_err(|error| error.to_string())?;
             change(&mut value).map_err(|error| error.to_string())?;
@@ -187,111 +267,100 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// How often every object is delivered once more to each listener that has no period of its own. Default: never.
+    /// How often to deliver every object again, to listeners without their own period. Default: never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
         self
     }
 
-    /// Size of a list's pages. Default: as the server can serve best.
-    pub fn page_size(mut self, objects: u32) -> Self {
-        self.settings.page_size = Some(objects);
-        self
-    }
-
-    /// Whether the initial state is streamed. Default: where the server can.
-    pub fn watch_list(mut self, mode: WatchList) -> Self {
-        self.settings.watch_list = Some(mode);
-        self
-    }
-
-    /// Which encoding is asked for. Default: protobuf where nothing is lost by it.
+    /// Which encoding is requested, with the feature `building-blocks`. Default: protobuf where it loses nothing.
+    #[cfg(feature = "building-blocks")]
     pub fn encoding(mut self, preference: EncodingPreference) -> Self {
         self.settings.encoding = preference;
         self
     }
 
-    /// How large an object may be; a larger one is left out and reported. Default: 8 MiB, where a kube-apiserver itself takes
-    /// no more than 3.
+    /// The maximum size of an object; larger ones are skipped and reported. Default: 8 MiB. (A kube-apiserver accepts at
+    /// most 3 MiB.)
     pub fn object_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.object_bytes_max = Some(bytes);
         self
     }
 
-    /// Reports every error of the server, and what is done about it.
+    /// Called with every server error, and what the informer does about it.
     pub fn on_error(mut self, report: impl Fn(&ErrorReport) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Some(Arc::new(report));
         self
     }
 
-    /// All settings of its reflectors: waits after errors, time limits, the seed of random choices. (Resync is the
-    /// informer's own: see [`resync`](Self::resync).) [`page_size`](Self::page_size), [`watch_list`](Self::watch_list) and
-    /// [`on_error`](Self::on_error) override it, before or after.
+    /// Settings of the reflectors, with the feature `building-blocks`: page size, watch-lists, back-off, timeouts, random
+    /// seed. (For resync use [`resync`](Self::resync).) [`on_error`](Self::on_error) overrides it, in any order.
+    #[cfg(feature = "building-blocks")]
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.settings.reflector = config;
         self
     }
 
-    /// How the store holds objects. Default: packed. Those who share an informer by a factory share the first one's choice.
+    /// How the store holds objects. Default: packed. For an informer shared by a factory, the first request decides.
     pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
         self.settings.memory = memory.into();
         self
     }
 
-    /// How many of the values decoded last are held though nobody else does. 0: none; `usize::MAX`: all that were decoded,
-    /// as long as their objects are stored as they were (and up to as many again, until there is a sweep). Default: 100.
+    /// How many of the most recently decoded values to keep alive without other references. 0 keeps none. `usize::MAX`
+    /// keeps every decoded value while its object is stored unchanged (and up to as many again until the next sweep).
+    /// Default: 100.
     pub fn hot_values_max(mut self, values: usize) -> Self {
         self.settings.hot_values_max = values;
         self
     }
 
-    /// How long [`Informer::wait_for`] and [`Informer::wait_gone`] wait at most. Default: 30 s.
+    /// Sets the time limit of [`Informer::wait_for`], [`Informer::wait_deleted`] and [`Informer::wait_until`]. Default: 30 s.
     pub fn wait_max(mut self, limit: Duration) -> Self {
         self.settings.wait_max = limit;
         self
     }
 
-    /// Reports under this name to these metrics.
+    /// Exports metrics under this name.
     #[cfg(feature = "metrics")]
     pub fn metrics(mut self, name: impl Into<String>, metrics: &InformerMetrics) -> Self {
         self.settings.metrics = Some((metrics.clone(), name.into()));
         self
     }
 
-    /// Checks all settings, and starts.
+    /// Validates all settings and starts the informer.
     ///
     /// # Errors
-    /// If a selector, a field's path or an index is wrong, or there is no runtime. Nothing was started then.
+    /// Returns an error if a selector, field path or index is invalid, or if there is no tokio runtime. Nothing is started
+    /// then.
     pub fn start(self) -> Result<Informer<K>, StartError> {
         tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let schema = self.settings.custom_schema(&self.source)?;
         let (resync, wanted) = (self.settings.resync, self.settings.wanted(&self.source));
+        let client = self.source.client().cloned();
         let decoder = Decoder::new(self.decode, self.settings.hot_values_max);
         #[cfg(feature = "metrics")]
         let reports =
             self.settings.metrics.clone().map(|(metrics, name)| (metrics, name, self.source.resource()));
-        let (owner, decoder) = match self.factory {
+        let (owner, decoder) = match self.settings.factory.clone() {
             Some(factory) => factory.share(wanted, decoder, self.settings, self.source)?,
-            None => (self.settings.start(self.source, unlimited())?, Arc::new(decoder)),
+            None => {
+                let starts = match self.settings.matching {
+                    Some(_) => InformerFactory::STARTS_MAX,
+                    None => Semaphore::MAX_PERMITS,
+                };
+                let starts = Arc::new(Semaphore::new(starts));
+                (self.settings.start(self.source, starts)?, Arc::new(decoder))
+            }
         };
+        if let Some(schema) = schema {
+            owner.0.store.define(schema);
+        }
         self.fallback.connect(&owner.0.json);
         #[cfg(feature = "metrics")]
         if let Some((metrics, name, resource)) = reports {
             metrics.add(name, &resource, &owner.0, decoder.error_counter());
         }
-        Ok(Informer::new(owner, decoder, resync))
-    }
-}
-
-fn unlimited() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(Semaphore::MAX_PERMITS))
-}
-
-impl<K> fmt::Debug for InformerBuilder<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerBuilder")
-            .field("namespaces", &self.settings.namespaces)
-            .field("selectors", &self.settings.selectors)
-            .field("indexes", &self.settings.indexes)
-            .finish_non_exhaustive()
+        Ok(Informer::new(owner, decoder, resync, client))
     }
 }

@@ -1,16 +1,17 @@
-//! Changes that are coalesced per key, for a listener that has fallen behind.
+//! Changes coalesced per key, for a listener that has fallen behind.
 //!
-//! Three things are remembered per key: the state that the listener received last, whether that object is gone since, and the
-//! current state. Whatever happens in between, these are all there is to report; so no table of pairs is needed, and memory is
-//! bounded by the keys that were received and the keys stored.
+//! Each key has three values: the state that the listener received last, whether that object has been deleted since, and
+//! the current state. They determine everything there is to report, so memory is bounded by the keys received plus the keys
+//! stored.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::backlog::Notification;
 use crate::Key;
-use crate::store::{Change, Origin, StoredObject};
+use crate::object::StoredObject;
+use crate::store::{Change, Origin};
 
-/// Changes coalesced per key; a key keeps the turn of its first change.
+/// Changes coalesced per key. A key keeps the position of its first change.
 #[derive(Debug, Default)]
 pub(super) struct Coalesced {
     pending: HashMap<Key, (u64, KeyPending)>,
@@ -24,12 +25,12 @@ enum Turn {
     Synced,
 }
 
-/// What is to be reported of one key.
+/// What to report for one key.
 #[derive(Debug, Default)]
 struct KeyPending {
-    /// The state that was received last; `None` if the listener does not know the key.
+    /// The state received last; `None` if the listener does not know the key.
     received: Option<StoredObject>,
-    /// The object that was received is gone.
+    /// The received object was deleted.
     gone: Option<Change>,
     /// The current state.
     now: Option<(StoredObject, Origin)>,
@@ -42,20 +43,20 @@ impl Coalesced {
         self.turns.is_empty()
     }
 
-    /// How many keys have something to report.
+    /// The number of keys with something to report.
     pub(super) fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// The initial list ends here.
+    /// Marks the end of the initial list.
     pub(super) fn push_synced(&mut self) {
         self.turns.insert(self.next_turn, Turn::Synced);
         self.next_turn += 1;
     }
 
     pub(super) fn push(&mut self, change: &Change) {
-        // It may wait for long.
-        let change = change.at_rest();
+        // It may wait for a long time.
+        let change = change.as_stored();
         let key = change.object().key();
         let (turn, pending) = self.pending.entry(key.clone()).or_insert_with(|| {
             let turn = self.next_turn;
@@ -93,7 +94,7 @@ impl KeyPending {
     fn unchanged(change: &Change) -> Self {
         let received = match change {
             Change::Updated { old, .. } => Some(old.clone()),
-            // A deletion carries the state in which the object was deleted, not the one that the listener received last.
+            // A deletion carries the final state, not the one that the listener received last.
             Change::Added { .. } | Change::Deleted { .. } => None,
         };
         Self { received, ..Self::default() }
@@ -108,8 +109,11 @@ impl KeyPending {
                 }
                 self.now = Some((object.clone(), *origin));
             }
-            Change::Updated { new, origin, .. } => {
-                // An object that is reported as new keeps its origin: part of the initial list, for example.
+            Change::Updated { old, new, origin } => {
+                if deliberate_bug!("update-from-unreceived-state") && self.received.is_some() {
+                    self.received = Some(old.clone());
+                }
+                // A new object keeps its origin, for example `Initial`.
                 let before = self.now.as_ref().map(|(_, before)| *before);
                 let keeps = *origin == Origin::Resync || self.is_new();
                 let origin = before.filter(|_| keeps).unwrap_or(*origin);
@@ -125,7 +129,7 @@ impl KeyPending {
         }
     }
 
-    /// Whether the current object is another than the one that was received.
+    /// Whether the current object is not the one that the listener received.
     fn is_new(&self) -> bool {
         self.received.is_none() || self.gone.is_some()
     }

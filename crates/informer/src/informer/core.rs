@@ -1,64 +1,70 @@
-//! The running informer, without its type: reflectors, queue, store, listeners, and the tasks that move things along.
+//! The running informer, without its type: reflectors, queue, store, listeners and tasks.
 //!
-//! Tasks hold the [`Core`]; users hold the [`Owner`]. So when the last handle of a user goes, everything stops.
+//! Tasks hold the [`Core`]; users hold the [`Owner`]. Dropping the user's last handle stops everything.
 
+use std::cmp::Ordering;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{pending, select_all};
+use futures::future::pending;
+use kube_core::ApiResource;
 use kube_wire::Projection;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::listeners::Listeners;
+use super::namespaces::{Follower, LIST_OF_NAMESPACES, Matching};
+use super::scopes::{ScopeParts, ScopeStatus, Scopes, Watched};
 use super::sink::StoreSink;
 use super::{Stopped, SyncError, WaitError};
+use crate::Key;
+use crate::budget::Budget;
 use crate::deadline::until;
+use crate::object::StoredObject;
 use crate::panic::panic_text;
 use crate::queue::{Fifo, FifoConfig, Sink, Transform, TransformSink};
-use crate::reflector::{
-    LastVersion, Reflector, ReflectorConfig, ReflectorError, ReflectorState, ReflectorStatus,
-};
+use crate::reflector::{Reflector, ReflectorConfig, WatchError};
 use crate::scope::Scope;
-use crate::source::{JsonSwitch, ListerWatcher, Resource};
-use crate::store::{ChangeBatch, Index, IndexError, Store, StoredObject};
-use crate::{FieldSelector, Key, LabelSelector};
+use crate::source::JsonSwitch;
+use crate::store::{ChangeBatch, Index, IndexError, Store};
+use crate::version::compare_resource_versions;
 
-/// What a running informer consists of.
+/// A running informer.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
     pub(crate) queue: Fifo,
     pub(crate) listeners: Listeners,
-    scopes: Vec<Watched>,
-    /// Turned when an object has fields that are not known, and would be lost.
+    pub(super) scopes: Scopes,
+    /// Switch the sources to JSON when an object has unknown fields that would be lost.
     pub(super) json: Vec<JsonSwitch>,
-    pub(super) resource: Resource,
-    /// As they were added.
+    pub(super) resource: ApiResource,
+    /// In the order they were added.
     indexes: Mutex<Vec<Index>>,
     wait_max: Duration,
     pub(crate) counts: Counts,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     pub(super) tasks: TaskTracker,
 }
 
-/// What is counted while an informer runs.
+/// Counters of a running informer.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Complete lists that were applied.
-    pub(crate) full_states: AtomicU64,
-    /// Deltas that were applied one by one.
+    /// Complete lists applied.
+    pub(crate) complete_lists: AtomicU64,
+    /// Deltas applied one by one.
     pub(crate) changes: AtomicU64,
-    /// Calls of handlers that panicked.
+    /// Handler calls that panicked.
     pub(crate) panics: AtomicU64,
-    /// How long applying a batch takes, publishing included.
+    /// How long applying and publishing a batch takes.
     #[cfg(feature = "metrics")]
     pub(crate) latency: crate::metrics::Latency,
 }
@@ -66,106 +72,65 @@ pub(crate) struct Counts {
 impl Counts {
     fn add(&self, changes: &ChangeBatch, deltas: usize) {
         let count = match changes {
-            ChangeBatch::List(_) => &self.full_states,
+            ChangeBatch::List(_) => &self.complete_lists,
             _ => &self.changes,
         };
-        count.fetch_add(deltas as u64, Ordering::Relaxed);
+        count.fetch_add(deltas as u64, Atomic::Relaxed);
     }
 }
 
 /// Keeps the informer running.
-#[derive(Debug)]
 pub(crate) struct Owner(pub(crate) Arc<Core>);
 
-/// What an informer selects, as far as an object's metadata shows.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Selection {
-    pub(super) labels: LabelSelector,
-    pub(super) label_text: String,
-    pub(super) fields: FieldSelector,
+/// How scopes are watched.
+pub(super) struct Watching<S> {
+    pub(super) sink: Arc<S>,
+    pub(super) reflector: ReflectorConfig,
+    /// Limits how many reflectors fetch their initial list at the same time.
+    pub(super) starts: Arc<Semaphore>,
 }
 
-/// What an informer is started with.
+/// The parts to start an informer with.
 pub(super) struct CoreParts {
     pub(super) sources: Vec<ScopeParts>,
-    pub(super) resource: Resource,
+    /// Scopes that come and go.
+    pub(super) matching: Option<Matching>,
+    pub(super) resource: ApiResource,
     pub(super) store: Arc<Store>,
     pub(super) transform: Option<(Transform, Projection)>,
     pub(super) reflector: ReflectorConfig,
     pub(super) indexes: Vec<Index>,
     pub(super) wait_max: Duration,
-    /// How many reflectors may fetch their first full state at the same time.
+    /// Limits how many reflectors fetch their initial list at the same time.
     pub(super) starts: Arc<Semaphore>,
     pub(super) json: Vec<JsonSwitch>,
+    pub(super) budget: Option<Arc<Budget>>,
 }
 
-/// What one scope is started with.
-pub(super) struct ScopeParts {
-    /// `None`: all.
-    pub(super) namespace: Option<String>,
-    pub(super) source: Arc<dyn ListerWatcher>,
-    pub(super) selection: Selection,
-}
-
-#[derive(Debug)]
-struct Watched {
-    /// `None`: all.
-    namespace: Option<String>,
-    selection: Selection,
-    resource: Arc<str>,
-    status: watch::Receiver<ReflectorStatus>,
-    last_version: LastVersion,
-}
-
-/// How one scope of an informer (all namespaces, or one of several) is doing.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ScopeStatus {
-    /// Which: its number in the store.
-    pub scope: Scope,
-    /// The namespace; none if it is all of them.
-    pub namespace: Option<String>,
-    /// What is watched, in words.
-    pub resource: Arc<str>,
-    /// What its reflector is doing.
-    pub reflector: ReflectorStatus,
-    /// Up to which resourceVersion everything was received. (What is in the store: see a snapshot.)
-    pub resource_version: String,
-    /// When something was received last: a full state, an event or a bookmark.
-    pub received_at: Option<Instant>,
-}
-
-/// How an informer is doing.
-#[derive(Clone, Debug)]
+/// The state of an informer.
+#[derive(Clone, Debug, derive_more::Display)]
 #[non_exhaustive]
 pub enum InformerState {
     /// The initial list is not complete.
+    #[display("syncing")]
     Syncing,
-    /// The initial list is in, and changes are followed.
+    /// The initial list is complete, and changes are followed.
+    #[display("live")]
     Live,
-    /// Its server does not answer as it should: what it shows, if anything, may be stale. It goes on trying.
-    Degraded(Arc<ReflectorError>),
-    /// It was stopped.
+    /// The server does not answer correctly, so the store may be stale. The informer keeps trying.
+    #[display("degraded: {_0}")]
+    Degraded(WatchError),
+    /// The informer was stopped.
+    #[display("stopped")]
     Stopped,
-}
-
-impl std::fmt::Display for InformerState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Syncing => f.write_str("syncing"),
-            Self::Live => f.write_str("live"),
-            Self::Degraded(error) => write!(f, "degraded: {error}"),
-            Self::Stopped => f.write_str("stopped"),
-        }
-    }
 }
 
 // === impl Core ===
 
 impl Core {
-    /// Starts the tasks. There must be a runtime.
+    /// Starts the tasks. Requires a runtime.
     pub(super) fn start(mut parts: CoreParts) -> Arc<Self> {
-        let queue = Fifo::new(FifoConfig::default());
+        let queue = Fifo::new(FifoConfig::default()).charged_to(parts.budget.take());
         let sink = StoreSink::new(queue.clone(), parts.store.clone());
         match parts.transform.take() {
             Some((transform, projection)) => {
@@ -176,19 +141,14 @@ impl Core {
     }
 
     fn start_with(sink: impl Sink, queue: Fifo, parts: CoreParts) -> Arc<Self> {
-        let (mut scopes, mut reflectors, sink) = (Vec::new(), Vec::new(), Arc::new(sink));
-        for (number, ScopeParts { namespace, source, selection }) in (0..).zip(parts.sources) {
-            let resource = source.describe().into();
-            let reflector = Reflector::new(source, sink.clone(), Scope(number), parts.reflector.clone());
-            let (status, last_version) = (reflector.status(), reflector.last_version());
-            scopes.push(Watched { namespace, selection, resource, status, last_version });
-            reflectors.push(reflector);
-        }
+        let (sources, matching) = (parts.sources, parts.matching);
+        let scopes =
+            (0..).map(Scope).take(sources.len()).chain(matching.as_ref().map(|_| LIST_OF_NAMESPACES));
         let core = Arc::new(Self {
-            listeners: Listeners::new(parts.store.clone(), (0..).map(Scope).take(scopes.len())),
+            listeners: Listeners::new(parts.store.clone(), scopes),
             store: parts.store,
             queue,
-            scopes,
+            scopes: Scopes::new(matching.as_ref().map(|matching| matching.selector.clone())),
             json: parts.json,
             resource: parts.resource,
             indexes: Mutex::new(parts.indexes),
@@ -197,22 +157,48 @@ impl Core {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        for (reflector, scope) in reflectors.into_iter().zip(&core.scopes) {
-            let (stop, starts) = (core.stop.clone(), parts.starts.clone());
-            let span = tracing::debug_span!("reflector", resource = %scope.resource);
-            let reflect = async move {
-                stop.run_until_cancelled(in_turn(reflector, starts)).await;
-            };
-            core.spawn_vital("reflector", reflect.instrument(span));
+        let fixed = u16::try_from(sources.len()).unwrap_or(u16::MAX);
+        let watching = Watching { sink: Arc::new(sink), reflector: parts.reflector, starts: parts.starts };
+        for (number, source) in (0..).zip(sources) {
+            core.watch(Scope(number), source, &watching);
         }
         let span = tracing::debug_span!("informer", resource = %core.describe());
+        if let Some(matching) = matching {
+            let follow = Follower::new(core.clone(), watching, matching.parts, fixed);
+            let follow = follow.run(matching.namespaces);
+            core.spawn_vital("namespaces", follow.instrument(span.clone()));
+        }
         core.spawn_vital("apply loop", core.clone().apply_loop().instrument(span));
         core
     }
 
-    /// Runs a task without which the store is no longer kept up to date. Should it panic, the informer is stopped: it must
-    /// not look alive.
-    fn spawn_vital(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    /// Begins to watch a scope, until it is removed.
+    pub(super) fn watch<S: Sink>(
+        self: &Arc<Self>,
+        scope: Scope,
+        ScopeParts { namespace, source, selection }: ScopeParts,
+        with: &Watching<S>,
+    ) -> JoinHandle<()> {
+        let resource: Arc<str> = source.describe().into();
+        let span = tracing::debug_span!("reflector", %resource);
+        let reflector = Reflector::new(source, with.sink.clone(), scope, with.reflector.clone());
+        let (status, last_version) = (reflector.status(), reflector.last_version());
+        let (stop, starts) = (self.stop.child_token(), with.starts.clone());
+        let watched = Watched { scope, namespace, selection, resource, status, last_version, stop };
+        let stop = watched.stop.clone();
+        self.scopes.add(Arc::new(watched));
+        let reflect = async move {
+            stop.run_until_cancelled(in_turn(reflector, starts)).await;
+        };
+        self.spawn_vital("reflector", reflect.instrument(span))
+    }
+
+    /// Runs a task that keeps the store up to date. If it panics, the informer stops, so that it does not serve stale data.
+    fn spawn_vital(
+        self: &Arc<Self>,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> JoinHandle<()> {
         let core = self.clone();
         self.tasks.spawn(async move {
             if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
@@ -220,11 +206,11 @@ impl Core {
                 tracing::error!(resource, task = name, why, "informer stopped: its task panicked");
                 core.stop();
             }
-        });
+        })
     }
 
     /// The apply loop: takes deltas from the queue, applies them to the store, and publishes the changes to the listeners.
-    /// It never waits for a listener, unless one [receives every change](super::ListenerConfig::coalesce) and is behind.
+    /// It waits only for listeners that [receive every change](super::ListenerConfig::coalesce) and are behind.
     async fn apply_loop(self: Arc<Self>) {
         let mut synced = false;
         loop {
@@ -242,12 +228,20 @@ impl Core {
             let Some(deltas) = deltas else { return };
             #[cfg(feature = "metrics")]
             let began = Instant::now();
+            #[cfg(deliberate_bug)]
+            let before = deliberate_bug!("notified-before-stored").then(|| self.store.snapshot());
             {
-                // Until the changes are published no listener joins: it would miss them, or receive them twice.
+                // No listener may join until the changes are published: it would miss them or receive them twice.
                 let publisher = self.listeners.lock();
                 let changes = self.store.apply(deltas.deltas());
                 self.counts.add(&changes, deltas.deltas().len());
                 publisher.publish(changes);
+            }
+            #[cfg(deliberate_bug)]
+            if let Some(before) = before {
+                let after = self.store.show(before);
+                tokio::task::yield_now().await;
+                self.store.show(after);
             }
             deltas.done();
             #[cfg(feature = "metrics")]
@@ -256,7 +250,7 @@ impl Core {
                 synced = true;
                 tracing::info!(resource = %self.describe(), objects = self.store.len(), "synced");
             }
-            // Listeners on the same thread get their turn.
+            // Let listeners on the same thread run.
             tokio::task::yield_now().await;
             if self.stop.run_until_cancelled(self.listeners.caught_up()).await.is_none() {
                 return;
@@ -264,7 +258,7 @@ impl Core {
         }
     }
 
-    /// Stops everything. Calls of handlers that are under way are finished.
+    /// Stops everything. Handler calls in progress finish.
     pub(super) fn stop(&self) {
         self.stop.cancel();
         self.queue.close();
@@ -272,7 +266,7 @@ impl Core {
         self.tasks.close();
     }
 
-    /// Adds an index that there is not.
+    /// Adds an index; an error if the name is taken.
     pub(super) fn add_index(&self, index: &Index) -> Result<(), IndexError> {
         let mut indexes = self.indexes.lock();
         self.store.add_index(index)?;
@@ -280,7 +274,7 @@ impl Core {
         Ok(())
     }
 
-    /// Adds those of the indexes that there are not; adds none if one of them is there and reads something else.
+    /// Adds the missing indexes. Adds none if one of the names exists with another definition.
     pub(super) fn ensure_indexes(&self, wanted: &[Index]) -> Result<(), IndexError> {
         let mut indexes = self.indexes.lock();
         let known = |index: &Index| indexes.iter().find(|known| known.name() == index.name());
@@ -301,118 +295,129 @@ impl Core {
         self.stop.is_cancelled()
     }
 
-    /// Runs a future unless the informer is stopped before.
+    /// Runs a future until the informer is stopped.
     pub(super) async fn unless_stopped<T>(&self, future: impl Future<Output = T>) -> Result<T, Stopped> {
         self.stop.run_until_cancelled(future).await.ok_or(Stopped)
     }
 
     pub(super) fn describe(&self) -> String {
-        let mut names = self.scopes.iter().map(|scope| &*scope.resource).collect::<Vec<_>>();
-        names.truncate(3);
-        let more = if self.scopes.len() > 3 { ", …" } else { "" };
-        names.join(", ") + more
+        let scopes = self.scopes.watched();
+        let mut names = scopes.iter().take(3).map(|scope| &*scope.resource).collect::<Vec<_>>().join(", ");
+        if let Some(selector) = &self.scopes.matching {
+            names = format!("{} in namespaces matching {selector}", self.resource.plural);
+        } else if scopes.len() > 3 {
+            names += ", …";
+        }
+        names
     }
 
     pub(super) async fn synced(&self) -> Result<(), SyncError> {
         let mut synced = self.listeners.synced();
         let done = async {
-            // The sender lives in `self`.
+            // Cannot fail: the sender lives in `self`.
             let _ = synced.wait_for(|synced| *synced).await;
         };
         self.unless_stopped(self.unless_refused(done)).await?
     }
 
-    /// Runs a future unless the server refuses the first full state of a scope.
+    /// Runs a future until the server refuses the initial list of a scope.
     pub(super) async fn unless_refused<T>(&self, future: impl Future<Output = T>) -> Result<T, SyncError> {
-        let refusals = self.scopes.iter().map(|scope| scope.refusal().boxed());
         tokio::select! {
             biased;
             done = future => Ok(done),
-            (refusal, ..) = select_all(refusals) => Err(refusal),
+            refusal = self.scopes.refusal() => Err(refusal),
         }
     }
 
     pub(crate) fn status(&self) -> Vec<ScopeStatus> {
-        let status = |(number, scope): (u16, &Watched)| ScopeStatus {
-            scope: Scope(number),
-            namespace: scope.namespace.clone(),
-            resource: scope.resource.clone(),
-            reflector: scope.status.borrow().clone(),
-            resource_version: scope.last_version.get(),
-            received_at: scope.last_version.received_at(),
+        let status = |watched: &Arc<Watched>| {
+            let reflector = watched.status.borrow().clone();
+            ScopeStatus {
+                scope: watched.scope,
+                namespace: watched.namespace.clone(),
+                resource: watched.resource.clone(),
+                state: self.state_of(watched.degraded_by(), reflector.listed),
+                resource_version: watched.last_version.get(),
+                received_at: watched.last_version.received_at(),
+                reflector,
+            }
         };
-        (0..).zip(&self.scopes).map(status).collect()
+        self.scopes.watched().iter().map(status).collect()
+    }
+
+    /// Why the store may lack changes up to a resourceVersion of the server; `None` if it has them all and has published them.
+    pub(super) fn behind(&self, revision: &str) -> Option<String> {
+        if let Some(behind) = self.scopes.namespaces_behind(revision) {
+            return Some(behind);
+        }
+        // The apply loop holds this lock until the changes that the store shows are published.
+        let _published = self.listeners.lock();
+        let snapshot = self.store.snapshot();
+        let version = |watched: &Watched| snapshot.resource_version(watched.scope);
+        let has_reached = |watched: &Watched| {
+            compare_resource_versions(version(watched), revision).is_some_and(Ordering::is_ge)
+        };
+        let watched = self.scopes.watched();
+        let behind = watched.iter().find(|watched| !has_reached(watched))?;
+        Some(match (behind.degraded_by(), version(behind)) {
+            (Some(error), _) => format!("{}: {error}", behind.resource),
+            (None, "") => format!("{} is not listed yet", behind.resource),
+            (None, version) => format!("{} is at {version}", behind.resource),
+        })
     }
 
     pub(super) fn state(&self) -> InformerState {
-        if self.is_stopped() {
-            return InformerState::Stopped;
-        }
-        let error = self.scopes.iter().find_map(|scope| match &scope.status.borrow().state {
-            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => {
-                Some(error.clone())
-            }
-            _ => None,
-        });
+        let error = self.scopes.errors().into_iter().next();
+        self.state_of(error, *self.listeners.synced().borrow())
+    }
+
+    /// How many watches are down.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn degraded_watches(&self) -> usize {
+        self.scopes.errors().len()
+    }
+
+    fn state_of(&self, error: Option<WatchError>, synced: bool) -> InformerState {
         match error {
+            _ if self.is_stopped() => InformerState::Stopped,
             Some(error) => InformerState::Degraded(error),
-            None if *self.listeners.synced().borrow() => InformerState::Live,
+            None if synced => InformerState::Live,
             None => InformerState::Syncing,
         }
     }
 
-    /// The scope that an object of this name is seen in.
-    pub(super) fn scope_of(&self, key: &Key) -> Result<Scope, WaitError> {
-        self.watched(key).map(|(scope, _)| scope)
-    }
-
-    fn watched(&self, key: &Key) -> Result<(Scope, &Watched), WaitError> {
-        let sees = |scope: &Watched| scope.namespace.as_deref().is_none_or(|name| name == key.namespace());
-        let found = (0..).map(Scope).zip(&self.scopes).find(|(_, scope)| sees(scope));
-        let why = match found {
-            Some((_, scope)) if !scope.selection.fields.may_select(key.namespace(), key.name()) => {
-                format!("the field selector `{}` excludes it", scope.selection.fields)
-            }
-            Some(found) => return Ok(found),
-            None => format!("namespace `{}` is not watched", key.namespace()),
-        };
-        Err(WaitError::NotInScope { key: key.clone(), why })
-    }
-
-    /// Whether an object of this name with these labels is selected.
+    /// Whether the scope selects an object with this key and these labels.
     pub(super) fn check_labels<'a>(
         &self,
         key: &Key,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<(), WaitError> {
-        let selection = &self.watched(key)?.1.selection;
+        let watched = self.scopes.of(key)?;
+        let selection = &watched.selection;
         if selection.labels.matches(labels) {
             return Ok(());
         }
         let why = format!("the label selector `{}` excludes it", selection.label_text);
-        Err(WaitError::NotInScope { key: key.clone(), why })
+        Err(WaitError::Never { key: key.clone(), why })
     }
 
-    /// Whether a write is in the store, which a key outside the scope never is.
+    /// Whether a write is in the store; `false` for a key out of scope.
     pub(super) fn has_seen(&self, key: &Key, version: &str) -> bool {
-        self.scope_of(key).is_ok_and(|scope| self.store.has_seen(scope, key, version))
+        self.scopes.of(key).is_ok_and(|watched| self.store.has_seen(watched.scope, key, version))
     }
 
     pub(super) async fn wait_for(&self, key: &Key, version: &str) -> Result<Option<StoredObject>, WaitError> {
-        let scope = self.scope_of(key)?;
-        self.limited(key, self.store.wait_for(scope, key, version)).await?.map_err(Into::into)
+        self.limited(key, |scope| self.store.wait_for(scope, key, version)).await?.map_err(Into::into)
     }
 
     pub(super) async fn wait_gone(&self, key: &Key, uid: &str) -> Result<(), WaitError> {
-        let scope = self.scope_of(key)?;
-        self.limited(key, self.store.wait_gone(scope, key, uid)).await
+        self.limited(key, |scope| self.store.wait_gone(scope, key, uid)).await
     }
 
-    /// Waits until an object that was in `version` is gone.
+    /// Waits until the object that had `version` is deleted.
     pub(super) async fn wait_deleted(&self, key: &Key, uid: &str, version: &str) -> Result<(), WaitError> {
-        let scope = self.scope_of(key)?;
-        let deleted = async {
-            // Until its creation has been seen, absence means nothing.
+        let deleted = async |scope| {
+            // Absence means nothing before the creation has been observed.
             self.store.wait_for(scope, key, version).await?;
             self.store.wait_gone(scope, key, uid).await;
             Ok(())
@@ -420,18 +425,32 @@ impl Core {
         self.limited(key, deleted).await?
     }
 
-    /// Runs a future unless it takes too long or the informer is stopped.
-    async fn limited<T>(&self, key: &Key, future: impl Future<Output = T>) -> Result<T, WaitError> {
-        let limited = tokio::time::timeout(self.wait_max, future);
+    /// Runs a future until the time limit passes or the key is no longer watched.
+    async fn limited<T>(&self, key: &Key, wait: impl AsyncFnOnce(Scope) -> T) -> Result<T, WaitError> {
+        let limited = async |scope| tokio::time::timeout(self.wait_max, wait(scope)).await;
         let too_late = |_| WaitError::TimedOut { key: key.clone(), limit: self.wait_max };
-        self.unless_stopped(limited).await?.map_err(too_late)
+        self.while_watched(key, limited).await?.map_err(too_late)
+    }
+
+    /// Runs a future until the key's scope is removed or the informer is stopped.
+    pub(super) async fn while_watched<T>(
+        &self,
+        key: &Key,
+        future: impl AsyncFnOnce(Scope) -> T,
+    ) -> Result<T, WaitError> {
+        let watched = self.scopes.of(key)?;
+        match watched.stop.run_until_cancelled(future(watched.scope)).await {
+            Some(done) => Ok(done),
+            None if self.is_stopped() => Err(Stopped.into()),
+            None => Err(self.scopes.unwatched(key)),
+        }
     }
 }
 
-/// Reflects, after waiting for a turn to fetch the first full state. The turn ends when it is there, or when it is tried
-/// again later.
+/// Runs a reflector once it has a permit to fetch the initial list. The permit is released when the list is complete, or
+/// when the attempt failed.
 async fn in_turn(reflector: Reflector<impl Sink>, starts: Arc<Semaphore>) {
-    // It is never closed.
+    // The semaphore is never closed.
     let Ok(turn) = starts.acquire_owned().await else { return };
     let mut status = reflector.status();
     let answered = async {
@@ -446,28 +465,14 @@ async fn in_turn(reflector: Reflector<impl Sink>, starts: Arc<Semaphore>) {
     }
 }
 
-impl Watched {
-    /// Waits for the server to refuse what was never had.
-    async fn refusal(&self) -> SyncError {
-        let mut status = self.status.clone();
-        let refused = status.wait_for(|status| !status.listed && refusal_in(status).is_some()).await;
-        let refused = refused.ok().as_deref().and_then(refusal_in);
-        match refused {
-            Some(status) => SyncError::Refused { resource: self.resource.clone(), status },
-            // The reflector has ended, and so has the informer.
-            None => pending().await,
-        }
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner")
+            .field("resource", &self.0.describe())
+            .field("state", &self.0.state())
+            .field("objects", &self.0.store.len())
+            .finish_non_exhaustive()
     }
-}
-
-fn refusal_in(status: &ReflectorStatus) -> Option<kube_wire::Status> {
-    let failure = status.failure.as_ref()?;
-    let refusal = failure.status()?;
-    let refused = match &**failure {
-        ReflectorError::List(_) => refusal.is_list_refusal(),
-        _ => refusal.is_refusal(),
-    };
-    refused.then(|| refusal.clone())
 }
 
 impl Drop for Owner {

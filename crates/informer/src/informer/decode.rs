@@ -1,8 +1,7 @@
-//! From the bytes of an object to a value, without losing anything of it.
+//! Decodes an object's bytes to a value, without losing fields.
 //!
-//! Everything in an informer that makes values (readers, indexes over values, transforms) goes through a [`Decode`], so
-//! that no way of building an informer is without this: a protobuf field that the schema table does not know makes
-//! decoding an error, and makes the informer's sources go over to JSON, which names every field.
+//! Readers, value indexes and transforms all go through a [`Decode`]. A protobuf field that the schema table does not know
+//! makes decoding fail, and switches the informer's sources to JSON, which names every field.
 
 use std::sync::Arc;
 
@@ -12,13 +11,13 @@ use serde::de::DeserializeOwned;
 
 use crate::source::JsonSwitch;
 
-/// Makes values of one type.
+/// Decodes values of one type.
 pub(super) struct Decode<K> {
     read: fn(KeptBytes<'_>) -> Result<K, Error>,
     fallback: JsonFallback,
 }
 
-/// Makes the sources of an informer go over to JSON. It exists before they do, so a request may come before the sources.
+/// Switches the sources of an informer to JSON. It exists before the sources do, so a request may come earlier.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JsonFallback(Arc<Mutex<Fallback>>);
 
@@ -37,7 +36,7 @@ impl<K: DeserializeOwned> Decode<K> {
 }
 
 impl<K> Decode<K> {
-    /// The value of an object, complete as far as `K` has a place for its fields.
+    /// The value of an object, complete as far as `K` has the fields.
     pub(super) fn value(&self, kept: KeptBytes<'_>) -> Result<K, Error> {
         (self.read)(kept).inspect_err(|error| {
             if let Error::UnknownField { .. } = error {
@@ -56,7 +55,7 @@ impl<K> Clone for Decode<K> {
 // === impl JsonFallback ===
 
 impl JsonFallback {
-    /// The informer's sources are these.
+    /// Sets the informer's sources.
     pub(super) fn connect(&self, sources: &[JsonSwitch]) {
         let mut fallback = self.0.lock();
         fallback.sources = sources.to_vec();

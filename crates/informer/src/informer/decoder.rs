@@ -1,11 +1,11 @@
-//! From bytes to typed values, once for all who look at the same time.
+//! Decodes objects to typed values, shared between readers.
 //!
-//! The store holds bytes. A value is made when somebody asks for it and lives as long as somebody holds it; whoever asks
-//! meanwhile for the same state of the same object gets the same value. The last few values are held a while longer, so
-//! that reading the same objects again and again does not decode them again and again.
+//! The store holds bytes. A value is decoded on request and lives as long as a reader holds it. Other readers of the same
+//! state of the same object get the same value. The most recent values are held longer ("hot"), so that repeated reads do
+//! not decode again.
 //!
-//! What is remembered of values that nobody holds any more is let go by those who read, a little with each read: nobody waits
-//! for a sweep, and the memory of what was held at once does not stay.
+//! Entries of dropped values are evicted incrementally, a few per read. No reader waits for a sweep, and a peak does not
+//! keep its memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 
 use super::DecodeError;
 use super::decode::Decode;
-use crate::store::StoredObject;
+use crate::object::StoredObject;
 
-/// Makes values, and remembers those that are held.
+/// Decodes values, and finds the ones that are alive.
 pub(crate) struct Decoder<K> {
     decode: Decode<K>,
     hot_max: usize,
@@ -29,24 +29,24 @@ pub(crate) struct Decoder<K> {
 
 struct Values<K> {
     entries: HashTable<Entry<K>>,
-    /// The bucket of `entries` that is looked at next.
+    /// The bucket of `entries` to scan next.
     next: usize,
-    /// How many reads do not look at any.
+    /// How many reads skip the scan.
     spared: usize,
-    /// Held because they were made last, each with the object it was made of.
+    /// The most recent values, each with its object.
     hot: VecDeque<Hot<K>>,
-    /// The one of `hot` that is looked at next.
+    /// The position in `hot` to scan next.
     next_hot: usize,
 }
 
 struct Entry<K> {
-    /// What is kept of the object. Held so that no other object takes its place.
+    /// The object as stored. Held so that no other object gets the same address.
     object: StoredObject,
     value: Value<K>,
 }
 
 enum Value<K> {
-    /// Locked while it is made: those who come meanwhile wait for it instead of making another.
+    /// Locked during decoding: concurrent readers wait for the value instead of decoding again.
     Making(Making<K>),
     Made(Weak<K>),
 }
@@ -54,20 +54,20 @@ enum Value<K> {
 type Making<K> = Arc<Mutex<Option<Weak<K>>>>;
 type Hot<K> = (StoredObject, Arc<K>);
 
-/// So many buckets are looked at with each read, for entries whose value nobody holds: they keep the memory of the value, and an
-/// object that may be gone. At more where a value is to be made, because that takes longer and adds an entry: so a round is
-/// over before there are a third more.
+/// Buckets scanned per read to evict entries of dropped values: such an entry keeps the memory of the value, and an object
+/// that may be gone. A read that decodes scans more: it takes longer anyway and adds an entry. So a round ends before the
+/// table grows by a third.
 const LOOKS: usize = 2;
 const LOOKS_MAKING: usize = 8;
-/// Looking at an entry takes longer than finding a value that was read just now. So while those that are met are held, as most
-/// are most of the time, so many reads are spared it.
+/// Scanning an entry takes longer than finding a recently read value. So after a live entry, which is the common case, this
+/// many reads skip the scan.
 const SPARED: usize = 16;
-/// The same of hot values whose objects are gone.
+/// Hot values scanned per read, to evict those of deleted objects.
 const LOOKS_HOT: usize = 2;
-/// A table of so many buckets is left as it is.
+/// A table with at most this many buckets is not scanned.
 const BUCKETS_MIN: usize = 128;
 
-/// Handles of an object that are held for a hot value: by its entry, and beside the value.
+/// Handles of an object that a hot value holds itself: in its entry, and next to the value.
 const OWN_HANDLES: usize = 2;
 
 impl<K> Decoder<K> {
@@ -92,7 +92,7 @@ impl<K> Decoder<K> {
                     *made = Some(Arc::downgrade(&value));
                     drop(made);
                     let cooled = self.values.lock().made(kept, &value, self.hot_max);
-                    // When no lock is held: they may be large.
+                    // Without the lock: they may be large.
                     drop(cooled);
                     return Ok(value);
                 }
@@ -100,13 +100,13 @@ impl<K> Decoder<K> {
                     if let Some(value) = value.upgrade() {
                         return Ok(value);
                     }
-                    // It was let go already: its entry knows whether there is another.
+                    // The value was already dropped: its entry knows whether there is another.
                 }
             }
         }
     }
 
-    /// How many objects did not fit the type.
+    /// The number of objects that could not be decoded.
     pub(super) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
@@ -129,7 +129,7 @@ impl<K> Decoder<K> {
 // === impl Values ===
 
 impl<K> Values<K> {
-    /// The value, if somebody holds it; otherwise where it is made.
+    /// The value, if it is alive; otherwise the lock for decoding it.
     fn find(&mut self, kept: &StoredObject) -> Result<Arc<K>, Making<K>> {
         let place = kept.place();
         let entry = self.entries.entry(hash(place), |entry| entry.object.place() == place, Entry::hash);
@@ -142,7 +142,7 @@ impl<K> Values<K> {
         found
     }
 
-    /// Notes a value; gives those that are no longer hot.
+    /// Records a value. Returns the values that are no longer hot.
     fn made(
         &mut self,
         kept: &StoredObject,
@@ -150,13 +150,13 @@ impl<K> Values<K> {
         hot_max: usize,
     ) -> [Option<Hot<K>>; LOOKS_HOT + 1] {
         let place = kept.place();
-        // It is there: whoever makes a value holds the entry.
+        // The entry exists: it is kept during decoding.
         if let Some(entry) = self.entries.find_mut(hash(place), |entry| entry.object.place() == place) {
             entry.value = Value::Made(Arc::downgrade(value));
         }
         let mut cooled = [const { None }; LOOKS_HOT + 1];
-        let (oldest, gone) = cooled.split_last_mut().expect("there is one at least");
-        // However many may be hot: not those of objects that nobody else holds, because they are gone or changed.
+        let (oldest, gone) = cooled.split_last_mut().expect("the array is not empty");
+        // Evict hot values of deleted or changed objects, whatever the limit.
         for gone in gone {
             if self.next_hot >= self.hot.len() {
                 self.next_hot = 0;
@@ -170,7 +170,7 @@ impl<K> Values<K> {
         }
         if self.hot.len() >= hot_max {
             *oldest = self.hot.pop_front();
-            // Those behind it have moved up.
+            // The later ones have moved up.
             self.next_hot = self.next_hot.saturating_sub(1);
         }
         if hot_max > 0 {
@@ -179,7 +179,7 @@ impl<K> Values<K> {
         cooled
     }
 
-    /// Goes on with the round through the entries, and lets go of those whose value nobody holds.
+    /// Continues the scan, and evicts the entries of dropped values.
     fn look(&mut self, buckets: usize) {
         if self.entries.num_buckets() <= BUCKETS_MIN {
             return;
@@ -187,7 +187,7 @@ impl<K> Values<K> {
         for _ in 0..buckets {
             if self.next >= self.entries.num_buckets() {
                 self.next = 0;
-                // The table becomes smaller as it became larger: seldom, and then at once.
+                // Shrinking is as rare as growing, and also done in one step.
                 if self.entries.len() < self.entries.num_buckets() / 8 {
                     self.entries.shrink_to(2 * self.entries.len(), Entry::hash);
                 }
@@ -211,7 +211,7 @@ impl<K> Entry<K> {
         Self { object: kept.clone(), value: Value::Made(Weak::new()) }
     }
 
-    /// The value, if somebody holds it; otherwise where it is made.
+    /// The value, if it is alive; otherwise the lock for decoding it.
     fn value(&mut self) -> Result<Arc<K>, Making<K>> {
         let value = match &self.value {
             Value::Making(making) => return Err(making.clone()),
@@ -230,14 +230,14 @@ impl<K> Entry<K> {
 
     fn is_held(&self) -> bool {
         match &self.value {
-            // By those who make it or wait for it; they get to it through the entry only.
+            // Readers that decode or wait for it hold it, and reach it only through the entry.
             Value::Making(making) => Arc::strong_count(making) > 1,
             Value::Made(value) => value.strong_count() > 0,
         }
     }
 }
 
-/// Of a place in memory: its lowest bits are always the same, and a table looks at either end.
+/// Hash of an address. Its lowest bits are constant, and the table uses both ends.
 fn hash(place: usize) -> u64 {
     let spread = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     spread ^ (spread >> 32)

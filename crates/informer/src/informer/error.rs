@@ -1,35 +1,35 @@
-//! What can go wrong with an informer, one enum an operation.
+//! Errors of informers, one type per operation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_wire::Status;
+use kube_wire::{InvalidSelector, Status};
 
+use crate::Key;
 use crate::source::InvalidPathSegment;
 use crate::store::IndexError;
-use crate::{InvalidSelector, Key};
 
-/// Why an informer was not started.
+/// Why an informer could not be started.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A selector is none.
+    /// A selector is invalid.
     #[error(transparent)]
     Selector(#[from] InvalidSelector),
     /// A namespace, or a name of the resource, cannot be part of a URL.
     #[error(transparent)]
     Name(#[from] InvalidPathSegment),
-    /// A field to be dropped or kept cannot be.
-    #[error("a field to be dropped or kept: {0}")]
+    /// A path of a field to drop or keep is invalid.
+    #[error("invalid field to drop or keep: {0}")]
     Field(kube_wire::Error),
-    /// An index cannot be.
+    /// An index is invalid.
     #[error(transparent)]
     Index(#[from] IndexError),
     /// Two settings contradict each other.
     #[error("{0}")]
     Contradiction(&'static str),
-    /// There is no tokio runtime to run in.
-    #[error("an informer needs a tokio runtime: start it from within one")]
+    /// No tokio runtime is running.
+    #[error("cannot start an informer: no tokio runtime; start it inside one")]
     NoRuntime,
 }
 
@@ -37,54 +37,49 @@ pub enum StartError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// The server refuses, and asking again will not help until something is changed: 401, 403 or 404, or 400, 405, 406 or
-    /// 422 to a list. The informer goes on trying; it syncs should the server change its mind.
-    #[error("{resource}: the server refuses: {status}; {}", remedy(status))]
+    /// The server refuses, and repeating the request will not help until something changes: 401, 403 or 404; for a list
+    /// also 400, 405, 406 or 422. The informer keeps trying, and syncs once the server accepts.
+    #[error("cannot list {resource}: {status}; {}", remedy(status))]
     Refused {
-        /// What was asked for.
+        /// The requested resource.
         resource: Arc<str>,
         /// The server's answer.
         status: Status,
     },
+    /// The objects do not fit the factory's [memory budget](crate::InformerFactory::memory_max). The informer keeps trying, and
+    /// syncs once they do.
+    #[error("{0}")]
+    OverBudget(String),
     /// The informer was stopped, or the handler removed.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Why waiting ended without what was waited for.
+/// Why a wait failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// This informer will never see the object: its namespace or its labels are not among those asked for.
-    #[error("`{key}` is not in the informer's scope: {why}")]
-    NotInScope {
+    /// This informer will never see the object: its namespace or labels are not selected, or it has no uid or
+    /// resourceVersion (only objects returned by a server have them).
+    #[error("cannot wait for `{key}`: {why}")]
+    Never {
         /// The object's key.
         key: Key,
-        /// What excludes it.
+        /// The selector or namespace that excludes it, or the missing field.
         why: String,
     },
-    /// The object does not say which one it is, or in which state: only what a server has returned can be waited for.
-    #[error(
-        "cannot wait for `{key}`: no {missing} in its metadata; pass the object as the server returned it"
-    )]
-    Unidentified {
-        /// The object's key.
-        key: Key,
-        /// The field that is not set.
-        missing: &'static str,
-    },
-    /// It took too long.
-    #[error("`{key}` did not get there within {limit:?}; see the informer's status for what holds it up")]
+    /// The time limit passed.
+    #[error("timed out after {limit:?} waiting for `{key}`; see the informer's status for the cause")]
     TimedOut {
         /// The object's key.
         key: Key,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
-    /// The server has gone back in time.
+    /// The server was reset to an earlier state.
     #[error(transparent)]
     ServerReset(#[from] crate::store::ServerReset),
-    /// The object does not fit its type.
+    /// The object cannot be decoded to its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The informer was stopped.
@@ -97,29 +92,30 @@ pub enum WaitError {
 #[error("the informer was stopped")]
 pub struct Stopped;
 
-/// An object does not fit its type. Other objects are not affected.
+/// An object cannot be decoded to its type. Other objects are not affected.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot decode {}", about(.key, .error))]
 #[non_exhaustive]
 pub struct DecodeError {
     /// The object's key.
     pub key: Key,
-    /// Why. It is part of the message, and so not a source in addition.
+    /// The reason. It is part of the message, so it is not a source as well.
     pub error: kube_wire::Error,
 }
 
 impl DecodeError {
-    /// Whether the same state of the object will never fit. Not so if it has fields that the schema does not know: the object
-    /// is then fetched once more, as JSON.
+    /// Whether this state of the object can never be decoded. `false` if it has fields that the schema does not know: then
+    /// the object is fetched again as JSON.
+    #[doc(hidden)]
     pub fn is_permanent(&self) -> bool {
         !matches!(self.error, kube_wire::Error::UnknownField { .. })
     }
 }
 
-/// The object, named once, and what is wrong with it.
+/// The object, named once, and the reason.
 fn about(key: &Key, error: &kube_wire::Error) -> String {
     match error {
-        // It names kind and key.
+        // The reason names kind and key.
         kube_wire::Error::Value(why) => why.clone(),
         error => format!("`{key}`: {error}"),
     }
@@ -129,10 +125,10 @@ fn about(key: &Key, error: &kube_wire::Error) -> String {
 fn remedy(refusal: &Status) -> &'static str {
     match refusal.code {
         401 => "check the credentials",
-        403 => "let this account `list` and `watch` it (a role, and a binding to it)",
+        403 => "grant `list` and `watch` on it (a role and a binding)",
         400 | 422 => "check the field and label selectors",
         405 => "this resource cannot be listed",
-        406 => "ask for another encoding",
+        406 => "request another encoding",
         _ => "install its CustomResourceDefinition, or check group, version and plural",
     }
 }
@@ -152,10 +148,7 @@ mod tests {
             let mut status = Status::default();
             status.code = code;
             let error = SyncError::Refused { resource: "widgets.example.com".into(), status }.to_string();
-            assert!(
-                error.starts_with(&format!("widgets.example.com: the server refuses: {code}")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("cannot list widgets.example.com: {code}")), "{error}");
             assert!(error.contains(remedy), "{error}");
         }
     }

@@ -1,42 +1,48 @@
-//! What users receive: a change, typed.
+//! A change as users receive it, typed.
 
-use std::fmt;
 use std::sync::Arc;
+
+use educe::Educe;
 
 use super::Object;
 use super::backlog::Notification;
 use super::decoder::Decoder;
 use crate::store::{Change, Origin};
 
-/// Something that happened, after the store shows it.
-#[derive(Clone)]
+/// A change, or the end of the initial list. The store already shows the change.
+#[derive(Educe, derive_more::Debug)]
+#[educe(Clone(bound(false)))]
 pub enum Event<K> {
     /// An object is new to this listener.
+    #[debug("added {object:?} ({origin:?})")]
     Added {
         /// The object.
         object: Object<K>,
-        /// How it was learned.
+        /// Why the event was sent.
         origin: Origin,
     },
-    /// An object has another state.
+    /// An object changed.
+    #[debug("updated {new:?} from {} ({origin:?})", old.resource_version())]
     Updated {
         /// The state that this listener received last.
         old: Object<K>,
-        /// The state now. For a resync both are the same.
+        /// The current state. For a resync both are the same.
         new: Object<K>,
-        /// How it was learned.
+        /// Why the event was sent.
         origin: Origin,
     },
-    /// An object is gone.
+    /// An object was deleted.
+    #[debug("{} {last:?} ({origin:?})", if *final_state_known { "deleted" } else { "vanished" })]
     Deleted {
         /// The last cached state.
         last: Object<K>,
-        /// Whether `last` is the state it was deleted in; if not, the deletion itself was not seen.
+        /// Whether `last` is the final state. If not, the deletion itself was not observed.
         final_state_known: bool,
-        /// How it was learned.
+        /// Why the event was sent.
         origin: Origin,
     },
-    /// The initial list is complete: every object of it has been delivered. Received once.
+    /// The initial list is complete: all of its objects have been delivered. Received once.
+    #[debug("synced")]
     Synced,
 }
 
@@ -55,7 +61,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// The object as it is now, or was last; `None` for `Synced`.
+    /// The current state of the object, or its last one; `None` for `Synced`.
     pub fn object(&self) -> Option<&Object<K>> {
         match self {
             Self::Added { object, .. } => Some(object),
@@ -65,30 +71,13 @@ impl<K> Event<K> {
         }
     }
 
-    /// How it was learned; `None` for `Synced`.
+    /// Why the event was sent; `None` for `Synced`.
     pub fn origin(&self) -> Option<Origin> {
         match self {
             Self::Added { origin, .. } | Self::Updated { origin, .. } | Self::Deleted { origin, .. } => {
                 Some(*origin)
             }
             Self::Synced => None,
-        }
-    }
-}
-
-/// On one line: `added web/api@7 (Live)`.
-impl<K> fmt::Debug for Event<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Added { object, origin } => write!(f, "added {object:?} ({origin:?})"),
-            Self::Updated { old, new, origin } => {
-                write!(f, "updated {new:?} from {} ({origin:?})", old.resource_version())
-            }
-            Self::Deleted { last, final_state_known: true, origin } => {
-                write!(f, "deleted {last:?} ({origin:?})")
-            }
-            Self::Deleted { last, origin, .. } => write!(f, "vanished {last:?} ({origin:?})"),
-            Self::Synced => f.write_str("synced"),
         }
     }
 }

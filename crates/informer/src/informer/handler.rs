@@ -1,6 +1,6 @@
-//! Events as calls.
+//! Events as function calls.
 //!
-//! Each handler has a task and a backlog of its own, so one that is slow, hangs or panics harms no other.
+//! Each handler has its own task and backlog: one that is slow, hangs or panics does not affect the others.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,6 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use educe::Educe;
 use futures::FutureExt;
 use tokio::sync::watch;
 
@@ -17,12 +18,13 @@ use super::core::{Core, Owner};
 use super::decoder::Decoder;
 use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
+use crate::object::StoredObject;
 use crate::panic::panic_text;
-use crate::store::{Origin, StoredObject};
+use crate::store::Origin;
 
-/// Receives every event of an informer. A closure from an event to a future is one.
+/// Receives every event of an informer. A closure from an event to a future implements it.
 ///
-/// Calls come one at a time, in order. One that panics is reported and counted, and the next event follows.
+/// Calls come one at a time, in order. A panic is logged and counted, and the next event follows.
 ///
 /// ```
 /// use kube_informer::{Event, EventHandler};
@@ -36,7 +38,7 @@ use crate::store::{Origin, StoredObject};
 /// }
 /// ```
 pub trait EventHandler<K>: Send + 'static {
-    /// Something happened; the store shows it already.
+    /// Handles an event. The store already shows the change.
     fn handle(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
 }
 
@@ -50,10 +52,11 @@ where
     }
 }
 
-/// A handler that receives only events of objects that pass a test, as if there were no others.
+/// A handler that receives only events of objects that pass a test.
 ///
-/// An object that begins to pass is reported as added, one that ceases to as deleted (with the state that was received last).
-/// Objects that passed are remembered by key; so every disappearance is reported, whatever the test says of the last state.
+/// An object that begins to pass is reported as added; one that no longer passes is reported as deleted, with the state
+/// received last. The keys of passing objects are remembered, so every deletion is reported, whatever the test returns for
+/// the final state.
 ///
 /// ```
 /// use kube_informer::{Event, Object};
@@ -65,18 +68,22 @@ where
 ///     async |event: Event<Pod>| println!("{event:?}"),
 /// );
 /// ```
+#[derive(Educe)]
+#[educe(Debug)]
 pub struct Filtered<Test, Handler> {
+    #[educe(Debug(ignore))]
     test: Test,
+    #[educe(Debug(ignore))]
     handler: Handler,
     passed: HashSet<Key>,
 }
 
-/// A handler at work. Cloning gives another handle to the same handler.
+/// A running handler. Clones refer to the same handler.
 ///
-/// Dropping the last one removes the handler, as dropping a [`Subscription`](super::Subscription) ends it;
-/// [`detach`](Self::detach) lets it run until the informer stops. Holding one keeps the informer running, so a handler that
-/// holds its own never ends by itself.
-#[derive(Clone)]
+/// Dropping the last clone removes the handler, as dropping a [`Subscription`](super::Subscription) ends it;
+/// [`detach`](Self::detach) lets it run until the informer stops. A handle keeps the informer running, so a handler that
+/// holds its own handle never ends by itself.
+#[derive(Clone, Debug)]
 #[must_use = "dropping the last handle removes the handler; `detach` lets it run"]
 pub struct HandlerHandle {
     registration: Arc<Registration>,
@@ -84,16 +91,16 @@ pub struct HandlerHandle {
     panics: Arc<AtomicU64>,
 }
 
-/// Keeps a handler registered, unless it is detached.
-struct Registration {
+/// Keeps a listener registered until it is dropped, unless it is detached.
+pub(super) struct Registration {
     owner: Arc<Owner>,
-    backlog: Arc<Backlog>,
+    pub(super) backlog: Arc<Backlog>,
     detached: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// The calls for all of the initial list have returned.
+    /// The calls for the whole initial list have returned.
     synced: bool,
     /// There will be no more calls.
     ended: bool,
@@ -102,12 +109,13 @@ struct Progress {
 // === impl Filtered ===
 
 impl<Test, Handler> Filtered<Test, Handler> {
-    /// Notifies a handler of the objects that pass a test.
+    /// Calls a handler for the objects that pass a test.
     pub fn new(test: Test, handler: Handler) -> Self {
         Self { test, handler, passed: HashSet::new() }
     }
 
-    fn filter<K>(&mut self, event: Event<K>) -> Option<Event<K>>
+    /// The event that the handler receives instead of this one; `None` if it receives nothing.
+    pub fn filter<K>(&mut self, event: Event<K>) -> Option<Event<K>>
     where
         Test: FnMut(&Object<K>) -> bool,
     {
@@ -121,7 +129,7 @@ impl<Test, Handler> Filtered<Test, Handler> {
         match (event, passed, passes) {
             (_, false, false) => None,
             (Event::Updated { new, origin, .. }, false, true) => {
-                // It may have been there from the beginning; that it passes is news.
+                // The object may be part of the initial list, but that it passes now is new.
                 let origin = if origin == Origin::Initial { Origin::Live } else { origin };
                 Some(Event::Added { object: new, origin })
             }
@@ -133,6 +141,7 @@ impl<Test, Handler> Filtered<Test, Handler> {
     }
 }
 
+#[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
 impl<K, Test, Handler> EventHandler<K> for Filtered<Test, Handler>
 where
     K: Send + Sync + 'static,
@@ -143,12 +152,6 @@ where
         if let Some(event) = self.filter(event) {
             self.handler.handle(event).await;
         }
-    }
-}
-
-impl<Test, Handler> fmt::Debug for Filtered<Test, Handler> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Filtered").field("passed", &self.passed.len()).finish_non_exhaustive()
     }
 }
 
@@ -167,14 +170,13 @@ impl HandlerHandle {
         let core: Arc<Core> = owner.0.clone();
         let task = run(core.clone(), handler, decoder, backlog.clone(), sender, panics.clone());
         core.tasks.spawn(task);
-        let registration = Arc::new(Registration { owner, backlog, detached: AtomicBool::new(false) });
-        Self { registration, progress, panics }
+        Self { registration: Arc::new(Registration::new(owner, backlog)), progress, panics }
     }
 
-    /// Waits until the informer is synced and the handler's calls for all of the initial state have returned.
+    /// Waits until the informer is synced and the handler's calls for the whole initial list have returned.
     ///
     /// # Errors
-    /// If the server refuses (401, 403, 404); if the informer is stopped or the handler removed before.
+    /// Returns an error if the server refuses (401, 403, 404), the informer is stopped, or the handler is removed.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -188,38 +190,38 @@ impl HandlerHandle {
         }
     }
 
-    /// Whether the calls for all of the initial state have returned.
+    /// Whether the calls for the whole initial list have returned.
     pub fn is_synced(&self) -> bool {
         self.progress.borrow().synced
     }
 
-    /// Removes the handler: pending events are dropped, and no further call begins. Returns immediately, and may be called
-    /// from inside the handler.
+    /// Removes the handler: drops pending events and starts no further call. Returns immediately, and may be called from
+    /// inside the handler.
     pub fn remove(&self) {
         self.registration.remove();
     }
 
-    /// Lets the handler run until the informer stops, as client-go does. It does not keep the informer running.
+    /// Lets the handler run until the informer stops, as in client-go. It does not keep the informer running.
     pub fn detach(self) {
         self.registration.detached.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the handler is removed (or the informer stopped) and its last call has returned. Inside the handler itself
-    /// that never happens.
+    /// Waits until the handler is removed (or the informer stopped) and its last call has returned. Never returns inside
+    /// the handler itself.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn removed(&self) {
-        // An error says that the task is gone.
+        // An error means that the task has ended.
         let _ = self.progress.clone().wait_for(|progress| progress.ended).await;
     }
 
-    /// How many events are pending, at most.
+    /// The number of pending events, at most.
     pub fn lag(&self) -> usize {
         self.registration.backlog.lag()
     }
 
-    /// How often the handler was so far behind that its events were coalesced per key.
+    /// How often the handler's events were coalesced per key because it fell behind.
     pub fn coalesced_count(&self) -> u64 {
         self.registration.backlog.coalesced_count()
     }
@@ -231,6 +233,10 @@ impl HandlerHandle {
 }
 
 impl Registration {
+    pub(super) fn new(owner: Arc<Owner>, backlog: Arc<Backlog>) -> Self {
+        Self { owner, backlog, detached: AtomicBool::new(false) }
+    }
+
     fn remove(&self) {
         self.owner.0.listeners.leave(&self.backlog);
     }
@@ -244,13 +250,9 @@ impl Drop for Registration {
     }
 }
 
-impl fmt::Debug for HandlerHandle {
+impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandlerHandle")
-            .field("progress", &*self.progress.borrow())
-            .field("lag", &self.lag())
-            .field("panics", &self.panics())
-            .finish_non_exhaustive()
+        f.debug_struct("Registration").field("lag", &self.backlog.lag()).finish_non_exhaustive()
     }
 }
 
@@ -265,7 +267,7 @@ async fn run<K: Send + Sync + 'static>(
     while let Some(event) = poll_fn(|context| backlog.poll_next(context, &decoder)).await {
         let ends_initial_state = matches!(event, Event::Synced);
         let about = event.object().map(|object| StoredObject::clone(object));
-        // A handler that has panicked is called again; what state it is in is its own affair.
+        // A handler that panicked is called again; its state is its own responsibility.
         let call = AssertUnwindSafe(async { handler.handle(event).await }).catch_unwind();
         if let Err(panic) = call.await {
             panics.fetch_add(1, Ordering::Relaxed);
@@ -273,7 +275,10 @@ async fn run<K: Send + Sync + 'static>(
             let resource = core.describe();
             let event = about.map_or("synced".to_owned(), |object| object.key().to_string());
             let why = panic_text(&*panic);
-            tracing::error!(resource, event, why, "a handler panicked; the next event follows");
+            tracing::error!(resource, event, why, "handler panicked; continuing with the next event");
+            if deliberate_bug!("panic-ends-handler") {
+                return;
+            }
         }
         if ends_initial_state {
             progress.send_modify(|progress| progress.synced = true);

@@ -1,27 +1,30 @@
-//! The informer as users hold it.
+//! The informer handle that users hold.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use educe::Educe;
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, ObjectMeta, Resource as KubeResource};
+use kube_wire::FieldPath;
 use serde::de::DeserializeOwned;
 
 use super::builder::InformerBuilder;
-use super::core::{Core, InformerState, Owner, ScopeStatus};
+use super::core::{Core, InformerState, Owner};
 use super::decoder::Decoder;
 use super::handler::{EventHandler, HandlerHandle};
 use super::listeners::ListenerConfig;
-use super::{Object, Stopped, Subscription, SyncError, WaitError};
-use crate::source::{ListerWatcher, Resource};
+use super::{Object, ScopeStatus, Stopped, Subscription, SyncError, WaitError};
+#[cfg(feature = "building-blocks")]
+use crate::source::ListerWatcher;
+use crate::source::Resource;
 use crate::store::{Index, IndexError};
-use crate::{Key, Lister};
+use crate::{Key, Lister, StoredObject};
 
-/// A live, local mirror of the objects of one kind, and a source of what happens to them.
+/// A live, local mirror of the objects of one kind, and a source of change events.
 ///
-/// Clones are handles to the same informer, and cheap. It runs as long as one is held, or a [`Lister`], a [`Subscription`] or a
-/// [`HandlerHandle`] of it; when the last of them is dropped, it stops.
+/// Clones are cheap handles to the same informer. It runs while at least one handle is alive: an `Informer`, [`Lister`],
+/// [`Subscription`] or [`HandlerHandle`]. Dropping the last one stops it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -32,40 +35,37 @@ use crate::{Key, Lister};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ScriptedSource::new("v1", "Pod");
 /// # server.put(json!({"metadata": {"namespace": "web", "name": "api"}, "spec": {"nodeName": "node-7", "containers": []}}));
-/// // `Informer::<Pod>::builder(cluster)` where there is an API server.
+/// // `Informer::<Pod>::builder(cluster)` with an API server.
 /// let pods = Informer::<Pod>::from_source(Arc::new(server)).start()?;
 /// pods.synced().await?;
 ///
-/// let pod = pods.lister().get(&"web/api".parse()?).expect("it is there");
+/// let pod = pods.lister().get(&"web/api".parse()?).expect("the pod is cached");
 /// assert_eq!(pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.as_deref()), Some("node-7"));
 /// # Ok(()) }
 /// ```
+#[derive(Educe)]
+#[educe(Clone, Debug)]
+#[must_use = "an informer stops when its last handle is dropped"]
 pub struct Informer<K> {
     owner: Arc<Owner>,
+    #[educe(Debug(ignore))]
     decoder: Arc<Decoder<K>>,
-    /// Of listeners that do not say otherwise.
+    /// The default for listeners that do not set it.
     resync: Option<Duration>,
+    #[educe(Debug(ignore))]
+    client: Option<Client>,
 }
 
-// === impl Informer: making one ===
+// === impl Informer: over other sources, and dynamic ===
 
+#[cfg(feature = "building-blocks")]
 impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
-    /// An informer for a type that knows its resource: of `k8s_openapi`, with `#[derive(CustomResource)]`, or
-    /// `PartialObjectMeta` of one. Over [`Cluster`](crate::Cluster), or any `kube` client.
-    pub fn builder(client: impl Into<Client>) -> InformerBuilder<K>
-    where
-        K: KubeResource<DynamicType = ()>,
-        K::Scope: 'static,
-    {
-        InformerBuilder::over_client(client.into(), Resource::of::<K>(), K::metadata_api())
-    }
-
-    /// An informer over any other source. What is selected and kept is the source's affair.
+    /// An informer over any other source, with the feature `building-blocks`. The source decides what is selected and kept.
     pub fn from_source(source: Arc<dyn ListerWatcher>) -> InformerBuilder<K> {
         InformerBuilder::over_sources(vec![(None, source)])
     }
 
-    /// One informer over several sources, one for each of these namespaces.
+    /// One informer over several sources, one per namespace.
     pub fn from_sources<N: Into<String>>(
         sources: impl IntoIterator<Item = (N, Arc<dyn ListerWatcher>)>,
     ) -> InformerBuilder<K> {
@@ -75,7 +75,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
 }
 
 impl Informer<DynamicObject> {
-    /// An informer for a resource that is known at run time only.
+    /// An informer for a resource known only at run time.
     ///
     /// ```no_run
     /// # use kube_informer::Informer;
@@ -90,18 +90,33 @@ impl Informer<DynamicObject> {
     }
 }
 
-// === impl Informer: using it ===
+// === impl Informer ===
 
 impl<K: Send + Sync + 'static> Informer<K> {
-    pub(super) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>, resync: Option<Duration>) -> Self {
-        Self { owner, decoder, resync }
+    /// An informer for a type with a static resource: from `k8s_openapi`, with `#[derive(CustomResource)]`, or
+    /// `PartialObjectMeta` of one. Takes a [`Cluster`](crate::Cluster) or any `kube` client.
+    pub fn builder(client: impl Into<Client>) -> InformerBuilder<K>
+    where
+        K: KubeResource<DynamicType = ()> + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        InformerBuilder::over_client(client.into(), Resource::of::<K>(), K::metadata_api())
     }
 
-    /// Waits until the first full state is in the store.
+    pub(super) fn new(
+        owner: Arc<Owner>,
+        decoder: Arc<Decoder<K>>,
+        resync: Option<Duration>,
+        client: Option<Client>,
+    ) -> Self {
+        Self { owner, decoder, resync, client }
+    }
+
+    /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// If the server refuses (401, 403, 404): the informer goes on trying, and this may be called again. If the informer
-    /// is stopped.
+    /// Returns an error if the server refuses (401, 403, 404); the informer keeps trying, and this may be called again.
+    /// Also if the informer is stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -109,27 +124,27 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().synced().await
     }
 
-    /// Whether the first full state is in the store.
+    /// Whether the initial list is in the store.
     pub fn is_synced(&self) -> bool {
         *self.core().listeners.synced().borrow()
     }
 
-    /// How the informer is doing.
+    /// The state of the informer.
     pub fn state(&self) -> InformerState {
         self.core().state()
     }
 
-    /// How each of its scopes is doing: one for each namespace that was named, or one for all.
+    /// The status of each scope: one per configured namespace, or one for all.
     pub fn status(&self) -> Vec<ScopeStatus> {
         self.core().status()
     }
 
-    /// Reads from the store.
+    /// The read side of the store.
     pub fn lister(&self) -> Lister<K> {
-        Lister::new(self.owner.clone(), self.decoder.clone())
+        Lister::new(self.owner.clone(), self.decoder.clone(), self.resync)
     }
 
-    /// The events as a stream: the current state first (as added, initial), then what follows.
+    /// The events as a stream: the current state first (as `Added`, `Initial`), then every change.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -148,7 +163,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
     ///         Event::Added { object, .. } => assert_eq!(object.name(), "api"),
     ///         Event::Updated { new, .. } => println!("{} has changed", new.key()),
     ///         Event::Deleted { last, .. } => println!("{} is gone", last.key()),
-    ///         Event::Synced => break, // that was everything there is
+    ///         Event::Synced => break, // the current state is complete
     ///     }
     /// }
     /// # Ok(()) }
@@ -157,25 +172,24 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.subscribe_with(ListenerConfig::default())
     }
 
-    /// As [`subscribe`](Self::subscribe), with settings. Of a stopped informer the stream has ended.
+    /// Like [`subscribe`](Self::subscribe), with settings. If the informer is stopped, the stream is empty.
     pub fn subscribe_with(&self, config: ListenerConfig) -> Subscription<K> {
-        let backlog = self.core().listeners.join(&self.with_defaults(config));
-        Subscription::new(self.owner.clone(), self.decoder.clone(), backlog)
+        Subscription::new(self.owner.clone(), self.decoder.clone(), &self.with_defaults(config))
     }
 
-    /// Calls a handler for every event: the current state first, then what follows, one call at a time. It ends when the
+    /// Calls a handler for every event: the current state first, then every change, one call at a time. It ends when the
     /// last clone of the handle is dropped, unless it is [detached](HandlerHandle::detach), or when the informer stops.
     ///
     /// # Errors
-    /// If the informer was stopped.
+    /// Returns an error if the informer is stopped.
     pub fn add_handler(&self, handler: impl EventHandler<K>) -> Result<HandlerHandle, Stopped> {
         self.add_handler_with(ListenerConfig::default(), handler)
     }
 
-    /// As [`add_handler`](Self::add_handler), with settings.
+    /// Like [`add_handler`](Self::add_handler), with settings.
     ///
     /// # Errors
-    /// If the informer was stopped.
+    /// Returns an error if the informer is stopped.
     pub fn add_handler_with(
         &self,
         config: ListenerConfig,
@@ -188,43 +202,58 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Ok(HandlerHandle::start(self.owner.clone(), self.decoder.clone(), backlog, handler))
     }
 
-    /// Adds an index while running; what is stored already is indexed before this returns.
+    /// Adds an index to the running informer. Stored objects are indexed before this returns.
     ///
     /// # Errors
-    /// If an index of that name exists, its path is none, or what it reads is not kept.
+    /// Returns an error if the name is taken, the path is invalid, or the projection drops the field.
     pub fn add_index(&self, index: &Index) -> Result<(), IndexError> {
         self.core().add_index(index)
     }
 
-    /// Adds an index unless there is one of that name that reads the same: for parts of a program that share an informer.
+    /// Adds an index unless the same one exists: for parts of a program that share an informer.
     ///
     /// # Errors
-    /// If an index of that name reads something else, its path is none, or what it reads is not kept.
+    /// Returns an error if the name is taken by a different index, the path is invalid, or the projection drops the field.
     pub fn ensure_index(&self, index: &Index) -> Result<(), IndexError> {
         self.core().ensure_indexes(std::slice::from_ref(index))
     }
 
-    /// What is watched, as far as it is known: a source of one's own may not say.
-    pub fn resource(&self) -> &Resource {
+    /// The watched resource, as far as it is known: a custom source may not report it.
+    pub fn resource(&self) -> &ApiResource {
         &self.core().resource
     }
 
-    /// How many objects did not fit the type when somebody looked.
+    /// The client that this informer was built with; `None` for an informer over other sources.
+    pub fn client(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+
+    /// Checks that the cached objects can have a field.
+    ///
+    /// # Errors
+    /// Returns an error if the kind has no such field, or the projection drops it.
+    #[doc(hidden)]
+    pub fn check_field(&self, path: &FieldPath) -> Result<(), kube_wire::Error> {
+        self.core().store.check_field(path)
+    }
+
+    /// How many decodes have failed.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn decode_errors(&self) -> u64 {
         self.decoder.errors()
     }
 
-    /// Stops, and waits until all tasks have ended: calls of handlers that are under way are finished, pending events
-    /// are dropped. Listers keep what they have.
+    /// Stops the informer and waits until all its tasks have ended. Handler calls in progress finish; pending events are
+    /// dropped. Listers keep the last state.
     ///
     /// # Cancel safety
-    /// May be dropped at any point; the informer is stopped all the same.
+    /// May be dropped at any point; the informer stops anyway.
     pub async fn shutdown(&self) {
         self.core().stop();
         self.stopped().await;
     }
 
-    /// Waits until the informer was stopped and all its tasks have ended.
+    /// Waits until the informer is stopped and all its tasks have ended.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -240,13 +269,11 @@ impl<K: Send + Sync + 'static> Informer<K> {
     pub(super) fn core(&self) -> &Arc<Core> {
         &self.owner.0
     }
-}
 
-// === impl Informer: waiting ===
+    // === waiting ===
 
-impl<K: Send + Sync + 'static> Informer<K> {
-    /// Waits until a write that the server has accepted is in the store; gives the object as it is then. (It may be gone
-    /// already.)
+    /// Waits until a write that the server accepted is in the store. Returns the object as it is then; `None` if it is
+    /// already deleted.
     ///
     /// ```no_run
     /// # use kube_informer::Informer;
@@ -258,8 +285,8 @@ impl<K: Send + Sync + 'static> Informer<K> {
     /// ```
     ///
     /// # Errors
-    /// Immediately, if this informer will never see the object, or if it has no resourceVersion; if the limit for waiting
-    /// passes, the server is reset to an earlier state, or the informer is stopped.
+    /// Fails immediately if this informer will never see the object, or if it has no resourceVersion. Fails later if the
+    /// time limit passes, the server is reset to an earlier state, or the informer is stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -270,29 +297,37 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Ok(found.map(|object| Object::new(object, &self.decoder)))
     }
 
-    /// Whether a write is in the store: what [`wait_for`](Self::wait_for) waits for, without waiting. Of a key that is not
-    /// in scope none ever is.
+    /// Whether a write is in the store: the check of [`wait_for`](Self::wait_for), without waiting. Always `false` for a
+    /// key out of scope.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn has_seen(&self, key: &Key, resource_version: &str) -> bool {
         self.core().has_seen(key, resource_version)
     }
 
-    /// The key under which an object that the server has accepted will be shown.
+    /// Why the store may lack changes up to a resourceVersion of the server, or has not published them to its listeners; `None` if
+    /// neither. With [`namespaces_matching`](InformerBuilder::namespaces_matching), this includes changes of namespaces.
+    #[doc(hidden)]
+    pub fn behind(&self, resource_version: &str) -> Option<String> {
+        self.core().behind(resource_version)
+    }
+
+    /// The key of an object that the server accepted, if this informer will show it.
     ///
     /// # Errors
-    /// If this informer will never see the object.
+    /// Returns an error if this informer will never see the object.
+    #[doc(hidden)]
     pub fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError> {
         let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
         let key = Key::new(namespace.unwrap_or_default(), name.unwrap_or_default());
         let labels = meta.labels.iter().flatten().map(|(label, value)| (label.as_str(), value.as_str()));
         self.core().check_labels(&key, labels)?;
-        self.core().scope_of(&key)?;
         Ok(key)
     }
 
-    /// Waits until an object is gone from the store: deleted, or followed by another of the same name.
+    /// Waits until an object is gone from the store: deleted, or replaced by another of the same name.
     ///
-    /// It takes the object as the server returned it from creating, changing or deleting it, and never returns early: while
-    /// the store lags behind that state, absence means nothing.
+    /// Pass the object as the server returned it from creating, changing or deleting it. The wait never returns early, even
+    /// while the store lags behind that state.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -315,7 +350,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_for`](Self::wait_for); also immediately if the object has no uid.
+    /// As [`wait_for`](Self::wait_for). Also fails immediately if the object has no uid.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -326,61 +361,68 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().wait_deleted(&key, uid, version).await
     }
 
-    /// Waits until the store has no object with this key and uid: for an object that this informer has shown. It returns
-    /// immediately if the store has yet to see the creation; [`wait_deleted`](Self::wait_deleted) does not.
+    /// Waits until the store has no object with this key and uid, for an object that this informer has shown. Returns
+    /// immediately if the store has not received the creation yet; [`wait_deleted`](Self::wait_deleted) does not.
     ///
     /// # Errors
-    /// Immediately, if the key is not in scope; if the limit for waiting passes, or the informer is stopped.
+    /// Fails immediately if the key is out of scope. Fails later if the time limit passes or the informer is stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub async fn wait_gone(&self, key: &Key, uid: &str) -> Result<(), WaitError> {
         self.core().wait_gone(key, uid).await
     }
 
-    /// Waits until an object is there and meets a condition; gives it. It waits as long as that takes. The condition is
-    /// checked once for each state of the object.
+    /// Waits, without a time limit, until an object meets a condition. Returns the object, or `None` if the condition is that it
+    /// does not exist. The condition is checked once per state of the object. Absence (`None`) is a state once the initial list is in
+    /// the store.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kube_informer::testing::ScriptedSource;
+    /// # use kube_informer::Informer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ScriptedSource::new("v1", "Pod");
+    /// # server.put(json!({"metadata": {"namespace": "web", "name": "api"}, "spec": {"nodeName": "node-7"}}));
+    /// # let pods = Informer::<Pod>::from_source(Arc::new(server.clone())).start()?;
+    /// let is_scheduled = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    /// pods.wait_until(&"web/api".parse()?, |pod| pod.is_some_and(is_scheduled)).await?;
+    /// # server.delete("web/api");
+    /// pods.wait_until(&"web/api".parse()?, |pod| pod.is_none()).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// At once, if the key is not in scope; if the object does not fit its type, or the informer is stopped.
+    /// Fails immediately if the key is out of scope. Fails later if the object cannot be decoded or the informer is
+    /// stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn wait_until(
         &self,
         key: &Key,
-        mut condition: impl FnMut(&K) -> bool,
-    ) -> Result<Object<K>, WaitError> {
-        self.core().scope_of(key)?;
-        let met = self.core().store.wait_until(key, |stored| {
-            let object = Object::new(stored?.clone(), &self.decoder);
+        mut condition: impl FnMut(Option<&K>) -> bool,
+    ) -> Result<Option<Object<K>>, WaitError> {
+        let check = |stored: Option<&StoredObject>| {
+            let Some(stored) = stored else { return condition(None).then_some(Ok(None)) };
+            let object = Object::new(stored.clone(), &self.decoder);
             match object.decode() {
-                Ok(value) => condition(&value).then_some(Ok(object)),
+                Ok(value) => condition(Some(&value)).then_some(Ok(Some(object))),
                 Err(error) => Some(Err(error.into())),
             }
-        });
-        self.core().unless_stopped(met).await?
+        };
+        self.core().while_watched(key, |scope| self.core().store.wait_until_in(scope, key, check)).await?
     }
 }
 
-/// A field of the metadata that a server sets.
+/// A metadata field that the server sets.
 fn known<'a>(key: &Key, field: &'static str, value: Option<&'a str>) -> Result<&'a str, WaitError> {
     let value = value.filter(|value| !value.is_empty());
-    value.ok_or_else(|| WaitError::Unidentified { key: key.clone(), missing: field })
-}
-
-impl<K> Clone for Informer<K> {
-    fn clone(&self) -> Self {
-        Self { owner: self.owner.clone(), decoder: self.decoder.clone(), resync: self.resync }
-    }
-}
-
-impl<K> fmt::Debug for Informer<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Informer")
-            .field("resource", &self.owner.0.describe())
-            .field("state", &self.owner.0.state())
-            .field("objects", &self.owner.0.store.len())
-            .finish_non_exhaustive()
-    }
+    value.ok_or_else(|| {
+        let why = format!("no {field} in its metadata; pass the object as the server returned it");
+        WaitError::Never { key: key.clone(), why }
+    })
 }

@@ -1,15 +1,16 @@
-//! The listeners of an informer: who joins sees a snapshot, and is notified of every later change.
+//! The listeners of an informer. A new listener receives a snapshot, then every later change.
 //!
-//! A batch is applied to the store and published under one lock, which joining takes too. So a new listener sees the state
-//! before a batch and is notified of it, or sees the state after it and is not: no gap and no repeat. No listener's work ever
-//! happens under that lock, nor decoding for one. What belongs to applying does: packing, now and then training a dictionary,
-//! and index functions. So joining and leaving wait until the batch is in, and an index function must do neither.
+//! A batch is applied to the store and published under one lock, which joining takes too. So a new listener either sees the
+//! state before a batch and is notified of it, or sees the state after it and is not: no gap and no repeat. Listeners never
+//! run or decode under that lock. Packing, training a dictionary and index functions do. Joining and leaving wait until the
+//! batch is applied, so an index function must do neither.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use educe::Educe;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
@@ -26,7 +27,7 @@ pub(crate) struct Listeners {
     store: Arc<Store>,
     joined: Mutex<Joined>,
     synced: watch::Sender<bool>,
-    /// A listener with a resync has joined.
+    /// Notified when a listener with a resync joins.
     pub(super) timers: Notify,
 }
 
@@ -37,30 +38,33 @@ pub(super) struct Publisher<'a> {
 }
 
 /// How a listener is notified.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Educe)]
+#[educe(Default)]
 #[non_exhaustive]
 pub struct ListenerConfig {
-    /// How many changes may wait before they are coalesced per key. Default: 10,000.
+    /// How many changes may be pending before they are coalesced per key. Default: 10,000.
+    #[educe(Default = 10_000)]
     pub changes_max: usize,
     /// How many bytes their objects may hold before that. Default: 32 MiB.
+    #[educe(Default(expression = 32 << 20))]
     pub bytes_max: usize,
-    /// Whether changes are coalesced per key past these limits. Default: yes.
+    /// Whether to coalesce changes per key past these limits. Default: yes.
     ///
-    /// If not, the listener receives every change: past its limits the informer applies nothing more, for anyone, until the
-    /// listener has caught up. It is for listeners that never wait, such as one that maps changes to keys. A listener that
-    /// takes no change for [`STUCK_AFTER`](Self::STUCK_AFTER) is coalesced all the same, so that it cannot stop the informer.
+    /// If not, the listener receives every change: past its limits the informer applies nothing more, for any listener,
+    /// until it has caught up. Use it for listeners that never block, such as one that maps changes to keys. A listener
+    /// that takes no change for 10 s is coalesced anyway, so that it cannot stop the informer.
+    #[educe(Default = true)]
     pub coalesce: bool,
-    /// How often every object is delivered once more, as [`Origin::Resync`]: at least a second. Default: as the informer.
+    /// How often to deliver every object again, as [`Origin::Resync`]; at least 1 s. Default: the informer's setting.
     pub resync: Option<Duration>,
-    /// Whether it is also notified when nothing has changed: of a repeated event, and of every object in a scope that was
-    /// relisted. Default: no.
+    /// Whether to notify of unchanged objects too: repeated events, and every object of a relisted scope. Default: no.
     pub unchanged: bool,
 }
 
 #[derive(Debug)]
 struct Joined {
     listeners: Vec<Listener>,
-    /// Scopes whose first list is not in the store.
+    /// Scopes whose initial list is not in the store.
     missing: BTreeSet<Scope>,
     closed: bool,
 }
@@ -68,7 +72,7 @@ struct Joined {
 #[derive(Debug)]
 struct Listener {
     backlog: Arc<Backlog>,
-    /// How often, and when next.
+    /// The period, and the next time.
     resync: Option<(Duration, Instant)>,
 }
 
@@ -81,15 +85,16 @@ impl Listeners {
         Self { store, joined, synced: watch::Sender::default(), timers: Notify::new() }
     }
 
-    /// Whether the first list of every scope is in the store and was published.
+    /// Whether the initial list of every scope is in the store and published.
     pub(crate) fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
     }
 
-    /// A new listener, which receives the current state first.
+    /// Adds a listener. It receives the current state first.
     pub(super) fn join(&self, config: &ListenerConfig) -> Arc<Backlog> {
         let mut joined = self.joined.lock();
         let present = Cursor::Objects(self.store.snapshot().into_objects(), None, Origin::Initial);
+        let present = if deliberate_bug!("late-listener-starts-empty") { Cursor::End } else { present };
         let backlog = Arc::new(Backlog::new(config, present));
         if joined.closed {
             backlog.close();
@@ -106,7 +111,15 @@ impl Listeners {
         backlog
     }
 
-    /// The listener receives nothing more.
+    /// Adds a scope. It delays the end of the initial list, unless that has been reported.
+    pub(super) fn expect(&self, scope: Scope) {
+        let mut joined = self.joined.lock();
+        if !joined.missing.is_empty() {
+            joined.missing.insert(scope);
+        }
+    }
+
+    /// Removes a listener. It receives nothing more.
     pub(super) fn leave(&self, backlog: &Arc<Backlog>) {
         self.joined.lock().listeners.retain(|listener| !Arc::ptr_eq(&listener.backlog, backlog));
         backlog.close();
@@ -117,16 +130,13 @@ impl Listeners {
         Publisher { listeners: self, joined: self.joined.lock() }
     }
 
-    /// Waits until no listener that receives every change is past its limits. One that is stuck is coalesced.
+    /// Waits until every listener that must not be coalesced is within its limits. Coalesces stuck ones.
     pub(super) async fn caught_up(&self) {
         while let Some(backlog) = self.behind() {
             if timeout(ListenerConfig::STUCK_AFTER, backlog.taken()).await.is_err() {
                 backlog.coalesce();
                 let limit = ListenerConfig::STUCK_AFTER;
-                tracing::warn!(
-                    ?limit,
-                    "a listener that receives every change is stuck; its changes are coalesced"
-                );
+                tracing::warn!(?limit, "listener with `coalesce: false` is stuck; coalescing its changes");
             }
         }
     }
@@ -142,7 +152,7 @@ impl Listeners {
         self.joined.lock().listeners.iter().filter_map(|listener| Some(listener.resync?.1)).min()
     }
 
-    /// Delivers every object once more to the listeners whose resync is due, if the informer is synced.
+    /// Delivers every object again to the listeners whose resync is due, if the informer is synced.
     pub(super) fn resync(&self, now: Instant) {
         let mut joined = self.joined.lock();
         let complete = joined.missing.is_empty();
@@ -162,7 +172,7 @@ impl Listeners {
         wakers.into_iter().for_each(wake);
     }
 
-    /// How many listeners there are, and how far the slowest is behind.
+    /// The number of listeners, and the lag of the slowest.
     #[cfg(feature = "metrics")]
     pub(crate) fn count_and_lag(&self) -> (usize, usize) {
         let joined = self.joined.lock();
@@ -170,7 +180,7 @@ impl Listeners {
         (joined.listeners.len(), lags.max().unwrap_or_default())
     }
 
-    /// No listener receives anything more.
+    /// Closes all listeners. They receive nothing more.
     pub(super) fn close(&self) {
         let mut joined = self.joined.lock();
         joined.closed = true;
@@ -185,7 +195,7 @@ impl Listeners {
 // === impl Publisher ===
 
 impl Publisher<'_> {
-    /// Notifies the listeners of changes that the store and its indexes show already.
+    /// Notifies the listeners of changes that the store and its indexes already show.
     pub(super) fn publish(mut self, changes: ChangeBatch) {
         let changes = Arc::new(changes);
         let mut wakers = Vec::new();
@@ -201,7 +211,7 @@ impl Publisher<'_> {
         wakers.into_iter().for_each(wake);
     }
 
-    /// A relist delivers unchanged objects to those who want them; the first lists end the initial state.
+    /// A relist delivers unchanged objects to listeners that want them; the first lists complete the initial list.
     fn publish_list(&mut self, list: &FullList, wakers: &mut Vec<Waker>) {
         if !list.initial {
             for listener in self.joined.listeners.iter().filter(|listener| listener.backlog.unchanged) {
@@ -209,6 +219,9 @@ impl Publisher<'_> {
                 let again = Cursor::Objects(objects, Some(list.scope), Origin::Resync);
                 wakers.extend(listener.backlog.push(again));
             }
+        }
+        if deliberate_bug!("synced-too-early") {
+            self.joined.missing.retain(|scope| *scope == list.scope);
         }
         if self.joined.missing.remove(&list.scope) && self.joined.missing.is_empty() {
             for listener in &self.joined.listeners {
@@ -225,12 +238,7 @@ impl ListenerConfig {
     /// The shortest time between two resyncs.
     pub(super) const RESYNC_MIN: Duration = Duration::from_secs(1);
 
-    /// How long an informer waits for a listener that is not to be [coalesced](Self::coalesce) and takes no change.
+    /// How long an informer waits for a listener that must not be [coalesced](Self::coalesce) and takes no change.
+    #[doc(hidden)]
     pub const STUCK_AFTER: Duration = Duration::from_secs(10);
-}
-
-impl Default for ListenerConfig {
-    fn default() -> Self {
-        Self { changes_max: 10_000, bytes_max: 32 << 20, coalesce: true, resync: None, unchanged: false }
-    }
 }

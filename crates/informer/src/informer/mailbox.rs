@@ -1,13 +1,13 @@
-//! A lock, a reader that sleeps, and writers that wake it: the concurrent part of a listener's backlog, by itself.
+//! A lock, one sleeping reader, and writers that wake it: the concurrent part of a listener's backlog.
 //!
-//! It is kept apart from what is in the mailbox so that every interleaving of it can be tried (see `tests/loom.rs`).
+//! It is separate from its content so that loom can try every interleaving (see `tests/loom.rs`).
 
 use std::task::{Context, Poll, Waker};
 
 use crate::panic::wake;
 use crate::sync::Mutex;
 
-/// Something that many change and one reads from. One task reads it.
+/// A value with many writers and one reader task.
 #[derive(Debug)]
 pub(crate) struct Mailbox<S>(Mutex<MailboxState<S>>);
 
@@ -23,7 +23,7 @@ impl<S: Default> Mailbox<S> {
         Self(Mutex::new(MailboxState { content, closed: false, reader: None }))
     }
 
-    /// Changes the content, unless closed. Gives the waker of a reader that sleeps: it is to be woken when no lock is held.
+    /// Changes the content, unless closed. Returns the waker of a sleeping reader; wake it after all locks are released.
     pub(crate) fn put(&self, change: impl FnOnce(&mut S)) -> Option<Waker> {
         let mut inner = self.0.lock();
         if inner.closed {
@@ -33,7 +33,7 @@ impl<S: Default> Mailbox<S> {
         inner.reader.take()
     }
 
-    /// What `take` finds; waits as long as it finds nothing. `None` once closed.
+    /// Returns what `take` finds; pending while it finds nothing. `None` once closed.
     pub(crate) fn poll<T>(
         &self,
         context: &mut Context<'_>,
@@ -48,12 +48,12 @@ impl<S: Default> Mailbox<S> {
         }
         let earlier = inner.reader.replace(context.waker().clone());
         drop(inner);
-        // When no lock is held: the task that it wakes may go with it.
+        // Without the lock: this may drop the task that it wakes.
         drop(earlier);
         Poll::Pending
     }
 
-    /// Nothing more is put or found; what is there is dropped.
+    /// Closes the mailbox and drops its content.
     pub(crate) fn close(&self) {
         let mut inner = self.0.lock();
         inner.closed = true;
@@ -66,7 +66,7 @@ impl<S: Default> Mailbox<S> {
         }
     }
 
-    /// Looks at the content.
+    /// Reads the content.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
         look(&self.0.lock().content)
     }

@@ -1,17 +1,21 @@
 //! A handle to one state of one object, typed.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use educe::Educe;
+
 use super::DecodeError;
 use super::decoder::Decoder;
-use crate::store::StoredObject;
+use crate::object::StoredObject;
 
 /// One state of one object. Cheap to clone and to hold.
 ///
 /// It derefs to the [`StoredObject`]: names, labels, owners and everything else of the head are read from its bytes. Only
 /// [`decode`](Self::decode) makes the typed value.
+#[derive(Educe, derive_more::Debug)]
+#[educe(Clone)]
+#[debug("{stored:?}")]
 pub struct Object<K> {
     stored: StoredObject,
     decoder: Arc<Decoder<K>>,
@@ -22,10 +26,10 @@ impl<K> Object<K> {
         Self { stored, decoder: decoder.clone() }
     }
 
-    /// The typed value: the same for all who hold it at the same time, however many ask.
+    /// The typed value, shared by all callers that hold it at the same time.
     ///
     /// # Errors
-    /// If the object does not fit the type. That is an error of this object alone; everything else goes on.
+    /// Returns an error if the object cannot be decoded to the type. Other objects are not affected.
     pub fn decode(&self) -> Result<Arc<K>, DecodeError> {
         self.decoder.value(&self.stored)
     }
@@ -36,18 +40,5 @@ impl<K> Deref for Object<K> {
 
     fn deref(&self) -> &StoredObject {
         &self.stored
-    }
-}
-
-impl<K> Clone for Object<K> {
-    fn clone(&self) -> Self {
-        Self { stored: self.stored.clone(), decoder: self.decoder.clone() }
-    }
-}
-
-/// `namespace/name@resourceVersion`.
-impl<K> fmt::Debug for Object<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stored.fmt(f)
     }
 }

@@ -1,40 +1,52 @@
-//! Everything that is said about an informer before it starts, without its type; checked as a whole.
+//! The settings of an informer, without its type, validated together.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube_client::Client;
+use kube_wire::path::CustomSchema;
 use kube_wire::schema::Schema;
-use kube_wire::{Limits, Projection, TypeMeta};
+use kube_wire::{LabelSelector, Limits, Projection, TypeMeta};
 use tokio::sync::Semaphore;
 
-use super::StartError;
-use super::core::{Core, CoreParts, Owner, ScopeParts, Selection};
+use super::core::{Core, CoreParts, Owner};
+use super::defaults::{Defaulted, Defaults};
+use super::factory::InformerFactory;
+use super::namespaces::{self, Matching};
+use super::scopes::{ScopeParts, Selection};
+use super::{LabelQuery, StartError};
 #[cfg(feature = "metrics")]
 use crate::InformerMetrics;
+use crate::memory::Memory;
 use crate::queue::Transform;
-use crate::reflector::{ErrorHandler, ReflectorConfig, WatchList};
+use crate::reflector::{ErrorHandler, ReflectorConfig};
 use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource, ServerIsNewer};
-use crate::store::{Index, Memory, Store, StoreConfig};
+use crate::store::{Index, Store, StoreConfig};
 
 /// Where the objects come from.
+#[derive(Clone)]
 pub(super) enum InformerSource {
     Client { client: Client, resource: Resource, metadata_only: bool },
     Given(Vec<(Option<String>, Arc<dyn ListerWatcher>)>),
 }
 
-/// What makes two informers the same: whoever wants the same can share one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The identity of an informer for sharing: equal requests share one informer.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     resource: Resource,
     metadata_only: bool,
-    /// Each with what is selected there, in the order of their names; one without a name is all of them.
+    /// Each with its selectors, sorted by name; `None` for all namespaces.
     namespaces: Vec<(Option<String>, Selectors)>,
+    /// The labels of further namespaces, and the selectors of their objects.
+    matching: Option<(String, Selectors)>,
     projection: String,
     encoding: EncodingPreference,
+    /// The factory's defaults, if their transform changes the objects.
+    transform: Option<Defaults>,
 }
 
-/// Which objects of a namespace are wanted; all of them, unless said otherwise.
+/// Which objects of a namespace are selected. Default: all.
 ///
 /// ```
 /// use kube_informer::Selectors;
@@ -47,10 +59,12 @@ pub struct Selectors {
     pub(super) fields: String,
 }
 
-/// Everything that does not know the type.
+/// The settings that are independent of the type.
 pub(super) struct Settings {
-    /// Each with selectors of its own, if it has some.
+    /// Each with its own selectors, if set.
     pub(super) namespaces: Vec<(String, Option<Selectors>)>,
+    /// The labels of further namespaces.
+    pub(super) matching: Option<String>,
     pub(super) selectors: Selectors,
     pub(super) drop_fields: Vec<String>,
     pub(super) keep_fields: Option<Vec<String>>,
@@ -58,17 +72,18 @@ pub(super) struct Settings {
     pub(super) server_is_newer: ServerIsNewer,
     pub(super) object_bytes_max: Option<usize>,
     pub(super) transform: Option<Transform>,
-    /// The transform was given before it was said that metadata is enough.
+    /// The transform was set before `metadata_only`, so it expects whole objects.
     pub(super) transform_is_of_more: bool,
     /// An index reads typed values.
     pub(super) indexes_values: bool,
-    /// It was added before metadata was found to be enough, so it reads values of the whole type.
+    /// It was added before `metadata_only`, so it reads whole objects.
     pub(super) index_is_of_more: bool,
     pub(super) indexes: Vec<Index>,
+    /// The fields of the custom resource, or why the definition is not of it.
+    pub(super) definition: Option<Result<CustomSchema, &'static str>>,
+    pub(super) defaulted: Defaulted,
     pub(super) reflector: ReflectorConfig,
-    /// These override the reflector's settings, whichever was set first.
-    pub(super) page_size: Option<u32>,
-    pub(super) watch_list: Option<WatchList>,
+    /// It overrides the reflector's, whichever was set first.
     pub(super) on_error: Option<ErrorHandler>,
     pub(super) resync: Option<Duration>,
     pub(super) memory: Memory,
@@ -76,19 +91,21 @@ pub(super) struct Settings {
     pub(super) wait_max: Duration,
     #[cfg(feature = "metrics")]
     pub(super) metrics: Option<(InformerMetrics, String)>,
+    /// Shares the informer.
+    pub(super) factory: Option<InformerFactory>,
 }
 
 // === impl Selectors ===
 
 impl Selectors {
-    /// Only objects with these labels, as kubectl's `-l`.
+    /// Only objects with these labels, in any form that [`labels`](super::InformerBuilder::labels) takes.
     #[must_use]
-    pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.labels = selector.into();
+    pub fn labels(mut self, selector: impl LabelQuery) -> Self {
+        self.labels = selector.into_text();
         self
     }
 
-    /// Only objects with these fields, as kubectl's `--field-selector`.
+    /// Only objects with these fields, in the syntax of kubectl's `--field-selector`.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = selector.into();
@@ -103,8 +120,19 @@ impl Selectors {
 
 // === impl Settings ===
 
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("namespaces", &self.namespaces)
+            .field("matching", &self.matching)
+            .field("selectors", &self.selectors)
+            .field("indexes", &self.indexes)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Settings {
-    /// Checks everything and starts.
+    /// Validates everything and starts.
     pub(super) fn start(
         self,
         source: InformerSource,
@@ -113,10 +141,10 @@ impl Settings {
         Ok(Arc::new(Owner(Core::start(self.parts(source, starts)?))))
     }
 
-    /// What is asked for, if somebody else may ask for the same: not so of functions and given sources.
+    /// The identity for sharing; `None` with functions or custom sources, which cannot be compared.
     pub(super) fn wanted(&self, source: &InformerSource) -> Option<Wanted> {
         let InformerSource::Client { resource, metadata_only, .. } = source else { return None };
-        if self.transform.is_some() {
+        if self.transform.is_some() && self.defaulted.transform.is_none() {
             return None;
         }
         let mut namespaces = self.scopes();
@@ -125,15 +153,52 @@ impl Settings {
             resource: resource.clone(),
             metadata_only: *metadata_only,
             namespaces,
-            // An invalid projection is reported when it is checked.
+            matching: self.matching.clone().map(|labels| (labels, self.selectors.clone())),
+            // An invalid projection is reported by the validation.
             projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
             encoding: self.encoding,
+            transform: self.defaulted.transform.clone(),
         })
     }
 
-    /// What is watched by itself: all namespaces, or each that was named.
+    /// Marks what is set as a factory's defaults.
+    pub(super) fn are_defaults(&mut self, defaults: &Defaults) {
+        self.defaulted = Defaulted {
+            namespaces: !self.namespaces.is_empty() || self.matching.is_some(),
+            fields: !self.drop_fields.is_empty() || self.keep_fields.is_some(),
+            transform: self.transform.is_some().then(|| defaults.clone()),
+        };
+        // Its function reads any object.
+        self.indexes_values = false;
+    }
+
+    pub(super) fn replace_default_namespaces(&mut self) {
+        if std::mem::take(&mut self.defaulted.namespaces) {
+            (self.namespaces, self.matching) = Default::default();
+        }
+    }
+
+    pub(super) fn replace_default_fields(&mut self) {
+        if std::mem::take(&mut self.defaulted.fields) {
+            (self.drop_fields, self.keep_fields) = Default::default();
+        }
+    }
+
+    /// The fields of the custom resource, if they are known. The paths of this request are checked against them.
+    pub(super) fn custom_schema(&self, source: &InformerSource) -> Result<Option<CustomSchema>, StartError> {
+        let Some(definition) = &self.definition else { return Ok(None) };
+        let schema = definition.clone().map_err(StartError::Contradiction)?;
+        let metadata_only = matches!(source, InformerSource::Client { metadata_only: true, .. });
+        if !metadata_only && !self.defaulted.fields {
+            self.projection()?.check_custom(&schema).map_err(StartError::Field)?;
+        }
+        self.indexes.iter().try_for_each(|index| index.check(&schema))?;
+        Ok(Some(schema))
+    }
+
+    /// What gets its own watch: all namespaces, or each configured one.
     fn scopes(&self) -> Vec<(Option<String>, Selectors)> {
-        if self.namespaces.is_empty() {
+        if self.namespaces.is_empty() && self.matching.is_none() {
             return vec![(None, self.selectors.clone())];
         }
         let one = |(namespace, own): &(String, Option<Selectors>)| {
@@ -145,7 +210,7 @@ impl Settings {
     fn parts(self, source: InformerSource, starts: Arc<Semaphore>) -> Result<CoreParts, StartError> {
         if self.transform_is_of_more {
             return Err(StartError::Contradiction(
-                "a transform of whole objects never sees them with metadata only: say `metadata_only` before `transform`",
+                "`transform` reads whole objects, which `metadata_only` does not fetch: call `metadata_only` before `transform`",
             ));
         }
         if self.index_is_of_more {
@@ -156,12 +221,12 @@ impl Settings {
         let projection = self.projection()?;
         let resource = source.resource();
         let reflector = self.reflector_config();
-        let sources = match source {
+        let (sources, matching) = match source {
             InformerSource::Client { client, resource, metadata_only } => {
-                if !metadata_only {
+                if !metadata_only && !self.defaulted.fields {
                     check_fields(&projection, &resource.type_meta())?;
                 }
-                let mut list_watch = ListWatch::new(client, resource)
+                let mut list_watch = ListWatch::new(client.clone(), resource)
                     .encoding(self.encoding)
                     .server_is_newer_as(&self.server_is_newer)
                     .projection(projection.clone());
@@ -171,25 +236,31 @@ impl Settings {
                 if metadata_only {
                     list_watch = list_watch.metadata_only();
                 }
-                self.over_namespaces(&list_watch)?
+                (self.over_namespaces(&list_watch)?, self.over_matching(&client, list_watch)?)
             }
             InformerSource::Given(_) if self.selects_or_keeps() => {
                 return Err(StartError::Contradiction(
-                    "namespaces, selectors, fields, encoding and limits are the given source's affair: set them there",
+                    "cannot set namespaces, selectors, fields, encoding or limits on an informer over a custom source: set them on the source",
                 ));
             }
             InformerSource::Given(sources) => {
                 let part =
                     |(namespace, source)| ScopeParts { namespace, source, selection: Selection::default() };
-                sources.into_iter().map(part).collect()
+                (sources.into_iter().map(part).collect::<Vec<_>>(), None)
             }
         };
-        if sources.is_empty() || sources.len() > usize::from(u16::MAX) {
-            return Err(StartError::Contradiction("an informer needs a source, and has room for 65,535"));
+        if (sources.is_empty() && matching.is_none()) || sources.len() > usize::from(u16::MAX) {
+            return Err(StartError::Contradiction(
+                "invalid number of sources: an informer takes 1 to 65,535",
+            ));
         }
-        let json = sources.iter().filter_map(|part| part.source.json_switch()).collect();
+        let examples = matching.iter().map(|matching| &matching.source);
+        let examples = sources.iter().map(|part| &part.source).chain(examples);
+        let json = examples.clone().filter_map(|source| source.json_switch()).collect();
+        let budget = self.factory.as_ref().and_then(|factory| factory.budget.clone());
         let mut store = StoreConfig::default().projection(projection.clone()).memory(self.memory);
-        if let Some(type_meta) = sources[0].source.expected_type() {
+        store = store.budget(budget.clone());
+        if let Some(type_meta) = examples.clone().next().and_then(|source| source.expected_type()) {
             store = store.type_meta(type_meta);
         }
         let mut indexes = self.indexes;
@@ -200,7 +271,8 @@ impl Settings {
         let transform = self.transform.map(|transform| (transform, projection));
         Ok(CoreParts {
             sources,
-            resource,
+            matching,
+            resource: resource.to_kube(),
             store,
             transform,
             reflector,
@@ -208,13 +280,12 @@ impl Settings {
             wait_max: self.wait_max,
             starts,
             json,
+            budget,
         })
     }
 
     fn reflector_config(&self) -> ReflectorConfig {
         let mut config = self.reflector.clone();
-        config.page_size = self.page_size.or(config.page_size);
-        config.watch_list = self.watch_list.unwrap_or(config.watch_list);
         config.on_error = self.on_error.clone().or(config.on_error);
         // Each listener has its own.
         config.resync_period = None;
@@ -222,23 +293,32 @@ impl Settings {
     }
 
     fn over_namespaces(&self, list_watch: &ListWatch) -> Result<Vec<ScopeParts>, StartError> {
-        let one = |(namespace, selectors): (Option<String>, Selectors)| {
-            let selection = selectors.parse()?;
-            let mut list_watch = list_watch.clone().labels(selectors.labels).fields(selectors.fields);
-            if let Some(namespace) = &namespace {
-                list_watch = list_watch.namespace(namespace);
-            }
-            list_watch.path()?;
-            Ok(ScopeParts { namespace, source: Arc::new(list_watch), selection })
-        };
+        let one = |(namespace, selectors)| scope_parts(list_watch.clone(), namespace, selectors);
         self.scopes().into_iter().map(one).collect()
     }
 
+    fn over_matching(&self, client: &Client, list_watch: ListWatch) -> Result<Option<Matching>, StartError> {
+        let Some(selector) = self.matching.clone() else { return Ok(None) };
+        // Report an invalid selector now, not with the first namespace.
+        selector.parse::<LabelSelector>()?;
+        self.selectors.parse()?;
+        let (source, selectors) = (Arc::new(list_watch.clone()), self.selectors.clone());
+        let mut namespaces = namespaces::informer(client, self.factory.as_ref(), &selector);
+        namespaces.settings().reflector = self.reflector_config();
+        let parts = move |namespace: &str| {
+            scope_parts(list_watch.clone(), Some(namespace.to_owned()), selectors.clone())
+        };
+        Ok(Some(Matching { selector, source, namespaces, parts: Box::new(parts) }))
+    }
+
     fn projection(&self) -> Result<Projection, StartError> {
+        if deliberate_bug!("kept-field-dropped") && !self.drop_fields.is_empty() {
+            return Projection::dropping(["data", "metadata.annotations"]).map_err(StartError::Field);
+        }
         match &self.keep_fields {
-            Some(_) if !self.drop_fields.is_empty() => {
-                Err(StartError::Contradiction("fields are either dropped or kept: name one or the other"))
-            }
+            Some(_) if !self.drop_fields.is_empty() => Err(StartError::Contradiction(
+                "cannot both drop and keep fields: use `drop_fields` or `keep_fields`",
+            )),
             Some(keep) => Projection::keeping(keep.iter().map(String::as_str)).map_err(StartError::Field),
             None => {
                 Projection::dropping(self.drop_fields.iter().map(String::as_str)).map_err(StartError::Field)
@@ -248,6 +328,7 @@ impl Settings {
 
     fn selects_or_keeps(&self) -> bool {
         !self.namespaces.is_empty()
+            || self.matching.is_some()
             || self.selectors != Selectors::default()
             || !self.drop_fields.is_empty()
             || self.keep_fields.is_some()
@@ -256,7 +337,21 @@ impl Settings {
     }
 }
 
-/// A field that the kind lacks is a slip of the pen.
+fn scope_parts(
+    list_watch: ListWatch,
+    namespace: Option<String>,
+    selectors: Selectors,
+) -> Result<ScopeParts, StartError> {
+    let selection = selectors.parse()?;
+    let mut list_watch = list_watch.labels(selectors.labels).fields(selectors.fields);
+    if let Some(namespace) = &namespace {
+        list_watch = list_watch.namespace(namespace);
+    }
+    list_watch.path()?;
+    Ok(ScopeParts { namespace, source: Arc::new(list_watch), selection })
+}
+
+/// A field that the kind does not have is a typo.
 fn check_fields(projection: &Projection, type_meta: &TypeMeta) -> Result<(), StartError> {
     match Schema::builtin().kind(type_meta.api_version(), type_meta.kind()) {
         Some(message) => projection.check(message).map_err(StartError::Field),
@@ -268,6 +363,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
+            matching: None,
             selectors: Selectors::default(),
             drop_fields: Vec::new(),
             keep_fields: None,
@@ -279,9 +375,9 @@ impl Default for Settings {
             indexes_values: false,
             index_is_of_more: false,
             indexes: Vec::new(),
+            definition: None,
+            defaulted: Defaulted::default(),
             reflector: ReflectorConfig::default(),
-            page_size: None,
-            watch_list: None,
             on_error: None,
             resync: None,
             memory: Memory::default(),
@@ -289,11 +385,20 @@ impl Default for Settings {
             wait_max: Duration::from_secs(30),
             #[cfg(feature = "metrics")]
             metrics: None,
+            factory: None,
         }
     }
 }
 
 impl InformerSource {
+    /// The client, unless the sources were given.
+    pub(super) fn client(&self) -> Option<&Client> {
+        match self {
+            Self::Client { client, .. } => Some(client),
+            Self::Given(_) => None,
+        }
+    }
+
     /// The resource, as far as it is known.
     pub(super) fn resource(&self) -> Resource {
         match self {

@@ -1,6 +1,6 @@
-//! Where the reflectors of an informer write to: a queue, and the store that its deltas are applied to.
+//! The sink of an informer's reflectors: a queue, and the store that its deltas are applied to.
 //!
-//! Queue and store know nothing of each other; this is where they meet.
+//! Queue and store do not know each other; this module connects them.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use kube_wire::RawObject;
 
 use crate::Key;
 use crate::delta::Delta;
+use crate::object::StoredObject;
 use crate::queue::{Committed, Fifo, KnownObjects, Newest, Replace, Sink, SinkError};
 use crate::scope::Scope;
-use crate::store::{Replacement, Store, StoredObject};
+use crate::store::{Replacement, Store};
 
 /// Writes what a reflector reports to a [`Fifo`] whose deltas are applied to a [`Store`].
 ///
-/// Watch events are queued one by one. A list is compared with the store while it arrives, which begins once everything
-/// before it in its scope has been processed; only the finished differences are queued.
+/// Watch events are queued one by one. A list is compared with the store while it arrives, after everything before it in
+/// its scope has been processed. Only the differences are queued.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -37,7 +38,7 @@ pub struct StoreSink {
     store: Arc<Store>,
 }
 
-/// A list on its way through a [`StoreSink`].
+/// A list in progress through a [`StoreSink`].
 #[derive(Debug)]
 pub struct StoreReplace {
     queue: Fifo,
@@ -47,7 +48,7 @@ pub struct StoreReplace {
 // === impl StoreSink ===
 
 impl StoreSink {
-    /// A sink in front of a queue and the store that its deltas are applied to.
+    /// A sink for a queue and the store that its deltas are applied to.
     pub fn new(queue: Fifo, store: Arc<Store>) -> Self {
         Self { queue, store }
     }
@@ -57,10 +58,12 @@ impl Sink for StoreSink {
     type Replace = StoreReplace;
 
     async fn add(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.store.admit(&object)?;
         self.queue.push(Delta::Added(StoredObject::new(scope, object)?)).await
     }
 
     async fn update(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.store.admit(&object)?;
         self.queue.push(Delta::Updated(StoredObject::new(scope, object)?)).await
     }
 
@@ -72,7 +75,7 @@ impl Sink for StoreSink {
         self.queue.push(Delta::Bookmark { scope, resource_version: resource_version.to_owned() }).await
     }
 
-    /// Queues every object of the scope, once everything before has been processed.
+    /// Queues every object of the scope, after everything before it has been processed.
     async fn resync(&self, scope: Scope) -> Result<(), SinkError> {
         self.queue.processed(scope).await?;
         let objects = self.store.snapshot().into_objects();
@@ -96,6 +99,7 @@ impl Sink for StoreSink {
 
 impl Replace for StoreReplace {
     fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
+        self.replacement.admit(&object)?;
         Ok(self.replacement.put(object)?)
     }
 

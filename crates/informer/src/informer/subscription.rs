@@ -1,43 +1,69 @@
 //! Events as a stream.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use educe::Educe;
 use futures::Stream;
 
-use super::Event;
 use super::backlog::Backlog;
 use super::core::Owner;
 use super::decoder::Decoder;
+use super::handler::{Filtered, Registration};
+use super::listeners::ListenerConfig;
+use super::{Event, Object};
 
-/// The events of an informer, as a stream: the current state first, then what follows, without gap or repeat. It ends when the
-/// informer is stopped.
+/// The events of an informer as a stream: the current state first, then every change, without gap or repeat. It ends when
+/// the informer stops.
 ///
 /// It may be read slowly: past a limit, waiting events are coalesced per key, and the last state is never lost. Holding it keeps
 /// the informer running; dropping it ends the subscription, as dropping the last [`HandlerHandle`](super::HandlerHandle) removes
 /// a handler.
+#[derive(Educe)]
+#[educe(Debug)]
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription<K> {
-    owner: Arc<Owner>,
+    registration: Registration,
+    #[educe(Debug(ignore))]
     decoder: Arc<Decoder<K>>,
-    backlog: Arc<Backlog>,
+    /// Which objects it is about; all if `None`.
+    only: Option<Filtered<Test<K>, ()>>,
 }
 
+type Test<K> = Box<dyn FnMut(&Object<K>) -> bool + Send + Sync>;
+
 impl<K> Subscription<K> {
-    pub(super) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>, backlog: Arc<Backlog>) -> Self {
-        Self { owner, decoder, backlog }
+    pub(crate) fn new(owner: Arc<Owner>, decoder: Arc<Decoder<K>>, config: &ListenerConfig) -> Self {
+        let backlog = owner.0.listeners.join(config);
+        Self { registration: Registration::new(owner, backlog), decoder, only: None }
     }
 
-    /// How many events are yet to be read, at most.
+    /// Only events of objects that pass a test, with the feature `building-blocks`: see
+    /// [`Filtered`](crate::building_blocks::Filtered). To select by labels, namespace or a field, see
+    /// [`Lister::subscribe`](crate::Lister::subscribe).
+    #[cfg(feature = "building-blocks")]
+    pub fn only(self, test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
+        self.filtered(test)
+    }
+
+    pub(crate) fn filtered(mut self, test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
+        self.only = Some(Filtered::new(Box::new(test), ()));
+        self
+    }
+
+    pub(super) fn backlog(&self) -> &Arc<Backlog> {
+        &self.registration.backlog
+    }
+
+    /// The number of pending events, at most.
     pub fn lag(&self) -> usize {
-        self.backlog.lag()
+        self.registration.backlog.lag()
     }
 
-    /// How often it was so far behind that its events were coalesced per key.
+    /// How often its events were coalesced per key because it fell behind.
     pub fn coalesced_count(&self) -> u64 {
-        self.backlog.coalesced_count()
+        self.registration.backlog.coalesced_count()
     }
 }
 
@@ -45,18 +71,16 @@ impl<K> Stream for Subscription<K> {
     type Item = Event<K>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<K>>> {
-        self.backlog.poll_next(context, &self.decoder)
-    }
-}
-
-impl<K> Drop for Subscription<K> {
-    fn drop(&mut self) {
-        self.owner.0.listeners.leave(&self.backlog);
-    }
-}
-
-impl<K> fmt::Debug for Subscription<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("lag", &self.lag()).finish_non_exhaustive()
+        let Self { registration, decoder, only } = self.get_mut();
+        loop {
+            match (ready!(registration.backlog.poll_next(context, decoder)), &mut *only) {
+                (Some(event), Some(only)) => {
+                    if let Some(event) = only.filter(event) {
+                        return Poll::Ready(Some(event));
+                    }
+                }
+                (event, _) => return Poll::Ready(event),
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! The queue that client-go's DeltaFIFO is: deltas collected per key.
+//! A queue like client-go's DeltaFIFO: deltas collected per key.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use educe::Educe;
 use kube_wire::RawObject;
 use parking_lot::Mutex;
 
@@ -16,36 +17,58 @@ use crate::version::is_older;
 use crate::waiters::Waiters;
 use crate::{Key, StoredObject};
 
-/// Deltas collected per key: a key is popped with all its deltas since it was popped last. Keys come in the order in which
-/// they were first queued; the order *between* keys is not kept, which is why informers use [`Fifo`](super::Fifo).
+/// Deltas collected per key: a key is popped with all its deltas since it was last popped. Keys come in the order in which
+/// they were first queued. The order *between* keys is not kept, which is why informers use [`Fifo`](super::Fifo).
 ///
 /// - It is bounded: a writer waits while the queue is full. Only a list and a resync may exceed the bound, because they are
 ///   queued as a whole.
-/// - Two deletions in a row become one. The deletion of an object that is neither queued nor known is dropped.
-/// - Bookmarks are not queued: without an order between keys there is no point at which one is reached.
-/// - A scope is synced when everything in its first list has been popped *and processed*; immediately, if that was empty or
-///   if something was queued before it.
+/// - Two consecutive deletions become one. The deletion of an object that is neither queued nor known is dropped.
+/// - Bookmarks are not queued: without an order between keys, no point in the queue corresponds to one.
+/// - A scope is synced when everything in its first list has been popped *and processed*; immediately if that list was
+///   empty or something was queued before it.
 ///
-/// One key is out at a time: the next one follows when it is [done](Popped::done). One that is dropped before (its processor
-/// panicked, or was cancelled) returns to the front of the queue, before its later deltas.
+/// One key is out at a time: the next one follows when it is [done](Popped::done). A key that is dropped before (its
+/// processor panicked or was cancelled) returns to the front of the queue, before its later deltas.
 ///
-/// Cloning gives another handle to the same queue.
+/// Clones are handles to the same queue.
+///
+/// ```
+/// use kube_informer::Scope;
+/// use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Sink};
+/// # use kube_informer::testing::ScriptedSource;
+/// # use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pods = ScriptedSource::new("v1", "Pod");
+/// # let pod = |version| pods.object(&json!({"metadata": {"name": "api", "resourceVersion": version}}));
+/// let queue = DeltaFifo::new(DeltaFifoConfig::default());
+/// queue.add(Scope::default(), pod("7")).await?;
+/// queue.update(Scope::default(), pod("8")).await?;
+///
+/// let popped = queue.pop().await.ok_or("the queue is closed")?;
+/// assert!(matches!(popped.deltas(), [Delta::Added(_), Delta::Updated(_)]));
+/// popped.done();
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct DeltaFifo {
     shared: Arc<SharedDeltaFifo>,
 }
 
 /// Settings of a [`DeltaFifo`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Educe)]
+#[educe(Default)]
 #[non_exhaustive]
 pub struct DeltaFifoConfig {
-    /// The objects that its reader has: without them the queue cannot tell which have vanished, nor deliver them again.
+    /// The reader's objects. Without them the queue can neither detect deletions nor resync.
     pub known_objects: Option<Arc<dyn KnownObjects>>,
-    /// How many deltas wait at most.
+    /// How many deltas may be pending.
+    #[educe(Default = 10_000)]
     pub deltas_max: usize,
 }
 
-/// The objects that the reader of a [`DeltaFifo`] has, as client-go's `KnownObjects`. A [`Store`](crate::store::Store) is one.
+/// The objects that the reader of a [`DeltaFifo`] has, like client-go's `KnownObjects`. Implemented by
+/// [`Store`](crate::store::Store).
 pub trait KnownObjects: fmt::Debug + Send + Sync + 'static {
     /// Whether there is an object with this key.
     fn contains(&self, key: &Key) -> bool;
@@ -54,7 +77,7 @@ pub trait KnownObjects: fmt::Debug + Send + Sync + 'static {
     fn list(&self, scope: Scope) -> Vec<StoredObject>;
 }
 
-/// A key and its deltas. Call [`done`](Self::done) when they are processed.
+/// A key and its deltas. Call [`done`](Self::done) after processing them.
 #[derive(Debug)]
 #[must_use = "a key that is not done is popped again"]
 pub struct Popped {
@@ -64,15 +87,15 @@ pub struct Popped {
     shared: Arc<SharedDeltaFifo>,
 }
 
-/// A list on its way into a [`DeltaFifo`].
+/// A list in progress into a [`DeltaFifo`].
 #[derive(Debug)]
 pub struct DeltaReplace {
     shared: Arc<SharedDeltaFifo>,
     scope: Scope,
-    /// In the order of the list; `None`: put again later, or removed.
+    /// In the order of the list; `None` if put again later, or removed.
     objects: Vec<Option<StoredObject>>,
     places: HashMap<Key, usize>,
-    /// Keys that are listed and could not be put.
+    /// Keys that are listed but could not be put.
     kept: HashSet<Key>,
 }
 
@@ -86,7 +109,7 @@ struct SharedDeltaFifo {
 // === impl DeltaFifo ===
 
 impl DeltaFifo {
-    /// A queue.
+    /// Creates a queue.
     pub fn new(config: DeltaFifoConfig) -> Self {
         let (state, waiters) = Default::default();
         Self { shared: Arc::new(SharedDeltaFifo { config, state, waiters }) }
@@ -95,8 +118,8 @@ impl DeltaFifo {
     /// Waits for the next key; `None` when the queue is closed and empty.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves everything in the queue. A future that was polled has to be polled on or dropped: it may be
-    /// the one that was woken.
+    /// Dropping the future leaves everything in the queue. A future that was polled must be polled again or dropped: it may
+    /// be the one that was woken.
     pub async fn pop(&self) -> Option<Popped> {
         let (key, deltas, initial) = self.shared.when(QueueTopic::Ready, KeyedState::pop).await?;
         self.shared.waiters.wake_one(&QueueTopic::Space);
@@ -111,7 +134,7 @@ impl DeltaFifo {
     /// Waits until everything in the first list of a scope has been processed.
     ///
     /// # Errors
-    /// If the queue is closed before.
+    /// Returns an error if the queue is closed before.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -124,17 +147,17 @@ impl DeltaFifo {
         self.shared.when(QueueTopic::Processed(scope), check).await
     }
 
-    /// How many keys wait.
+    /// The number of pending keys.
     pub fn len(&self) -> usize {
         self.shared.state.lock().order.len()
     }
 
-    /// Whether no key waits.
+    /// Whether no key is pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Accepts nothing more. Waiting keys can still be popped.
+    /// Closes the queue to writers. Pending keys can still be popped.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
         self.shared.waiters.wake_all();
@@ -161,7 +184,7 @@ impl DeltaFifo {
         let is_first = shared.when(QueueTopic::Space, push).await?;
         shared.waiters.wake_one(&QueueTopic::Ready);
         if is_first {
-            // The scope counts as synced.
+            // The scope now counts as synced.
             shared.wake_processed(scope);
         }
         Ok(())
@@ -198,10 +221,10 @@ impl Sink for DeltaFifo {
         if state.closed {
             return Err(SinkError::Closed);
         }
-        // Looked up under the lock, or it might meanwhile have been popped and deleted.
+        // List under the lock: an object might otherwise be popped and deleted meanwhile.
         for object in self.shared.known_of(scope) {
             let key = object.key();
-            // What is queued will be delivered anyway, and may be newer.
+            // A queued object will be delivered anyway, and may be newer.
             if !state.deltas.contains_key(&key) && !state.is_processing(&key) {
                 state.push(key, Delta::Sync(object));
             }
@@ -241,7 +264,7 @@ impl Replace for DeltaReplace {
     }
 
     fn keep(&mut self, key: &Key) {
-        // Not among those that have vanished.
+        // It did not vanish.
         self.kept.insert(key.clone());
     }
 
@@ -280,7 +303,7 @@ impl Replace for DeltaReplace {
         resource_version.clone_into(&mut of_scope.resource_version);
         drop(state);
         shared.waiters.wake_one(&QueueTopic::Ready);
-        // An empty one is processed.
+        // An empty list is already processed.
         shared.wake_processed(scope);
         Ok(Committed::new(new_epoch))
     }
@@ -304,7 +327,7 @@ impl Popped {
         self.initial
     }
 
-    /// The deltas are processed.
+    /// Marks the deltas as processed.
     pub fn done(mut self) {
         let deltas = std::mem::take(&mut self.deltas);
         if let (Some(delta), true) = (deltas.last(), self.initial) {
@@ -321,7 +344,7 @@ impl Popped {
     }
 }
 
-/// Deltas that are not processed are popped again.
+/// Unprocessed deltas are popped again.
 impl Drop for Popped {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
@@ -332,7 +355,7 @@ impl Drop for Popped {
         let (closed, idle) = (state.closed, state.order.is_empty());
         drop(state);
         if closed {
-            // It may be drained now, which ends every wait.
+            // The queue may be drained now, which ends every wait.
             return self.shared.waiters.wake_all();
         }
         self.shared.waiters.wake_one(&QueueTopic::Ready);
@@ -358,17 +381,11 @@ impl SharedDeltaFifo {
         self.config.known_objects.as_ref().map(|known| known.list(scope)).unwrap_or_default()
     }
 
-    /// Whether a key is queued, out, or known.
+    /// Whether a key is queued, being processed, or known.
     fn is_known(&self, state: &KeyedState, key: &Key) -> bool {
         let known = self.config.known_objects.as_ref();
         state.deltas.contains_key(key)
             || state.is_processing(key)
             || known.is_some_and(|known| known.contains(key))
-    }
-}
-
-impl Default for DeltaFifoConfig {
-    fn default() -> Self {
-        Self { known_objects: None, deltas_max: 10_000 }
     }
 }

@@ -1,13 +1,15 @@
-//! The queue that informers use: all deltas in the order in which they were pushed.
+//! The queue that informers use: all deltas in the order they were pushed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use educe::Educe;
 use parking_lot::Mutex;
 
 use super::SinkError;
 use super::topic::QueueTopic;
 use crate::StoredObject;
+use crate::budget::{Budget, Charge};
 use crate::delta::Delta;
 use crate::hashes::Hashes;
 use crate::scope::Scope;
@@ -15,32 +17,54 @@ use crate::waiters::Waiters;
 
 /// Deltas in strict order, taken in batches.
 ///
-/// - It is bounded: a writer waits while the queue is full, and so does the socket it reads from.
-/// - A [`DeltaBatch`] holds up to [`Fifo::BATCH_MAX`] deltas, of different keys. A complete list is a batch of its own, so
-///   that no batch crosses the end of the initial list.
+/// - It is bounded: while the queue is full, its writer waits, and so does the socket behind it.
+/// - A [`DeltaBatch`] holds up to [`Fifo::BATCH_MAX`] deltas of different keys. A complete list is a separate batch, so
+///   that no batch spans the end of the initial list.
 /// - A scope is synced when its first list has been taken *and processed*.
 ///
-/// One batch is out at a time: the next one follows when it is [done](DeltaBatch::done). A batch that is dropped before (its
-/// processor panicked, or was cancelled) returns to the front of the queue and is taken again. So no delta is lost, and a
-/// processor may see one twice; applying it to the store twice does no harm.
+/// One batch is out at a time: the next one follows when it is [done](DeltaBatch::done). A batch that is dropped before
+/// (its processor panicked or was cancelled) returns to the front of the queue and is taken again. So no delta is lost, but
+/// a processor may see one twice; applying it to the store twice is harmless.
 ///
-/// A reflector writes to it through a [`StoreSink`](crate::building_blocks::StoreSink). Cloning gives another handle to the same queue.
+/// A reflector writes to it through a [`StoreSink`](crate::building_blocks::StoreSink). Clones are handles to the same queue.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kube_informer::Scope;
+/// use kube_informer::building_blocks::{Change, Fifo, FifoConfig, Sink, Store, StoreSink};
+/// # use kube_informer::testing::ScriptedSource;
+/// # use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pod = ScriptedSource::new("v1", "Pod").object(&json!({"metadata": {"name": "api", "resourceVersion": "7"}}));
+/// let (queue, store) = (Fifo::new(FifoConfig::default()), Arc::new(Store::default()));
+/// StoreSink::new(queue.clone(), store.clone()).add(Scope::default(), pod).await?;
+///
+/// let deltas = queue.take().await.ok_or("the queue is closed")?;
+/// let changes = store.apply(deltas.deltas());
+/// assert!(matches!(changes.changes(), [Change::Added { object, .. }] if object.name() == "api"));
+/// deltas.done();
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fifo {
     shared: Arc<SharedFifo>,
 }
 
 /// How much a [`Fifo`] holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Educe)]
+#[educe(Default)]
 #[non_exhaustive]
 pub struct FifoConfig {
-    /// How many deltas wait at most.
+    /// How many deltas may be pending.
+    #[educe(Default = 10_000)]
     pub deltas_max: usize,
-    /// How many bytes the waiting objects hold at most (one object is always taken, whatever its size).
+    /// How many bytes the pending objects may hold (one object is always accepted, whatever its size).
+    #[educe(Default(expression = 8 << 20))]
     pub bytes_max: usize,
 }
 
-/// Deltas that are processed together. Call [`done`](Self::done) when they are.
+/// Deltas to process together. Call [`done`](Self::done) afterwards.
 #[derive(Debug)]
 #[must_use = "deltas that are not done are taken again"]
 pub struct DeltaBatch {
@@ -59,17 +83,18 @@ struct SharedFifo {
 struct FifoState {
     deltas: VecDeque<Delta>,
     bytes: usize,
+    charge: Charge,
     scopes: BTreeMap<Scope, FifoScope>,
-    /// A batch is out.
+    /// A batch is being processed.
     processing: bool,
     closed: bool,
-    /// The keys of the current batch; kept for their capacity.
+    /// The keys of the current batch; kept to reuse the allocation.
     keys: Hashes,
 }
 
 #[derive(Debug, Default)]
 struct FifoScope {
-    /// Deltas that are not processed yet.
+    /// Deltas not processed yet.
     pending: usize,
     synced: bool,
 }
@@ -80,16 +105,22 @@ impl Fifo {
     /// How many deltas a batch holds at most.
     pub const BATCH_MAX: usize = 1000;
 
-    /// A queue of a certain size.
+    /// Creates a queue with these limits.
     pub fn new(config: FifoConfig) -> Self {
         let (state, waiters) = Default::default();
         Self { shared: Arc::new(SharedFifo { config, state, waiters }) }
     }
 
+    /// Charges the pending objects to a budget.
+    pub(crate) fn charged_to(self, budget: Option<Arc<Budget>>) -> Self {
+        self.shared.state.lock().charge = Charge::new(budget);
+        self
+    }
+
     /// Adds a delta; waits while the queue is full.
     ///
     /// # Cancel safety
-    /// Dropping the future while it waits leaves the queue as it is.
+    /// Dropping the future while it waits leaves the queue unchanged.
     pub(crate) async fn push(&self, delta: Delta) -> Result<(), SinkError> {
         let (shared, mut delta) = (&self.shared, Some(delta));
         let push = |state: &mut FifoState| {
@@ -103,6 +134,7 @@ impl Fifo {
             let delta = delta.take()?;
             state.scope(delta.scope()).pending += 1;
             state.bytes += bytes(&delta);
+            state.charge.set(state.bytes);
             state.deltas.push_back(delta);
             Some(Ok(()))
         };
@@ -114,8 +146,8 @@ impl Fifo {
     /// Waits for the next batch; `None` when the queue is closed and empty.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves everything in the queue. A future that was polled has to be polled on or dropped: it may be
-    /// the one that was woken.
+    /// Dropping the future leaves everything in the queue. A future that was polled must be polled again or dropped: it may
+    /// be the one that was woken.
     pub async fn take(&self) -> Option<DeltaBatch> {
         let deltas = self.shared.when(QueueTopic::Ready, FifoState::take).await?;
         self.shared.waiters.wake_one(&QueueTopic::Space);
@@ -125,7 +157,7 @@ impl Fifo {
     /// Waits until everything queued for a scope has been processed.
     ///
     /// # Errors
-    /// If the queue is closed.
+    /// Returns an error if the queue is closed.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -145,7 +177,7 @@ impl Fifo {
     /// Waits until the first list of a scope has been processed.
     ///
     /// # Errors
-    /// If the queue is closed before.
+    /// Returns an error if the queue is closed before.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -157,17 +189,17 @@ impl Fifo {
         self.shared.when(QueueTopic::Processed(scope), synced).await
     }
 
-    /// How many deltas wait.
+    /// The number of pending deltas.
     pub fn len(&self) -> usize {
         self.shared.state.lock().deltas.len()
     }
 
-    /// Whether no delta waits.
+    /// Whether no delta is pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Accepts nothing more. Waiting deltas can still be taken.
+    /// Closes the queue to writers. Pending deltas can still be taken.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
         self.shared.waiters.wake_all();
@@ -182,7 +214,7 @@ impl DeltaBatch {
         &self.deltas
     }
 
-    /// The deltas are processed.
+    /// Marks the deltas as processed.
     pub fn done(mut self) {
         let deltas = std::mem::take(&mut self.deltas);
         let mut state = self.shared.state.lock();
@@ -196,7 +228,7 @@ impl DeltaBatch {
     }
 }
 
-/// Deltas that are not processed are taken again.
+/// Unprocessed deltas are taken again.
 impl Drop for DeltaBatch {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
@@ -208,7 +240,7 @@ impl Drop for DeltaBatch {
         let closed = state.closed;
         drop(state);
         match closed {
-            // It may be drained now, which ends every wait.
+            // The queue may be drained now, which ends every wait.
             true => self.shared.waiters.wake_all(),
             false => self.shared.waiters.wake_one(&QueueTopic::Ready),
         }
@@ -222,7 +254,7 @@ impl SharedFifo {
         self.waiters.until_some([topic], || check(&mut self.state.lock())).await
     }
 
-    /// Wakes the callers that wait for a scope of these deltas, if that is processed.
+    /// Wakes the callers that wait for a scope of these deltas, if it has been processed.
     fn wake_processed(&self, deltas: &[Delta]) {
         if !self.waiters.any() {
             return;
@@ -262,17 +294,18 @@ impl FifoState {
         }
         let deltas = self.deltas.drain(..len).collect::<Vec<_>>();
         self.bytes -= deltas.iter().map(bytes).sum::<usize>();
+        self.charge.set(self.bytes);
         self.processing = true;
         Some(Some(deltas))
     }
 
-    /// How many deltas from the front go together: up to the first list, or the first key that appears again.
+    /// The length of the next batch: up to the first list, or the first key that repeats.
     fn batch_len(&mut self) -> usize {
         if self.deltas.front().is_some_and(is_list) {
             return 1;
         }
         self.keys.clear();
-        // Two keys with one hash end a batch early, which does no harm.
+        // Keys with equal hashes end a batch early, which is harmless.
         let fits = |delta: &&Delta| match delta.object() {
             Some(object) => self.keys.insert(object.key_hash()),
             None => !is_list(delta),
@@ -287,10 +320,4 @@ fn is_list(delta: &Delta) -> bool {
 
 fn bytes(delta: &Delta) -> usize {
     delta.object().map_or(0, StoredObject::stored_bytes)
-}
-
-impl Default for FifoConfig {
-    fn default() -> Self {
-        Self { deltas_max: 10_000, bytes_max: 8 << 20 }
-    }
 }

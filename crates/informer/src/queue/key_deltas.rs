@@ -1,4 +1,4 @@
-//! The state of a `DeltaFifo`: keys in their order, each with its deltas.
+//! The state of a `DeltaFifo`: keys in order, each with its deltas.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -9,12 +9,12 @@ use crate::{Key, StoredObject};
 
 #[derive(Debug, Default)]
 pub(super) struct KeyedState {
-    /// Of each queued key; never empty.
+    /// Per queued key; never empty.
     pub(super) deltas: HashMap<Key, Vec<Delta>>,
     pub(super) order: VecDeque<Key>,
-    /// How many deltas there are in all.
+    /// The total number of deltas.
     pub(super) len: usize,
-    /// What is out: the key and its newest delta.
+    /// The key being processed, and its newest delta.
     pub(super) processing: Option<(Key, Delta)>,
     pub(super) scopes: BTreeMap<Scope, KeyedScope>,
     pub(super) closed: bool,
@@ -23,7 +23,7 @@ pub(super) struct KeyedState {
 #[derive(Debug, Default)]
 pub(super) struct KeyedScope {
     pub(super) resource_version: String,
-    /// Something was queued.
+    /// Something has been queued.
     pub(super) populated: bool,
     /// Keys of the first list that are not processed yet.
     pub(super) initial: usize,
@@ -40,7 +40,7 @@ impl KeyedState {
         self.processing.as_ref().is_some_and(|(out, _)| out == key)
     }
 
-    /// Adds a delta of an object under its key.
+    /// Adds a delta under its object's key.
     pub(super) fn push(&mut self, key: Key, delta: Delta) {
         let deltas = self.deltas.entry(key.clone()).or_default();
         if deltas.is_empty() {
@@ -50,7 +50,7 @@ impl KeyedState {
         self.len -= join(deltas, delta);
     }
 
-    /// The newest state of each key of a scope that is queued or out.
+    /// The newest state of each key of a scope that is queued or being processed.
     pub(super) fn newest_of(&self, scope: Scope) -> Vec<StoredObject> {
         let out = self.processing.iter().filter(|(key, delta)| {
             !deletes(delta) && delta.scope() == scope && !self.deltas.contains_key(key)
@@ -64,7 +64,7 @@ impl KeyedState {
         newest.filter_map(Delta::object).filter(move |object| object.scope() == scope)
     }
 
-    /// The next key, its deltas, and whether they are of the first list; `Some(None)` when there will be no more.
+    /// The next key, its deltas, and whether they belong to the first list; `Some(None)` when there will be no more.
     pub(super) fn pop(&mut self) -> Option<Option<(Key, Vec<Delta>, bool)>> {
         if self.processing.is_some() {
             return None;
@@ -98,7 +98,7 @@ pub(super) fn deletes(delta: &Delta) -> bool {
     matches!(delta, Delta::Deleted(_) | Delta::Vanished(_))
 }
 
-/// Appends a delta; two deletions in a row become one: the first that was seen. Returns how many were saved.
+/// Appends a delta. Merges two consecutive deletions, preferring one that was observed. Returns how many were merged.
 fn join(deltas: &mut Vec<Delta>, delta: Delta) -> usize {
     match deltas.last_mut() {
         Some(last) if deletes(last) && deletes(&delta) => {

@@ -1,94 +1,95 @@
-//! What a reflector writes to: the interface between the list/watch loop and a queue.
+//! The interface between the list/watch loop and a queue.
 
 use std::cmp::Ordering;
 use std::future::Future;
 
 use kube_wire::RawObject;
 
+use crate::budget::OverBudget;
 use crate::scope::Scope;
-use crate::{Key, StoredObject, UnnamedObject};
+use crate::{InvalidKey, Key, StoredObject};
 
-/// A queue or store that receives what a reflector lists and watches. Every call names its scope.
+/// A queue or store that receives the results of a reflector. Every call names its scope.
 ///
-/// Calls wait while the sink is full: that is how back-pressure reaches the socket.
+/// Calls wait while the sink is full: this is how back-pressure reaches the socket.
 pub trait Sink: Send + Sync + 'static {
-    /// The transaction that [`begin_replace`](Sink::begin_replace) opens.
+    /// The transaction that [`begin_replace`](Sink::begin_replace) starts.
     type Replace: Replace;
 
-    /// An object is new.
+    /// An object was added.
     ///
     /// # Errors
-    /// If the sink refuses the object, or is closed.
+    /// Returns an error if the sink rejects the object or is closed.
     fn add(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// An object has changed.
+    /// An object was changed.
     ///
     /// # Errors
-    /// If the sink refuses the object, or is closed.
+    /// Returns an error if the sink rejects the object or is closed.
     fn update(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// An object is gone; `object` is its last state.
+    /// An object was deleted; `object` is its final state.
     ///
     /// # Errors
-    /// If the sink refuses the object, or is closed.
+    /// Returns an error if the sink rejects the object or is closed.
     fn delete(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
 
     /// Nothing changed in this scope up to `resource_version`.
     ///
     /// # Errors
-    /// If the sink is closed.
+    /// Returns an error if the sink is closed.
     fn bookmark(
         &self,
         scope: Scope,
         resource_version: &str,
     ) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// Deliver everything that is stored in this scope once more, as `Sync`.
+    /// Delivers all stored objects of this scope again, as `Sync`.
     ///
     /// # Errors
-    /// If the sink is closed.
+    /// Returns an error if the sink is closed.
     fn resync(&self, scope: Scope) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// Begins to replace everything in this scope. Nothing can be seen of it until it is committed; dropping the transaction
-    /// leaves everything as it was.
+    /// Begins to replace everything in this scope. Nothing is visible until the commit; dropping the transaction changes
+    /// nothing.
     ///
     /// # Errors
-    /// If the sink is closed.
+    /// Returns an error if the sink is closed.
     fn begin_replace(&self, scope: Scope) -> impl Future<Output = Result<Self::Replace, SinkError>> + Send;
 
-    /// The object of this scope with the highest resourceVersion, once everything before has been processed. A reflector
+    /// The object of this scope with the highest resourceVersion, after everything queued has been processed. A reflector
     /// compares it with the server after a broken connection.
     ///
     /// # Errors
-    /// If the sink is closed.
+    /// Returns an error if the sink is closed.
     fn newest(&self, scope: Scope) -> impl Future<Output = Result<Newest, SinkError>> + Send {
         let _ = scope;
         std::future::ready(Ok(Newest::Unknown))
     }
 }
 
-/// The newest object that a sink holds of a scope.
+/// The newest object of a scope in a sink.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Newest {
-    /// The sink cannot tell.
+    /// The sink does not know.
     Unknown,
     /// There are no objects.
     Empty,
-    /// This one.
+    /// The newest object.
     Object {
         /// The object.
         object: StoredObject,
-        /// Whether its content is what was received, and not the result of a transform.
+        /// Whether its content is as received, not the result of a transform.
         as_received: bool,
     },
 }
 
-/// Objects that are compared between two turns of other tasks.
+/// How many objects are compared before other tasks get a turn.
 const COMPARED_AT_ONCE: usize = 10_000;
 
 impl Newest {
-    /// The newest of these objects. One without a comparable resourceVersion makes it unknown.
+    /// The newest of these objects; `Unknown` if one has no comparable resourceVersion.
     pub(crate) async fn of(objects: impl Iterator<Item = &StoredObject>) -> Self {
         let mut newest: Option<&StoredObject> = None;
         for (count, object) in objects.enumerate() {
@@ -106,64 +107,67 @@ impl Newest {
     }
 }
 
-/// A new state of one scope, as it is being received.
+/// A complete new state of one scope, while it is received.
 pub trait Replace: Send {
-    /// An object of the new state. Of several with one key the last counts.
+    /// Adds an object of the new state. If a key appears several times, the last one counts.
     ///
     /// # Errors
-    /// If the sink refuses the object.
+    /// Returns an error if the sink rejects the object.
     fn put(&mut self, object: RawObject) -> Result<(), SinkError>;
 
-    /// An object of this key is part of the new state, but cannot be put: what is known of it stays.
+    /// The new state contains this key, but the object could not be read: its cached state stays.
     fn keep(&mut self, key: &Key);
 
-    /// An object put before is not part of the new state after all (it was deleted while the state was streamed).
+    /// Removes an object again: it was deleted while the state was streamed.
     fn remove(&mut self, key: &Key);
 
-    /// The state is complete, as of `resource_version`: it takes effect as a whole.
+    /// Completes the state, as of `resource_version`. It takes effect as a whole.
     ///
     /// # Errors
-    /// If the sink is closed.
+    /// Returns an error if the sink is closed.
     fn commit(self, resource_version: &str) -> impl Future<Output = Result<Committed, SinkError>> + Send;
 }
 
-/// What a committed replace amounted to.
+/// The result of a committed replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
-    /// The server has gone back in time (an etcd restored from a backup): a list or an object is older than what was
-    /// seen before. What follows is a new epoch, in which resourceVersions begin anew.
+    /// The server regressed to an earlier state (an etcd restored from a backup): the list or an object is older than what
+    /// was received before. A new epoch begins, with its own resourceVersions.
     pub new_epoch: bool,
 }
 
-/// Why a sink did not take something.
+/// Why a sink rejected a call.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SinkError {
     /// The object cannot be stored.
-    #[error("object `{key}` was not stored: {why}")]
+    #[error("cannot store object `{key}`: {why}")]
     Rejected {
         /// The object's key, as far as it has one.
         key: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
+    /// The object does not fit the memory budget.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
     /// The queue is closed.
     #[error("the queue is closed")]
     Closed,
 }
 
-impl From<UnnamedObject> for SinkError {
-    fn from(error: UnnamedObject) -> Self {
+impl From<InvalidKey> for SinkError {
+    fn from(InvalidKey(key): InvalidKey) -> Self {
         Self::Rejected {
-            key: format!("{}/{}", error.namespace, error.name),
-            why: "it needs a name, and neither name nor namespace may hold a slash".to_owned(),
+            key,
+            why: "it needs a name, and neither name nor namespace may contain a slash".to_owned(),
         }
     }
 }
 
 impl Committed {
-    /// An ordinary replace, or one that begins a new epoch.
+    /// The result of an ordinary replace, or of one that begins a new epoch.
     pub fn new(new_epoch: bool) -> Self {
         Self { new_epoch }
     }

@@ -1,4 +1,4 @@
-//! Transforming objects before they are queued: the slow way to keep less, or something else, of an object.
+//! Transforms objects before they are queued. This is expensive; a projection is cheaper.
 
 use std::sync::Arc;
 
@@ -9,21 +9,20 @@ use crate::Key;
 use crate::panic::guarded;
 use crate::scope::Scope;
 
-/// Makes the JSON text of what is kept of an object, or says why it cannot.
+/// Returns the JSON text to store for an object, or why it is rejected.
 pub(crate) type Transform = Arc<dyn Fn(&RawObject) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// A sink that transforms each object, once, when it arrives. Only informers with a transform have one.
+/// A sink that transforms each object once, on arrival. Only informers with a transform use it.
 ///
-/// An object that cannot be transformed, or at which the function panics, is refused by itself: the reflector reports it and
-/// goes on, and its cached state stays. A deletion is never refused; should the transform fail, the object is passed on as
-/// received.
+/// If the function fails or panics, only that object is rejected: the reflector reports it and continues, and its cached
+/// state stays. A deletion is never rejected; if its transform fails, the object is passed on as received.
 #[derive(Clone)]
 pub(crate) struct TransformSink<S> {
     sink: S,
     step: TransformStep,
 }
 
-/// A list on its way through a [`TransformSink`].
+/// A list in progress through a [`TransformSink`].
 pub(crate) struct TransformReplace<R> {
     replace: R,
     step: TransformStep,
@@ -38,7 +37,7 @@ struct TransformStep {
 // === impl TransformSink ===
 
 impl<S> TransformSink<S> {
-    /// A sink that transforms each object. What the projection drops is dropped from the result, too.
+    /// A sink that transforms each object. The projection applies to the result as well.
     pub(crate) fn new(sink: S, transform: Transform, projection: Projection) -> Self {
         Self { sink, step: TransformStep { transform, projection } }
     }
@@ -83,11 +82,11 @@ impl<S: Sink> Sink for TransformSink<S> {
 
 impl<R: Replace> Replace for TransformReplace<R> {
     fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
-        let key = Key::of(&object.head());
+        let key = Key::of_head(&object.head());
         match self.step.apply(&object) {
             Ok(changed) => self.replace.put(changed),
             Err(error) => {
-                // It exists, though it cannot be shown.
+                // It exists, but cannot be shown.
                 self.replace.keep(&key);
                 Err(error)
             }
@@ -112,13 +111,13 @@ impl<R: Replace> Replace for TransformReplace<R> {
 impl TransformStep {
     fn apply(&self, object: &RawObject) -> Result<RawObject, SinkError> {
         let changed = guarded(|| (self.transform)(object)).flatten().and_then(|text| {
-            // It was within its limits when it came.
+            // It was within its limits on arrival.
             let limits = Limits::default().object_bytes_max(usize::MAX);
             let mut reader = ObjectReader::new(self.projection.clone(), limits);
             let changed = reader.read(&text, Encoding::Json, Some(object.type_meta()));
             changed.map_err(|error| format!("the transform returned an invalid object: {error}"))
         });
-        let rejected = |why| SinkError::Rejected { key: Key::of(&object.head()).to_string(), why };
+        let rejected = |why| SinkError::Rejected { key: Key::of_head(&object.head()).to_string(), why };
         let changed = changed.map_err(rejected)?;
         let identity = |object: &RawObject| {
             let head = object.head();
@@ -127,8 +126,7 @@ impl TransformStep {
             (texts, object.type_meta().clone())
         };
         if identity(&changed) != identity(object) {
-            let why =
-                "the transform made another object of it: type, name, uid and resourceVersion must stay";
+            let why = "the transform changed type, name, uid or resourceVersion, which must stay the same";
             return Err(rejected(why.to_owned()));
         }
         Ok(changed)

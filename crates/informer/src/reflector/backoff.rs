@@ -1,39 +1,31 @@
-//! How long to wait after an error.
+//! The wait after an error.
 
 use std::time::Duration;
 
+use educe::Educe;
 use rand::{Rng, RngExt};
 
-/// Growing waits: the first, times two each time up to the longest, then spread by a random factor in [1, 2) so that
-/// many clients do not come back at the same moment. They begin anew once a watch has worked for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Growing waits: the first one is doubled each time, up to the longest, and multiplied by a random factor in [1, 2), so that
+/// many clients do not return at the same moment. They start again once a watch has worked for a while.
+#[derive(Clone, Debug, Educe, PartialEq, Eq)]
+#[educe(Default)]
 pub struct BackoffConfig {
     /// The first wait. Default: 0.8 s.
+    #[educe(Default(expression = Duration::from_millis(800)))]
     pub first: Duration,
-    /// The longest wait, before it is spread. Default: 30 s.
+    /// The longest wait, before the random factor. Default: 30 s.
+    #[educe(Default(expression = Duration::from_secs(30)))]
     pub longest: Duration,
-    /// How long a watch must have lived until the next wait is the first again, and a degraded state ends.
-    /// Default: 10 s.
+    /// How long a watch must live until the back-off resets and a degraded state ends. Default: 10 s.
+    #[educe(Default(expression = Duration::from_secs(10)))]
     pub reset_after: Duration,
 }
 
-/// The state of one reflector's waits. One serves all kinds of errors.
+/// The back-off state of one reflector, for all kinds of errors.
 #[derive(Debug)]
 pub(super) struct Backoff {
     config: BackoffConfig,
     next: Duration,
-}
-
-// === impl BackoffConfig ===
-
-impl Default for BackoffConfig {
-    fn default() -> Self {
-        Self {
-            first: Duration::from_millis(800),
-            longest: Duration::from_secs(30),
-            reset_after: Duration::from_secs(10),
-        }
-    }
 }
 
 // === impl Backoff ===
@@ -45,23 +37,23 @@ impl Backoff {
         Self { next: config.first, config }
     }
 
-    /// The wait after an error; at least what the server asked for.
+    /// The wait after an error; at least as long as the server asked for.
     pub(super) fn wait(&mut self, retry_after: Option<Duration>, rng: &mut impl Rng) -> Duration {
         let spread = self.next.mul_f64(1.0 + rng.random::<f64>());
         self.next = (self.next * 2).min(self.config.longest);
         spread.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
     }
 
-    /// The next wait is the first again.
+    /// Restarts with the first wait.
     pub(super) fn reset(&mut self) {
         self.next = self.config.first;
     }
 }
 
-/// Longer waits are cut to this: no setting means more.
+/// Longer waits are cut to this.
 pub(super) const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A server that asks for more than this is asked again anyway: it may be broken, or hostile.
+/// The limit for a server's `Retry-After`: a larger value may be broken or hostile.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
@@ -72,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_are_spread_and_begin_anew() {
+    fn waits_double_up_to_the_longest_with_jitter_and_reset() {
         let mut backoff = Backoff::new(BackoffConfig::default());
         let mut rng = StdRng::seed_from_u64(1);
         for _ in 0..2 {

@@ -1,68 +1,80 @@
-//! How a reflector goes about it.
+//! The configuration of a reflector.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+use educe::Educe;
 
 #[cfg(doc)]
 use super::ReflectorState;
 use super::{BackoffConfig, ErrorReport};
 use crate::source::ServerMemory;
 
-/// Settings of a [`Reflector`](super::Reflector). The defaults are what a well-behaved client does.
-#[derive(Clone)]
+/// Settings of a [`Reflector`](super::Reflector). The defaults suit a well-behaved client.
+#[derive(Clone, Educe)]
+#[educe(Debug, Default)]
 #[non_exhaustive]
 pub struct ReflectorConfig {
-    /// Size of a list's pages. Default: 500 where pages help, otherwise none, so that the server's cache can answer.
+    /// Page size of lists. Default: 500 where pages help, otherwise unpaged, so that the server's cache can answer.
     pub page_size: Option<u32>,
-    /// Whether the initial state is streamed.
+    /// Whether to stream the initial list.
     pub watch_list: WatchList,
-    /// How long a watch-list may take to open, and how long it may be silent before its initial state is complete. (All in
-    /// all that may take four times as long, and 20 ms for each object.) Default: 30 s.
+    /// How long a watch-list may take to open, and how long it may be silent before its initial list is complete. (In total
+    /// the initial list may take four times as long, plus 20 ms per object.) Default: 30 s.
+    #[educe(Default(expression = Duration::from_secs(30)))]
     pub watch_list_quiet_max: Duration,
-    /// How long a watch-list's initial state may take in all, however busy the stream is; then a list is used instead.
+    /// How long a watch-list's initial list may take in total, however busy the stream is; then an ordinary list is used.
     /// Default: 10 minutes.
+    #[educe(Default(expression = Duration::from_secs(600)))]
     pub watch_list_max: Duration,
-    /// A watch is asked to last between this and twice this. Default, and at least: 5 minutes.
+    /// Watches are requested to last between this and twice this. Default and minimum: 5 minutes.
+    #[educe(Default(expression = Self::WATCH_TIMEOUT_MIN))]
     pub watch_timeout_min: Duration,
-    /// How far apart consecutive opens of a watch start at least. One that lasted longer is opened again immediately.
-    /// Default: 0.8 s.
+    /// Minimum interval between consecutive opens of a watch. One that lasted longer is reopened immediately. Default:
+    /// 0.8 s.
+    #[educe(Default(expression = Duration::from_millis(800)))]
     pub watch_interval_min: Duration,
-    /// How long the server may take to answer a watch before the state is [degraded](ReflectorState::Degraded). The reflector goes
-    /// on waiting: some proxies hold the answer back until the first event. Default: 10 s.
+    /// How long the server may take to answer a watch before the state is [degraded](ReflectorState::Degraded). The
+    /// reflector keeps waiting: some proxies hold the answer back until the first event. Default: 10 s.
+    #[educe(Default(expression = Duration::from_secs(10)))]
     pub watch_answer_max: Duration,
-    /// How long a watch that is resumed after a normal close may be silent until the server is asked whether it knows the
-    /// resourceVersion at all: one restored from a backup may not, and answers such a watch with silence. (After a broken
-    /// or refused connection this is verified immediately, by content.) Default: 5 s.
+    /// How long a watch resumed after a normal close may be silent before the reflector asks whether the server knows the
+    /// resourceVersion at all. A server restored from a backup may not, and would stay silent. (After a broken or refused
+    /// connection this is verified immediately, by content.) Default: 5 s.
+    #[educe(Default(expression = Duration::from_secs(5)))]
     pub resume_check_after: Duration,
-    /// How long internal errors in a watch are answered by watching on at once. Default: not at all.
+    /// How long to answer internal errors in a watch by resuming immediately. Default: not at all.
     pub internal_error_retry_max: Duration,
-    /// How often everything is delivered again. Default: never.
+    /// How often to deliver everything again. Default: never.
     pub resync_period: Option<Duration>,
-    /// Asked each time before that; `None` for always.
+    /// Called before each resync; `None` for always.
+    #[educe(Debug(ignore))]
     pub should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// How long to wait after an error.
+    /// The back-off after errors.
     pub backoff: BackoffConfig,
-    /// Receives every error, and what is done about it.
+    /// Called with every error, and the reflector's next step.
+    #[educe(Debug(ignore))]
     pub on_error: Option<ErrorHandler>,
     /// What was learned about the server; shared by all reflectors that talk to it. Those that use one
     /// [`Cluster`](crate::Cluster) share what they learned anyway.
+    #[doc(hidden)]
+    #[educe(Debug(ignore))]
     pub server: Arc<ServerMemory>,
-    /// Seed of the random choices (jitter); `None` for one of the system's.
+    /// Seed of the random choices (jitter); `None` for a random one.
     pub seed: Option<u64>,
 }
 
-/// Receives errors.
+/// Receives error reports.
 pub type ErrorHandler = Arc<dyn Fn(&ErrorReport) + Send + Sync>;
 
-/// Whether the initial state comes as a stream of events (watch-list) or as a list.
+/// Whether the initial list arrives as a stream of events (watch-list) or as an ordinary list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchList {
-    /// As a stream, unless that was found not to work on this server.
+    /// As a stream, unless that is known not to work on this server.
     #[default]
     Auto,
-    /// As a stream; a list stands in for one cycle when it does not work.
+    /// As a stream; when it fails, as a list for one cycle.
     On,
     /// As a list.
     Off,
@@ -71,42 +83,8 @@ pub enum WatchList {
 // === impl ReflectorConfig ===
 
 impl ReflectorConfig {
-    /// The shortest time a watch is asked to last.
+    /// The shortest requested duration of a watch.
     pub(super) const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(300);
-    /// The size of pages where none was set and pages help.
+    /// The default page size where pages help.
     pub(super) const PAGE_SIZE: u32 = 500;
-}
-
-impl Default for ReflectorConfig {
-    fn default() -> Self {
-        Self {
-            page_size: None,
-            watch_list: WatchList::default(),
-            watch_list_quiet_max: Duration::from_secs(30),
-            watch_list_max: Duration::from_secs(600),
-            watch_timeout_min: Self::WATCH_TIMEOUT_MIN,
-            watch_interval_min: Duration::from_millis(800),
-            watch_answer_max: Duration::from_secs(10),
-            resume_check_after: Duration::from_secs(5),
-            internal_error_retry_max: Duration::ZERO,
-            resync_period: None,
-            should_resync: None,
-            backoff: BackoffConfig::default(),
-            on_error: None,
-            server: Arc::default(),
-            seed: None,
-        }
-    }
-}
-
-impl fmt::Debug for ReflectorConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReflectorConfig")
-            .field("page_size", &self.page_size)
-            .field("watch_list", &self.watch_list)
-            .field("watch_timeout_min", &self.watch_timeout_min)
-            .field("resync_period", &self.resync_period)
-            .field("backoff", &self.backoff)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,11 +1,11 @@
-//! The one table of what is done about an error.
+//! The table of reactions to errors.
 //!
-//! Whether a reflector may go on from where it was depends on one question: is the last resourceVersion still good? A
-//! broken connection says nothing against it, so the watch is resumed. Only what makes it doubtful leads to a relist.
+//! The reaction depends on one question: is the last resourceVersion still valid? A broken connection does not invalidate
+//! it, so the watch is resumed. Only errors that put it in doubt cause a relist.
 
 use crate::source::SourceError;
 
-/// What a reflector was doing when an error struck.
+/// What a reflector was doing when an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum During {
     /// Listing.
@@ -18,23 +18,23 @@ pub(super) enum During {
     Stream,
 }
 
-/// What is done about it.
+/// The reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Ask again at the same resourceVersion, at once.
+    /// Resume at the same resourceVersion, immediately.
     Resume,
-    /// Ask again at the same resourceVersion, after backing off.
+    /// Resume at the same resourceVersion, after backing off.
     BackOffAndResume,
-    /// Nothing speaks against the resourceVersion, but the stream was not sound: resume (after backing off if the watch
-    /// could not even be opened); at the second time without progress relist.
+    /// The resourceVersion is still valid, but the stream was broken: resume (after backing off if the watch could not even
+    /// be opened). The second time without progress, relist.
     ResumeOnce,
-    /// The same, at once, while an internal error's retry deadline lasts; then relist.
+    /// The same, immediately, while the retry deadline of internal errors lasts; then relist.
     ResumeWithinDeadline,
-    /// The resourceVersion is not available: ask at once for the most recent state instead.
+    /// The resourceVersion is not available: request the most recent state instead, immediately.
     AskForMostRecent,
-    /// Use a plain LIST in this cycle.
+    /// Use an ordinary LIST in this cycle.
     ListInstead,
-    /// End the cycle: back off, then list anew.
+    /// End the cycle: back off, then relist.
     Relist,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Decision {
 /// | resourceVersion too large | most recent | most recent | relist | relist |
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
-/// | 5xx, no connection, connection broke, idle | relist | LIST instead | resume once | resume (5xx: relist); at once and in vain: resume once |
+/// | 5xx, no connection, connection broken, idle | relist | LIST instead | resume once | resume (5xx: relist); immediately and without progress: resume once |
 /// | unreadable, cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
 pub(super) fn decide(during: During, error: &SourceError) -> Decision {
@@ -58,6 +58,9 @@ pub(super) fn decide(during: During, error: &SourceError) -> Decision {
     if let Some(status) = error.status()
         && (status.is_expired() || status.is_too_large_resource_version())
     {
+        if deliberate_bug!("expired-as-throttled") {
+            return BackOffAndResume;
+        }
         return match during {
             List | WatchList => AskForMostRecent,
             Open | Stream => Relist,

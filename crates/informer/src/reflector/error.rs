@@ -1,4 +1,4 @@
-//! The errors of a reflector, and what it does about each.
+//! The errors of a reflector, and its reaction to each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,106 +7,109 @@ use std::time::Duration;
 use crate::queue::SinkError;
 use crate::source::SourceError;
 
-/// An error, as the error handler receives it. The reflector goes on; [`ErrorReport::next`] is how.
-#[derive(Clone, Debug)]
+/// An error, as the error handler receives it. The informer or reflector continues; the report prints how.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{resource}: {error}; {next}")]
 #[non_exhaustive]
 pub struct ErrorReport {
-    /// What is reflected, e.g. `pods in all namespaces`.
+    /// What is reflected, such as `pods in all namespaces`.
     pub resource: Arc<str>,
-    /// What went wrong.
-    pub error: Arc<ReflectorError>,
-    /// What is done about it.
-    pub next: NextStep,
+    /// The error.
+    pub error: WatchError,
+    pub(super) next: NextStep,
 }
 
-/// What went wrong in a reflector.
+/// Why listing or watching a resource failed. Prints the operation and the server's answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct WatchError(#[from] Arc<ReflectorError>);
+
+/// An error of a reflector.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
     /// A list failed.
-    #[error("listing failed: {0}")]
+    #[error("cannot list: {0}")]
     List(#[source] SourceError),
     /// A watch could not be opened.
-    #[error("the watch could not be opened: {0}")]
+    #[error("cannot open watch: {0}")]
     Open(#[source] SourceError),
     /// A watch ended with an error.
-    #[error("the watch ended: {0}")]
+    #[error("watch failed: {0}")]
     Watch(#[source] SourceError),
-    /// A watch-list could not be opened, or ended before its initial state was complete.
-    #[error("the watch-list ended before its initial state was complete: {0}")]
+    /// A watch-list could not be opened, or failed before its initial list was complete.
+    #[error("watch-list failed before its initial list was complete: {0}")]
     WatchList(#[source] SourceError),
-    /// A watch-list closed without the bookmark that ends its initial state.
-    #[error("the watch-list closed without the bookmark that ends its initial state")]
+    /// A watch-list closed without the bookmark that ends its initial list.
+    #[error("watch-list closed without the bookmark that ends its initial list")]
     WatchListClosed,
-    /// The bookmark that ends a watch-list's initial state did not come.
-    #[error(
-        "the bookmark that ends the watch-list's initial state did not come within {0:?} of the last event"
-    )]
+    /// The bookmark that ends a watch-list's initial list did not arrive.
+    #[error("watch-list timed out: no bookmark that ends its initial list within {0:?} of the last event")]
     WatchListUnending(Duration),
-    /// A watch-list's initial state took too long in all.
-    #[error("the watch-list's initial state was not complete after {0:?}")]
+    /// A watch-list's initial list took too long in total.
+    #[error("watch-list timed out: its initial list was not complete after {0:?}")]
     WatchListTooLong(Duration),
-    /// The server has not answered a watch; it is waited for.
-    #[error("the server has not answered the watch for {0:?}")]
+    /// The server has not answered a watch yet. The reflector keeps waiting.
+    #[error("timed out after {0:?} waiting for the response to the watch")]
     Unanswered(Duration),
-    /// Whether the server still has the cached state could not be verified after a broken connection.
+    /// After a broken connection, the reflector could not verify that the server still has the cached state.
     #[error("cannot verify the cached state after a broken connection: {0}")]
     Verify(#[source] SourceError),
-    /// The server has another history than the cached state: it was restored from a backup.
+    /// The server's history differs from the cached one: it was restored from a backup.
     #[error(
-        "the server was restored from a backup: at resourceVersion {version} it has another state than the cached one"
+        "the server was restored from a backup: at resourceVersion {version} its state differs from the cached one"
     )]
     Diverged {
-        /// The resourceVersion at which both were compared.
+        /// The resourceVersion of the comparison.
         version: String,
     },
-    /// A watch was closed within a second, without anything new.
-    #[error("the watch was closed within a second without anything new")]
+    /// A watch was closed within a second without a new event.
+    #[error("watch closed within 1s without a new event")]
     VeryShortWatch,
-    /// A watch has been silent for much longer than bookmarks take.
-    #[error("nothing came for {0:?}, though bookmarks came more often before: the watch seems dead")]
+    /// A watch has been silent for much longer than the interval of bookmarks.
+    #[error("watch seems dead: nothing received for {0:?}, though bookmarks came more often before")]
     Silent(Duration),
-    /// One object of a list or event of a watch could not be read.
-    #[error("one object could not be read: {0}")]
+    /// One object of a list, or event of a watch, could not be read.
+    #[error("cannot read one object: {0}")]
     Object(#[source] SourceError),
-    /// An event carried an object of another kind.
-    #[error("an event carried {found} instead of {expected}")]
+    /// An event contained an object of another kind.
+    #[error("invalid event: expected {expected}, found {found}")]
     UnexpectedKind {
-        /// What is reflected.
+        /// The reflected kind.
         expected: String,
-        /// What came.
+        /// The kind in the event.
         found: String,
     },
-    /// An event of a type that is not known.
-    #[error("an event of the unknown type `{0}`")]
+    /// An event has an unknown type.
+    #[error("invalid event: unknown type `{0}`")]
     UnknownEvent(String),
-    /// The queue did not take an object.
+    /// The queue rejected an object.
     #[error(transparent)]
     Sink(SinkError),
 }
 
-/// What a reflector does about an error.
+/// What a reflector does after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextStep {
-    /// It leaves out this object or event and reads on.
+    /// It skips this object or event and continues.
     ReadOn,
-    /// It goes on waiting.
+    /// It keeps waiting.
     Wait,
-    /// It watches on from the last resourceVersion, after this wait.
+    /// It resumes the watch from the last resourceVersion, after this wait.
     Resume(Duration),
-    /// It asks for the most recent state at once, because the resourceVersion is not available.
+    /// It requests the most recent state immediately, because the resourceVersion is not available.
     AskForMostRecent,
-    /// It uses a plain LIST, after this wait.
+    /// It uses an ordinary LIST, after this wait.
     ListInstead(Duration),
-    /// It lists anew, after this wait.
+    /// It relists, after this wait.
     Relist(Duration),
 }
 
 // === impl ReflectorError ===
 
 impl ReflectorError {
-    /// The server's answer, where that is the error.
+    /// The server's answer, if that is the error.
     pub fn status(&self) -> Option<&kube_wire::Status> {
         match self {
             Self::List(error)
@@ -123,7 +126,7 @@ impl ReflectorError {
 // === impl NextStep ===
 
 impl NextStep {
-    /// Whether it is tried again only after a while: what was tried has failed, for now.
+    /// Whether the attempt failed: the next one follows only after a wait.
     pub(super) fn gives_up(self) -> bool {
         match self {
             Self::Relist(_) => true,
@@ -135,23 +138,40 @@ impl NextStep {
 
 // === impl ErrorReport ===
 
-impl fmt::Display for ErrorReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.resource, self.error, self.next)
+#[cfg(feature = "building-blocks")]
+impl ErrorReport {
+    /// What the reflector does about the error.
+    pub fn next(&self) -> NextStep {
+        self.next
+    }
+}
+
+// === impl WatchError ===
+
+impl WatchError {
+    /// The server's answer, if the server refused.
+    pub fn status(&self) -> Option<&kube_wire::Status> {
+        self.0.status()
+    }
+
+    /// The error as the reflector reports it.
+    #[cfg(feature = "building-blocks")]
+    pub fn reflector_error(&self) -> &ReflectorError {
+        &self.0
     }
 }
 
 impl fmt::Display for NextStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ReadOn => f.write_str("left out, reading on"),
+            Self::ReadOn => f.write_str("skipped"),
             Self::Wait => f.write_str("still waiting"),
-            Self::Resume(Duration::ZERO) => f.write_str("watching on from the last resourceVersion"),
-            Self::Resume(wait) => write!(f, "watching on from the last resourceVersion in {wait:.1?}"),
-            Self::AskForMostRecent => f.write_str("asking for the most recent state instead"),
-            Self::ListInstead(Duration::ZERO) => f.write_str("using a plain list instead"),
-            Self::ListInstead(wait) => write!(f, "using a plain list instead, in {wait:.1?}"),
-            Self::Relist(wait) => write!(f, "listing anew in {wait:.1?}"),
+            Self::Resume(Duration::ZERO) => f.write_str("resuming from the last resourceVersion"),
+            Self::Resume(wait) => write!(f, "resuming from the last resourceVersion in {wait:.1?}"),
+            Self::AskForMostRecent => f.write_str("requesting the most recent state instead"),
+            Self::ListInstead(Duration::ZERO) => f.write_str("listing instead"),
+            Self::ListInstead(wait) => write!(f, "listing instead in {wait:.1?}"),
+            Self::Relist(wait) => write!(f, "relisting in {wait:.1?}"),
         }
     }
 }

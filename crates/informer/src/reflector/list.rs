@@ -1,5 +1,5 @@
-//! Getting the full state by LIST: which resourceVersion to ask for, in pages of which size, and what to do when the
-//! server no longer has it.
+//! Gets the complete state by LIST: which resourceVersion to request, with which page size, and what to do when the server
+//! no longer has it.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use super::{CycleEnd, NextStep, Reflector, ReflectorConfig, ReflectorError, Refl
 use crate::queue::{Replace, Sink};
 use crate::source::{ListOptions, ListPart, SourceError, list_type};
 
-/// A list that was read to its end and is ready to be committed.
+/// A list read to its end, ready to commit.
 struct Listed<R> {
     replace: R,
     version: String,
     paginated: bool,
 }
 
-/// What is said of pages that lead nowhere.
+/// A list whose pages never end.
 #[derive(Debug, thiserror::Error)]
-#[error("the server answers a `continue` token with the same token: the list would never end")]
+#[error("invalid list: the server answers a `continue` token with the same token")]
 struct EndlessList;
 
 impl<S: Sink> Reflector<S> {
-    /// Lists everything and hands it to the sink as one replace.
+    /// Lists everything and commits it to the sink as one replace.
     pub(super) async fn list(&mut self) -> Result<(), CycleEnd> {
         self.enter(ReflectorState::Listing);
         let version = self.relist_version();
@@ -33,7 +33,7 @@ impl<S: Sink> Reflector<S> {
         let listed = match self.list_pages(&version, limit).await? {
             Ok(listed) => listed,
             Err(error) if decide(During::List, &error) == Decision::AskForMostRecent => {
-                // At once: waiting would not bring the resourceVersion back.
+                // Immediately: waiting would not make the resourceVersion available again.
                 self.version_unavailable = true;
                 self.report(&ReflectorError::List(error).into(), NextStep::AskForMostRecent);
                 let version = self.relist_version();
@@ -51,7 +51,7 @@ impl<S: Sink> Reflector<S> {
         Ok(())
     }
 
-    /// The resourceVersion a list asks for.
+    /// The resourceVersion to request in a list.
     fn relist_version(&self) -> String {
         let last = self.last_version.get();
         if self.version_unavailable {
@@ -63,7 +63,7 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    /// The size of pages: a list at a certain resourceVersion is answered by the server's cache only without pages.
+    /// The page size. The server's cache answers a list at a certain resourceVersion only without pages.
     fn page_limit(&self, version: &str) -> Option<u32> {
         self.config
             .page_size
@@ -85,8 +85,8 @@ impl<S: Sink> Reflector<S> {
             let on_later_page = !options.continue_token.is_empty();
             let head = match self.list_page(options.clone(), &mut replace).await? {
                 Ok(head) => head,
-                // The rest of the list is gone. What was read is of no use: read all of it anew, in one.
-                // Once: a server that does not heed that would never finish.
+                // The rest of the list has expired, so the first pages are useless: list again without pages. Only once: a
+                // server that ignores the limit would never finish.
                 Err(SourceError::Status(status))
                     if on_later_page && options.limit.is_some() && status.reason == "Expired" =>
                 {
@@ -94,6 +94,11 @@ impl<S: Sink> Reflector<S> {
                         &ReflectorError::List(SourceError::Status(status)).into(),
                         NextStep::ListInstead(std::time::Duration::ZERO),
                     );
+                    if deliberate_bug!("partial-list-accepted")
+                        && let Some(version) = list_version
+                    {
+                        return Ok(Ok(Listed { replace, version, paginated }));
+                    }
                     drop(replace);
                     replace = self.sink.begin_replace(self.scope).await?;
                     list_version = None;
@@ -130,7 +135,7 @@ impl<S: Sink> Reflector<S> {
             Ok(parts) => parts,
             Err(error) => return Ok(Err(error)),
         };
-        // However much of the list has arrived, other tasks get their turn.
+        // Let other tasks run, however much of the list has arrived.
         while let Some(part) = cooperative(parts.next()).await {
             match part {
                 Ok(ListPart::Item(object)) => {
@@ -143,7 +148,7 @@ impl<S: Sink> Reflector<S> {
                 }
                 Ok(ListPart::End(head)) => return Ok(self.check_list(head)),
                 Err(error) if error.is_about_one_object() => {
-                    // It is left out; its cached state stays, if the error names its key.
+                    // Skip it. Its cached state stays, if the error names its key.
                     if let Some(key) = error.key() {
                         replace.keep(&key);
                     }
@@ -155,15 +160,15 @@ impl<S: Sink> Reflector<S> {
         Ok(Err(SourceError::Wire(kube_wire::Error::Truncated { what: "list", at: 0 })))
     }
 
-    /// An item of another kind makes the whole list doubtful: without it, the object would count as deleted.
+    /// An item of another kind invalidates the whole list: without the item, the object would count as deleted.
     fn unexpected_item(&self, object: &RawObject) -> Option<SourceError> {
         let expected = self.expected.as_ref().filter(|expected| *expected != object.type_meta())?;
         let found = format!("an item of kind {}", object.type_meta());
         Some(SourceError::UnexpectedKind { expected: format!("a list of {expected}"), found })
     }
 
-    /// A list that names another kind is not the state of this one. (Only a source that is not an API server gives lists
-    /// without a name.)
+    /// A list of another kind is not the state of this one. (Only sources other than API servers return lists without a
+    /// kind.)
     pub(super) fn check_list(&self, head: ListHead) -> Result<ListHead, SourceError> {
         if !(head.kind.is_empty() && head.api_version.is_empty()) {
             list_type::check(&head, self.expected.as_ref())?;

@@ -1,11 +1,11 @@
-//! The loop that keeps a sink equal to the server: list, then watch, then begin again when that is no longer possible.
+//! The loop that keeps a sink equal to the server: list, watch, and list again when the watch cannot be resumed.
 //!
-//! A cycle gets the full state (by LIST, or as the initial events of a watch-list), hands it to the [`Sink`] as one
-//! replace, and follows the changes from its resourceVersion. It ends when the resourceVersion has become doubtful; then
-//! the next one begins, after a wait. What is done about which error is decided in one table ([`decide`]).
+//! A cycle gets the complete state (by LIST, or as the initial events of a watch-list), commits it to the [`Sink`] as one
+//! replace, and follows the changes from its resourceVersion. It ends when the resourceVersion is in doubt; the next cycle
+//! begins after a wait. One table maps errors to reactions ([`decide`]).
 //!
-//! Everything is one task without a lock: dropping the future of [`Reflector::run`] at any point leaves the sink whole,
-//! because a replace takes effect only as a whole.
+//! Everything is one task without a lock. Dropping the future of [`Reflector::run`] at any point leaves the sink
+//! consistent, because a replace takes effect only as a whole.
 
 mod backoff;
 mod config;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 pub use backoff::BackoffConfig;
 pub use config::{ErrorHandler, ReflectorConfig, WatchList};
-pub use error::{ErrorReport, NextStep, ReflectorError};
+pub use error::{ErrorReport, NextStep, ReflectorError, WatchError};
 pub use state::{ReflectorState, ReflectorStatus};
 
 use crate::panic::guarded;
@@ -41,54 +41,61 @@ use backoff::Backoff;
 use watch::Unsound;
 use watchdog::Watchdog;
 
-/// Keeps one scope of a sink equal to what a source shows.
+/// Keeps one scope of a sink equal to a source.
 ///
-/// ```no_run
-/// # use std::sync::Arc;
-/// # use kube_informer::{Scope, building_blocks::{ListerWatcher, Reflector, ReflectorConfig, Sink}};
-/// # async fn example(source: Arc<dyn ListerWatcher>, queue: Arc<impl Sink>) {
-/// let reflector = Reflector::new(source, queue, Scope::default(), ReflectorConfig::default());
+/// ```
+/// use std::sync::Arc;
+/// use kube_informer::Scope;
+/// use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Reflector, ReflectorConfig};
+/// # use kube_informer::testing::ScriptedSource;
+/// # use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let source = ScriptedSource::new("v1", "Pod");
+/// # source.put(json!({"metadata": {"namespace": "web", "name": "api"}}));
+/// let queue = Arc::new(DeltaFifo::new(DeltaFifoConfig::default()));
+/// let reflector = Reflector::new(Arc::new(source), queue.clone(), Scope::default(), ReflectorConfig::default());
 /// let mut status = reflector.status();
 /// tokio::select! {
 ///     () = reflector.run() => {}
-///     _ = status.wait_for(|status| status.listed) => println!("the first full state is in the queue"),
+///     _ = status.wait_for(|status| status.listed) => assert_eq!(queue.len(), 1),
 /// }
-/// # }
+/// # Ok(()) }
 /// ```
 pub struct Reflector<S> {
     source: Arc<dyn ListerWatcher>,
     sink: Arc<S>,
     scope: Scope,
     config: ReflectorConfig,
-    /// What the source lists and watches, for messages.
+    /// A description of the source, for messages.
     resource: Arc<str>,
-    /// The type of its objects: asked for once, not with each of them.
+    /// The type of its objects, cached.
     expected: Option<TypeMeta>,
     status: channel::Sender<ReflectorStatus>,
     /// The resourceVersion up to which the sink has received everything.
     last_version: LastVersion,
-    /// The last resourceVersion was found expired, or newer than the server.
+    /// The last resourceVersion has expired, or is newer than the server.
     version_unavailable: bool,
-    /// A list at `"0"` came in pages: the server has no watch cache for this resource.
+    /// A list at `"0"` was paginated: the server has no watch cache for this resource.
     paginated: bool,
     unsound: Unsound,
     watchdog: Watchdog,
     backoff: Backoff,
-    /// When the last watch was asked for, or the watch-list that went on as one.
+    /// When the last watch was requested, or the watch-list that continues as one.
     opened_at: Option<Instant>,
-    /// How long it was asked to last.
+    /// How long it was requested to last.
     asked_to_last: Duration,
-    /// A connection broke, was refused or ended early since the cached state was last known to be the server's: it may have
-    /// been restored from a backup meanwhile.
+    /// A connection broke, was refused or ended early since the cached state was last verified: the server may have been
+    /// restored from a backup meanwhile.
     unverified: bool,
-    /// The last state of the object that was deleted last, since the last full state.
+    /// The final state of the most recently deleted object, since the last complete list.
     last_deletion: Option<RawObject>,
-    /// The resourceVersion of the event at hand; a field so that its room is used again.
+    /// The resourceVersion of the current event; a field to reuse the allocation.
     event_version: String,
     rng: StdRng,
 }
 
-/// The last resourceVersion a reflector has seen, readable while it runs.
+/// The last resourceVersion that a reflector received, readable while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct LastVersion(Arc<Mutex<ReceivedVersion>>);
 
@@ -100,9 +107,9 @@ struct ReceivedVersion {
 
 /// Why a cycle, or the whole loop, ends.
 enum CycleEnd {
-    /// The cycle is over, because of this.
+    /// The cycle is over, because of this error.
     Cycle(Arc<ReflectorError>),
-    /// The source would now give everything differently.
+    /// The source has changed its encoding: everything must be listed again.
     Outdated,
     /// The sink is closed.
     Closed,
@@ -111,7 +118,7 @@ enum CycleEnd {
 // === impl Reflector ===
 
 impl<S: Sink> Reflector<S> {
-    /// A reflector that will write what `source` shows into this scope of `sink`.
+    /// A reflector that writes the objects of `source` into this scope of `sink`.
     pub fn new(source: Arc<dyn ListerWatcher>, sink: Arc<S>, scope: Scope, config: ReflectorConfig) -> Self {
         Self {
             resource: source.describe().into(),
@@ -136,7 +143,7 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    /// What the reflector is doing, as it changes.
+    /// The status of the reflector, as it changes.
     pub fn status(&self) -> channel::Receiver<ReflectorStatus> {
         self.status.subscribe()
     }
@@ -146,15 +153,15 @@ impl<S: Sink> Reflector<S> {
         self.last_version.clone()
     }
 
-    /// Reflects until the sink is closed, or this future is dropped.
+    /// Runs until the sink is closed or this future is dropped.
     ///
     /// # Cancel safety
-    /// It may be dropped at any point: what the sink holds stays whole.
+    /// May be dropped at any point: the sink stays consistent.
     pub async fn run(mut self) {
         loop {
             match self.cycle().await {
                 Err(CycleEnd::Closed) => break,
-                // Nothing is wrong: the next full state follows at once.
+                // Not an error: the next list follows immediately.
                 Err(CycleEnd::Outdated) => {}
                 Err(CycleEnd::Cycle(error)) => {
                     let wait = self.backoff_wait(&error);
@@ -167,7 +174,7 @@ impl<S: Sink> Reflector<S> {
         self.status.send_modify(|status| status.state = ReflectorState::Stopped);
     }
 
-    /// One cycle: the full state, then the changes.
+    /// One cycle: the complete state, then the changes.
     async fn cycle(&mut self) -> Result<std::convert::Infallible, CycleEnd> {
         let stream = match self.tries_watch_list() {
             true => self.watch_list().await?,
@@ -179,22 +186,23 @@ impl<S: Sink> Reflector<S> {
         self.watch(stream).await
     }
 
-    // --- what all phases share ---
+    // --- shared by all phases ---
 
     fn enter(&self, state: ReflectorState) {
+        tracing::trace!(from = self.status.borrow().state.name(), to = state.name(), "reflector");
         self.status.send_modify(|status| status.state = state);
     }
 
-    /// A full state was committed.
+    /// A complete list was committed.
     fn listed(&mut self, version: &str, new_epoch: bool) {
-        // A new full state may be older than what was seen before, after a restore: it counts all the same.
+        // After a restore, a new list may be older than the last version: it counts anyway.
         self.last_version.set(version, Instant::now());
         self.version_unavailable = false;
         self.unverified = false;
         self.last_deletion = None;
         self.status.send_modify(|status| {
             status.listed = true;
-            status.full_states += 1;
+            status.complete_lists += 1;
             status.epoch += u64::from(new_epoch);
             (status.last_error, status.failure) = (None, None);
         });
@@ -202,10 +210,10 @@ impl<S: Sink> Reflector<S> {
 
     /// Reports an error to the error handler, the log and the status.
     fn report(&self, error: &Arc<ReflectorError>, next: NextStep) {
-        let report = ErrorReport { resource: self.resource.clone(), error: error.clone(), next };
-        tracing::debug!(%report, "reflector");
+        let report = ErrorReport { resource: self.resource.clone(), error: error.clone().into(), next };
+        tracing::debug!(%report, "list or watch failed");
         self.status.send_modify(|status| {
-            status.last_error = Some(report.error.clone());
+            status.last_error = Some(error.clone());
             if next.gives_up() {
                 status.failure = status.last_error.clone();
             }
@@ -223,7 +231,7 @@ impl<S: Sink> Reflector<S> {
         self.backoff.wait(retry_after, &mut self.rng)
     }
 
-    /// Waits until a watch may be opened: one that keeps ending must not be asked for without a pause.
+    /// Waits until a watch may be opened, so that one that keeps ending is not reopened in a tight loop.
     async fn pace_opening(&self) {
         let interval = self.config.watch_interval_min.min(backoff::LONGEST);
         if let Some(opened_at) = self.opened_at {
@@ -237,7 +245,7 @@ impl<S: Sink> Reflector<S> {
         tokio::time::sleep_until(until).await;
     }
 
-    /// How long the server shall keep a watch: spread, so that many do not end at once.
+    /// The requested duration of a watch, randomized so that many do not end at the same time.
     fn watch_timeout(&mut self) -> Duration {
         let least = ReflectorConfig::WATCH_TIMEOUT_MIN;
         let least = self.config.watch_timeout_min.clamp(least, backoff::LONGEST).as_secs();
@@ -245,10 +253,11 @@ impl<S: Sink> Reflector<S> {
         self.asked_to_last
     }
 
-    /// An object that the sink refused is left out; a closed sink ends everything.
+    /// Skips an object that the sink rejected. A closed sink ends the loop, an exceeded memory budget the cycle.
     fn refused(&self, error: SinkError) -> Result<(), CycleEnd> {
         match error {
-            SinkError::Closed => Err(CycleEnd::Closed),
+            // Without the object, the state would be incomplete.
+            SinkError::Closed | SinkError::OverBudget(_) => Err(error.into()),
             rejected => {
                 self.report(&Arc::new(ReflectorError::Sink(rejected)), NextStep::ReadOn);
                 Ok(())
@@ -256,7 +265,7 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    /// Whether an object is of the kind that is reflected; another is reported.
+    /// Whether an object has the reflected kind; reports it otherwise.
     fn is_expected(&self, object: &RawObject) -> bool {
         let Some(expected) = &self.expected else { return true };
         if object.type_meta() == expected {
@@ -285,12 +294,12 @@ impl<S> fmt::Debug for Reflector<S> {
 // === impl LastVersion ===
 
 impl LastVersion {
-    /// The resourceVersion; empty before the first full state.
+    /// The resourceVersion; empty before the initial list.
     pub fn get(&self) -> String {
         self.0.lock().version.clone()
     }
 
-    /// When something was received last: a full state, an event or a bookmark.
+    /// When the last list, event or bookmark was received.
     pub fn received_at(&self) -> Option<Instant> {
         self.0.lock().at
     }
@@ -301,10 +310,10 @@ impl LastVersion {
         seen.at = Some(now);
     }
 
-    /// Something came. Advances to its `version`, unless it has none that counts, or one that is known to be older: a
-    /// repeated event must not take the watch back.
+    /// Records an arrival. Advances to its `version`, unless it has no usable one or is older: a repeated event must not
+    /// move the watch back.
     ///
-    /// Returns whether that was progress. Where nothing can be compared, anything that comes is.
+    /// Returns whether that was progress. Without comparable versions, every arrival is progress.
     fn advance(&self, version: Option<&str>, now: Instant) -> bool {
         let mut seen = self.0.lock();
         seen.at = Some(now);

@@ -1,73 +1,80 @@
-//! What a reflector is doing, readable while it runs.
+//! The status of a reflector, readable while it runs.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::ReflectorError;
 
-/// What a reflector is doing.
-#[derive(Clone, Debug, Default)]
+/// The state of a reflector.
+#[derive(Clone, Debug, derive_more::Display, Default)]
 #[non_exhaustive]
 pub enum ReflectorState {
-    /// It has not begun.
+    /// It has not started.
     #[default]
+    #[display("pending")]
     Pending,
-    /// It reads a list.
+    /// It is reading a list.
+    #[display("listing")]
     Listing,
-    /// It reads the initial events of a watch-list.
+    /// It is reading the initial events of a watch-list.
+    #[display("streaming the initial list")]
     Streaming,
-    /// It opens a watch.
+    /// It is opening a watch.
+    #[display("opening a watch")]
     Opening,
-    /// It follows the changes.
+    /// It is following changes.
+    #[display("watching")]
     Watching,
-    /// It waits after an error.
+    /// It is waiting after an error.
+    #[display("backing off: {error}")]
     BackingOff {
         /// The error.
         error: Arc<ReflectorError>,
-        /// When it will try again.
+        /// When it will retry.
         until: Instant,
     },
-    /// It follows the changes, but its streams keep breaking at the same resourceVersion, or the server does not answer: what
-    /// it shows may be stale. It ends with progress, or once a watch has lived for
+    /// It is following changes, but its streams keep breaking at the same resourceVersion, or the server does not answer:
+    /// the cached state may be stale. This ends with progress, or once a watch has lived for
     /// [`BackoffConfig::reset_after`](super::BackoffConfig::reset_after).
+    #[display("degraded: {error}")]
     Degraded {
-        /// What is wrong with them.
+        /// The last error of its streams.
         error: Arc<ReflectorError>,
     },
     /// It has ended.
+    #[display("stopped")]
     Stopped,
 }
 
-/// The state of a reflector, and how far it has come.
+/// The state of a reflector, and its counters.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReflectorStatus {
-    /// What it is doing.
+    /// The current state.
     pub state: ReflectorState,
-    /// Whether a first full state was handed to the sink.
+    /// Whether the initial list was handed to the sink.
     pub listed: bool,
-    /// How often the server has gone back in time: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
+    /// How often the server regressed: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
     pub epoch: u64,
-    /// How many full states were handed to the sink.
-    pub full_states: u64,
-    /// How many lists and watch-lists did not give one.
+    /// How many complete lists were handed to the sink.
+    pub complete_lists: u64,
+    /// How many lists and watch-lists failed.
     pub failed_lists: u64,
-    /// How many watches were opened. (One goes on where a watch-list's initial state ends; that is not counted again.)
+    /// How many watches were opened. (A watch-list that continues as a watch is not counted again.)
     pub watches: u64,
-    /// How many could not be opened.
+    /// How many watches could not be opened.
     pub failed_watches: u64,
-    /// How many ended otherwise than by a normal close.
+    /// How many watches ended abnormally.
     pub broken_watches: u64,
-    /// The last error since the last full state, if there was one.
+    /// The last error since the last complete list, if any.
     pub last_error: Option<Arc<ReflectorError>>,
-    /// The last of them after which nothing else was tried at once.
+    /// The last error that was followed by a wait.
     pub(crate) failure: Option<Arc<ReflectorError>>,
 }
 
 impl ReflectorStatus {
-    /// Counts an error that was reported.
+    /// Counts a reported error.
     pub(super) fn count(&mut self, error: &ReflectorError) {
         let counter = match error {
             ReflectorError::List(_)
@@ -81,7 +88,7 @@ impl ReflectorStatus {
             | ReflectorError::Diverged { .. }
             | ReflectorError::VeryShortWatch
             | ReflectorError::Silent(_) => &mut self.broken_watches,
-            // The stream went on.
+            // The stream continued.
             ReflectorError::Object(_)
             | ReflectorError::Unanswered(_)
             | ReflectorError::UnexpectedKind { .. }
@@ -92,17 +99,18 @@ impl ReflectorStatus {
     }
 }
 
-impl fmt::Display for ReflectorState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ReflectorState {
+    /// The state without its details.
+    pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::Pending => f.write_str("pending"),
-            Self::Listing => f.write_str("listing"),
-            Self::Streaming => f.write_str("streaming the initial state"),
-            Self::Opening => f.write_str("opening a watch"),
-            Self::Watching => f.write_str("watching"),
-            Self::BackingOff { error, .. } => write!(f, "backing off: {error}"),
-            Self::Degraded { error } => write!(f, "degraded: {error}"),
-            Self::Stopped => f.write_str("stopped"),
+            Self::Pending => "pending",
+            Self::Listing => "listing",
+            Self::Streaming => "streaming",
+            Self::Opening => "opening",
+            Self::Watching => "watching",
+            Self::BackingOff { .. } => "backing off",
+            Self::Degraded { .. } => "degraded",
+            Self::Stopped => "stopped",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Getting the full state as a stream: a watch that begins with everything there is, ended by a bookmark, and goes on as
-//! the watch.
+//! Gets the complete state as a stream: a watch that begins with all objects, marks their end with a bookmark, and
+//! continues as an ordinary watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::deadline::{after, until};
 use crate::queue::{Replace, Sink};
 use crate::source::{SourceError, VersionMatch, WatchOptions, WatchStream};
 
-/// How many times as long as it may be quiet the initial state may take, and how much longer for each of its events.
+/// The limit for the whole initial list: this many quiet periods, plus this much per event.
 const QUIETS_MAX: u32 = 4;
 const PER_EVENT: Duration = Duration::from_millis(20);
 
-/// How the reading of the initial state ended.
+/// How reading the initial list ended.
 enum Initial<R> {
     /// It is complete, as of this resourceVersion.
     Complete(R, String),
     /// The stream broke.
     Broken(SourceError),
-    /// The bookmark that ends it did not come, or will not.
+    /// The bookmark that ends it did not arrive, or will not.
     NoEnd(ReflectorError),
 }
 
@@ -42,8 +42,8 @@ impl<S: Sink> Reflector<S> {
         self.expected.as_ref().map_or("", TypeMeta::group)
     }
 
-    /// Streams the full state into a replace; gives the stream, to be watched on, or `None` if a list is to be used in
-    /// this cycle.
+    /// Streams the complete state into a replace. Returns the stream, which continues as a watch, or `None` to use a list
+    /// in this cycle.
     pub(super) async fn watch_list(&mut self) -> Result<Option<WatchStream>, CycleEnd> {
         loop {
             self.enter(ReflectorState::Streaming);
@@ -70,7 +70,7 @@ impl<S: Sink> Reflector<S> {
                         return Ok(Some(stream));
                     }
                     Initial::NoEnd(error) => {
-                        // The server does not know what it was asked for; it will not know the next time either.
+                        // The server does not support the request, and will not the next time either.
                         self.config.server.watch_list_is_broken(self.group());
                         self.source.watch_list_is_broken();
                         self.list_instead_after_a_wait(error).await;
@@ -78,7 +78,7 @@ impl<S: Sink> Reflector<S> {
                     }
                     Initial::Broken(error) => error,
                 },
-                // Another reflector has paid for that.
+                // Another reflector has already found out.
                 Err(SourceError::NoWatchList) => return Ok(None),
                 Err(error) => error,
             };
@@ -104,17 +104,17 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    /// Reads events into a replace until the bookmark comes.
+    /// Reads events into a replace until the bookmark arrives.
     async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, CycleEnd> {
         let (quiet_max, in_all_max) = (self.config.watch_list_quiet_max, self.config.watch_list_max);
         let mut replace = self.sink.begin_replace(self.scope).await?;
-        // A server that takes this for an ordinary watch may never be quiet, but is slower than any full state.
+        // A server that treats this as an ordinary watch may never be quiet, but is slower than any initial list.
         let mut limit = after(quiet_max.saturating_mul(QUIETS_MAX));
-        // Or it is as busy as a full state, and has no end.
+        // Or it is as busy as an initial list, and never ends.
         let last = until(after(in_all_max));
         tokio::pin!(last);
         loop {
-            // However many events have arrived, other tasks get their turn.
+            // Let other tasks run, however many events have arrived.
             tokio::task::coop::consume_budget().await;
             limit = limit.and_then(|limit| limit.checked_add(PER_EVENT));
             let event = tokio::select! {
@@ -129,7 +129,7 @@ impl<S: Sink> Reflector<S> {
                 None => return Ok(Initial::NoEnd(ReflectorError::WatchListUnending(quiet_max))),
                 Some(None) => return Ok(Initial::NoEnd(ReflectorError::WatchListClosed)),
                 Some(Some(Ok(event))) => event,
-                // Also if it is about one object: it does not say whether that one came or went, and a list does.
+                // Even if it concerns one object: unlike a list, it does not show whether that object was added or deleted.
                 Some(Some(Err(error))) => return Ok(Initial::Broken(error)),
             };
             match event {
@@ -142,7 +142,7 @@ impl<S: Sink> Reflector<S> {
                     }
                 }
                 WatchEvent::Deleted(object) if self.is_expected(&object) => {
-                    replace.remove(&Key::of(&object.head()));
+                    replace.remove(&Key::of_head(&object.head()));
                 }
                 WatchEvent::Bookmark(object)
                     if self.is_expected(&object) && object.head().is_initial_events_end() =>

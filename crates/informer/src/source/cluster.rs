@@ -1,19 +1,20 @@
-//! Connections for many requests.
+//! Connections for many concurrent requests.
 //!
-//! A kube-apiserver lets a connection carry a hundred streams at a time, and a client that asks for one more simply waits:
-//! with a hundred watches or followed logs open, the next write would never be sent. So each request counts on its
-//! connection until its answer is read or dropped, and a connection carries eighty: one more request opens another
-//! connection. Requests of different classes never share one: long-lived answers (watches, followed logs, proxied
-//! requests), lists, and all others (writes and leases, which must not wait behind either). Where the server speaks
-//! HTTP/1.1 only, each request has a connection of its own anyway.
+//! A kube-apiserver allows a hundred streams per connection, and a client that requests one more silently waits: with a
+//! hundred watches or followed logs open, the next write would never be sent. So each request counts on its connection
+//! until its response is read or dropped, and a connection carries at most eighty: the next request opens another one.
+//! Requests of different classes never share a connection: long-lived responses (watches, followed logs, proxied requests),
+//! lists, and all others (writes and leases, which must not wait behind either). With HTTP/1.1 each request has its own
+//! connection anyway.
 //!
-//! An upgrade (`exec`, `attach`, `port-forward`) takes over its connection, which HTTP/2 cannot do. Those connections
+//! An upgrade (`exec`, `attach`, `port-forward`) takes over its connection, which HTTP/2 does not allow. Those connections
 //! offer HTTP/1.1 only.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use educe::Educe;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use http::header::UPGRADE;
@@ -35,102 +36,87 @@ use super::server_memory::{Introduction, ServerMemory};
 use super::tracked_body::TrackedBody;
 use super::unpack::{Compression, Unpack};
 
-/// Most requests that one connection carries at a time: watches and other streams, lists, or all others.
+/// How many requests of one class share a connection.
 pub const STREAMS_PER_CONNECTION: usize = 80;
 
-/// How long a request has been without an answer when giving it up makes its connection suspect. Callers that give up sooner
+/// A request that is cancelled after this long without a response makes its connection suspect. Callers that cancel sooner
 /// have other reasons.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
-/// Bytes that a stream may send before they are read, so that one that is not read cannot hold up its neighbours:
-/// a connection's window has room for all of its streams.
+/// Bytes that a stream may send before they are read. A connection's window fits all of its streams, so an unread stream
+/// cannot block the others.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 100;
 
-/// How a connection whose other end has died without a word is noticed, where the server speaks HTTP/2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pings {
-    /// Silence after which the server is asked whether it is still there. Default: 30 s.
-    pub after: Duration,
-    /// How long it may take to answer. Default: 15 s.
-    pub timeout: Duration,
+/// Detects dead HTTP/2 connections.
+#[derive(Clone, Copy)]
+struct Pings {
+    after: Duration,
+    timeout: Duration,
 }
 
-/// Longer times are as good as never.
+/// Longer times are equivalent to never.
 const PING_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-impl Default for Pings {
-    fn default() -> Self {
-        Self { after: Duration::from_secs(30), timeout: Duration::from_secs(15) }
-    }
-}
-
-/// Settings of [`Cluster`] that a kubeconfig has no place for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Settings of [`Cluster`] that are not part of a kubeconfig.
+///
+/// ```
+/// let mut config = kube_informer::ClusterConfig::default();
+/// config.compress_lists = true;
+/// ```
+#[derive(Clone, Copy, Debug, Educe, PartialEq, Eq)]
+#[educe(Default)]
 #[non_exhaustive]
 pub struct ClusterConfig {
-    /// How dead connections are noticed.
-    pings: Pings,
-    /// Whether lists may come compressed. Default: not.
-    compression: Option<Compression>,
+    /// An HTTP/2 connection that has been silent for this long is pinged. Default: 30 s.
+    #[educe(Default(expression = Duration::from_secs(30)))]
+    pub ping_after: Duration,
+    /// A connection whose ping is unanswered for this long is closed. Default: 15 s.
+    #[educe(Default(expression = Duration::from_secs(15)))]
+    pub ping_timeout: Duration,
+    /// Requests lists in gzip. Over a slow network that saves most of the time; near the server it costs more CPU, on both
+    /// sides, than the network gains. Watches are never compressed, because their events would arrive in whole blocks. A
+    /// streamed initial list is a watch, too: set [`WatchList::Off`](crate::reflector::WatchList::Off) to compress it. Default: off.
+    pub compress_lists: bool,
+    /// Most uncompressed bytes of one compressed list; more is an error. Default: 4 GiB.
+    #[educe(Default(expression = 4 << 30))]
+    pub unpacked_bytes_max: u64,
 }
 
-/// The way to one API server, made for many watches: HTTP/2 where the server speaks it, pings, and capacity for lists and
-/// writes however many watches, followed logs or slow answers are open. kube's own retries are off: a reflector does
-/// that, and shows it.
+/// The connections to one API server, for many watches: HTTP/2 where the server supports it, pings, and capacity for lists
+/// and writes however many watches, followed logs or slow responses are open. kube's own retries are disabled: the
+/// reflector retries, and reports it.
 ///
 /// [`client`](Self::client) is an ordinary [`kube_client::Client`]; use it for `Api` as well, `exec`, `attach` and
-/// `portforward` included (with kube's feature `ws`): upgrades go over HTTP/1.1. Everything that
-/// `Client::try_from` makes of a [`Config`] is kept: authentication (exec and OIDC too), impersonation, server name,
-/// proxies, timeouts, extra headers. An exec plugin runs when the first request needs it, within limits of time and
-/// output, and again when its credentials expire or are refused. (Only [`Client::valid_until`] is not: kube does not say when a certificate that an
-/// exec plugin gave will expire.)
-#[derive(Clone)]
+/// `portforward` included (with kube's feature `ws`): upgrades go over HTTP/1.1. All settings of a [`Config`] apply, as in
+/// `Client::try_from`: authentication (exec and OIDC too), impersonation, server name, proxies, timeouts, extra headers. An exec
+/// plugin runs when the first request needs it, within limits of time and output, and again when its credentials expire or are
+/// refused. Exception: [`Client::valid_until`] is not available, because kube does not report when the certificate of an exec plugin
+/// expires.
+#[derive(Clone, Educe)]
+#[educe(Debug)]
 pub struct Cluster {
+    #[educe(Debug(ignore))]
     client: Client,
-}
-
-// === impl ClusterConfig ===
-
-impl ClusterConfig {
-    /// With other times for noticing dead connections.
-    #[must_use]
-    pub fn pings(mut self, pings: Pings) -> Self {
-        self.pings = pings;
-        self
-    }
-
-    /// Asks for lists in gzip. Over a slow network that saves most of the time; near the server it costs more CPU, here and
-    /// there, than the network gains. Watches are never compressed, because their events would arrive in whole blocks. A
-    /// streamed initial state is a watch, too: use [`WatchList::Off`](crate::reflector::WatchList::Off) to have it
-    /// compressed.
-    #[must_use]
-    pub fn compress_lists(mut self, compression: Compression) -> Self {
-        self.compression = Some(compression);
-        self
-    }
 }
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// From a configuration.
+    /// Creates the connections from a configuration.
     ///
     /// # Errors
-    /// If the credentials or certificates cannot be read, or the configuration asks for a feature (TLS, a proxy) that
-    /// was not compiled in.
+    /// Returns an error if the credentials or certificates cannot be read, or the configuration needs a feature (TLS, a
+    /// proxy) that was not compiled in.
     pub fn from_config(config: Config) -> Result<Self, Error> {
         Self::configured(config, ClusterConfig::default())
     }
 
-    /// From a configuration, with settings of its own.
+    /// Like [`from_config`](Self::from_config), with settings.
     ///
     /// # Errors
     /// As [`from_config`](Self::from_config).
-    pub fn configured(config: Config, mut own: ClusterConfig) -> Result<Self, Error> {
-        // hyper adds them to a point in time.
-        let Pings { after, timeout } = own.pings;
-        own.pings = Pings { after: after.min(PING_MAX), timeout: timeout.min(PING_MAX) };
+    pub fn configured(config: Config, own: ClusterConfig) -> Result<Self, Error> {
         let client = credentials::client(config, move |config| Self::connect(config, own))?;
         Ok(Self { client })
     }
@@ -151,7 +137,7 @@ impl Cluster {
                 Some("http") => build(config, own, super::proxy::tunnel(&url, http)),
                 #[cfg(all(feature = "http-proxy", feature = "rustls-tls"))]
                 Some("https") => {
-                    // The tunnel is asked for in HTTP/1.1.
+                    // The tunnel request uses HTTP/1.1.
                     let to_proxy = super::tls::connector(config, http, super::tls::Offers::Http1)?;
                     build(config, own, super::proxy::tunnel(&url, to_proxy))
                 }
@@ -164,15 +150,15 @@ impl Cluster {
         }
     }
 
-    /// From what kubectl would use: `$KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    /// Uses the configuration that kubectl would: `$KUBECONFIG`, `~/.kube/config`, or the pod's service account.
     ///
     /// # Errors
-    /// If none is found, or as [`from_config`](Self::from_config).
+    /// Returns an error if no configuration is found, or as [`from_config`](Self::from_config).
     pub async fn infer() -> Result<Self, Error> {
         Self::from_config(Config::infer().await.map_err(Error::InferConfig)?)
     }
 
-    /// The client. Watches and other long answers, lists, upgrades and all other requests take separate connections.
+    /// The client. Long-lived responses, lists, upgrades and all other requests use separate connections.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -190,18 +176,12 @@ impl From<&Cluster> for Client {
     }
 }
 
-impl std::fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").finish_non_exhaustive()
-    }
-}
-
 #[cfg(not(all(feature = "socks5", feature = "http-proxy")))]
 fn disabled(url: &Uri, protocol_feature: &'static str) -> Error {
     Error::ProxyProtocolDisabled { proxy_url: Box::new(without_password(url)), protocol_feature }
 }
 
-/// The client's layers, the same that kube puts on top of each other, less the retries.
+/// The same layers as in kube, without the retries.
 fn build<H>(config: &Config, own: ClusterConfig, connector: H) -> Result<Client, Error>
 where
     H: Service<Uri> + Clone + Send + Sync + 'static,
@@ -221,7 +201,7 @@ where
     };
     #[cfg(all(feature = "openssl-tls", not(feature = "rustls-tls")))]
     let (connector, upgrades) = {
-        // It offers HTTP/1.1 only, whatever for.
+        // It offers only HTTP/1.1, for every class.
         let connector = config.openssl_https_connector_with_connector(connector)?;
         (connector.clone(), connector)
     };
@@ -269,7 +249,7 @@ struct ConnectionPools<C> {
     compression: Option<Compression>,
 }
 
-/// Connections of one class: as many as its requests need.
+/// The connections of one class: as many as its requests need.
 #[derive(Clone)]
 struct ConnectionPool<C> {
     connector: C,
@@ -277,16 +257,16 @@ struct ConnectionPool<C> {
     entries: Arc<Mutex<Vec<PoolEntry<C>>>>,
 }
 
-/// A client of one connection, and the token that each request on it holds.
+/// A client with one connection, and the token that each of its requests holds.
 struct PoolEntry<C> {
     client: PooledClient<C>,
     token: Arc<()>,
 }
 
-/// A request that is not answered yet.
+/// A request without a response so far.
 ///
-/// Its connection may be dead without a word, which pings find out only after a while. So a caller that gives the request up
-/// after some time takes the connection out of use: the next request opens a connection. A lease, for example, is renewed in time.
+/// Its connection may be dead, which pings detect only after a while. A caller that cancels the request after some time
+/// takes the connection out of use: the next request opens a new one. So a lease, for example, is renewed in time.
 struct Unanswered<C> {
     entries: Arc<Mutex<Vec<PoolEntry<C>>>>,
     token: Arc<()>,
@@ -294,7 +274,7 @@ struct Unanswered<C> {
     is_answered: bool,
 }
 
-/// A client of one connection (or of several, one after the other, or as HTTP/1.1 needs them).
+/// A client with one connection (or several, one after another, or as HTTP/1.1 needs them).
 type PooledClient<C> = HyperClient<TrackedConnector<C>, Body>;
 
 // === impl ConnectionPools ===
@@ -304,19 +284,22 @@ where
     TrackedConnector<C>: Connect + Clone + Send + Sync + 'static,
 {
     /// `upgrades` makes connections that never speak HTTP/2.
-    fn new(connector: C, upgrades: C, ClusterConfig { pings, compression }: ClusterConfig) -> Self {
+    fn new(connector: C, upgrades: C, own: ClusterConfig) -> Self {
+        // hyper adds them to a point in time.
+        let (after, timeout) = (own.ping_after.min(PING_MAX), own.ping_timeout.min(PING_MAX));
+        let (pings, unpacked_bytes_max) = (Pings { after, timeout }, own.unpacked_bytes_max);
         let pool = || ConnectionPool { connector: connector.clone(), pings, entries: Arc::default() };
         Self {
             streams: pool(),
             lists: pool(),
             others: pool(),
             upgrades: pooled_client(upgrades, pings),
-            compression,
+            compression: own.compress_lists.then_some(Compression { unpacked_bytes_max }),
             server: Arc::default(),
         }
     }
 
-    /// A client for a request, and the request's entry in the pool, if it takes one.
+    /// A client for a request, and the request's entry in the pool, if it has one.
     fn client_for(&self, class: Class) -> (PooledClient<C>, Option<Unanswered<C>>) {
         let pool = match class {
             Class::Stream => &self.streams,
@@ -337,7 +320,7 @@ where
     /// A client whose connection can carry another request, and the token that counts it.
     fn take(&self) -> (PooledClient<C>, Arc<()>) {
         let mut entries = self.entries.lock();
-        // Connections that carry nothing are closed, except one.
+        // Close idle connections, except one.
         let mut has_spare = false;
         entries.retain(|entry| {
             let idle = Arc::strong_count(&entry.token) == 1;
@@ -354,7 +337,8 @@ where
 }
 
 impl<C> Unanswered<C> {
-    /// The server has answered, or the connection has failed, which hyper deals with. The token counts it until its body is read.
+    /// The server has answered, or the connection has failed, which hyper handles. The token counts the request until its
+    /// body is read.
     fn answered(mut self) -> Arc<()> {
         self.is_answered = true;
         self.token.clone()
@@ -422,10 +406,10 @@ where
     }
 }
 
-/// What a request is, as far as connections are concerned.
+/// The class of a request, for choosing a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// Its answer may go on for long: a watch, a followed log, or what something behind the API server answers.
+    /// Its response may be long-lived: a watch, a followed log, or a proxied request.
     Stream,
     List,
     /// It takes over its connection.
@@ -456,8 +440,8 @@ impl Class {
     }
 }
 
-/// Marks a request as a list, in its extensions, for the client of [`Cluster`]: it takes a connection for lists, and may
-/// come compressed. [`ListWatch`](super::ListWatch) does so; requests that a program sends itself may, too.
+/// Marks a request as a list, in its extensions, for the client of [`Cluster`]: it uses a connection for lists, and may be
+/// compressed. [`ListWatch`](super::ListWatch) does this; requests that a program sends itself can too.
 ///
 /// ```
 /// # use kube_client::client::Body;

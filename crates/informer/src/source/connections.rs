@@ -1,8 +1,8 @@
-//! Connections whose end is known, so that no request waits for one that is gone.
+//! Connections that report their end, so that no request waits for a closed one.
 //!
-//! A request that is sent while its connection ends can be lost inside hyper: it waits for an answer that no connection can
-//! bring, and for a watch that may be ten minutes. `docs/design/hyper-wakeup.md` explains the race and counts it. Here a request
-//! knows its connection, and is given up if it is still pending some time after that one has ended.
+//! A request that is sent while its connection closes can be lost inside hyper: it waits for a response that never arrives,
+//! for a watch up to ten minutes. `docs/design/hyper-wakeup.md` explains the race and measures it. Here a request knows its
+//! connection, and fails if it is still pending some time after the connection has closed.
 
 use std::io;
 use std::pin::Pin;
@@ -17,30 +17,30 @@ use hyper_util::client::legacy::connect::{CaptureConnection, Connected, Connecti
 use tokio::sync::watch;
 use tower::{BoxError, Service};
 
-/// How long a request may be pending after its connection has ended. hyper reports the error, or sends the request again on another
+/// How long a request may be pending after its connection has closed. hyper reports the error, or retries on another
 /// connection, within milliseconds.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A request was lost with its connection.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection ended, and the request was lost with it")]
+#[error("connection closed before the request was answered")]
 struct Stranded;
 
 /// The connection that carries a request, once hyper has chosen it.
 pub(super) struct Carrier(CaptureConnection);
 
-/// Makes connections whose end is known.
+/// Makes connections that report their end.
 #[derive(Clone)]
 pub(super) struct TrackedConnector<C>(C);
 
-/// A connection whose end is known.
+/// A connection that reports its end.
 pub(super) struct TrackedIo<T> {
     io: T,
     /// Dropped with the connection.
     open: watch::Sender<()>,
 }
 
-/// The end of a connection, to be waited for.
+/// The end of a connection.
 #[derive(Clone, Debug)]
 struct ConnectionEnd(watch::Receiver<()>);
 
@@ -52,7 +52,7 @@ impl Carrier {
         Self(capture_connection(request))
     }
 
-    /// Waits for the answer to the request. It is given up when its connection has ended without one.
+    /// Waits for the response. Fails when the connection has closed without one.
     pub(super) async fn carry<T, E: Into<BoxError>>(
         self,
         answer: impl Future<Output = Result<T, E>>,
@@ -76,8 +76,8 @@ impl Carrier {
     }
 }
 
-/// Waits until a request has been pending for [`GRACE`] after the end of its connection. `current` is that connection: another one
-/// when hyper has sent the request again.
+/// Waits until a request has been pending for [`GRACE`] after its connection closed. `current` is that connection; it
+/// changes when hyper retries.
 async fn outlived(current: impl Fn() -> Option<ConnectionEnd>) {
     loop {
         let Some(connection) = current() else { return std::future::pending().await };
@@ -91,7 +91,7 @@ async fn outlived(current: impl Fn() -> Option<ConnectionEnd>) {
 
 impl ConnectionEnd {
     async fn ended(mut self) {
-        // Nothing is ever sent: this is the sender's end.
+        // Nothing is ever sent: this is the sender's drop.
         let _ = self.0.changed().await;
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_is_given_up_when_its_connection_has_ended_for_a_while() {
+    async fn a_request_fails_some_time_after_its_connection_closed() {
         let first = watch::Sender::new(());
         let carrier = Mutex::new(ConnectionEnd(first.subscribe()));
         let waiting = outlived(|| Some(carrier.lock().clone()));
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_without_a_connection_is_not_given_up() {
+    async fn a_request_without_a_connection_keeps_waiting() {
         let carrier = Carrier::of(&mut Request::new(()));
         assert!(tokio::time::timeout(10 * GRACE, carrier.lost()).await.is_err());
     }
 
     #[tokio::test]
-    async fn a_connection_names_its_end_until_it_is_dropped() {
+    async fn a_connection_reports_its_end_when_dropped() {
         struct Io;
         impl Connection for Io {
             fn connected(&self) -> Connected {

@@ -1,27 +1,30 @@
-//! A source made from two functions.
+//! A source from two functions.
 
-use std::fmt;
-
+use educe::Educe;
 use futures::future::{BoxFuture, FutureExt};
 use kube_wire::TypeMeta;
 
 use super::{ListOptions, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
 
 /// A source made from a function that lists and one that watches, for whatever does not come from an API server.
+#[derive(Educe)]
+#[educe(Debug)]
 pub struct FunctionSource<L, W> {
     describe: String,
+    #[educe(Debug(ignore))]
     list: L,
+    #[educe(Debug(ignore))]
     watch: W,
     expected: Option<TypeMeta>,
 }
 
 impl<L, W> FunctionSource<L, W> {
-    /// A source that lists by `list` and watches by `watch`; `describe` says of what, for messages.
+    /// A source that calls `list` and `watch`; `describe` names the resource in messages.
     pub fn new(describe: impl Into<String>, list: L, watch: W) -> Self {
         Self { describe: describe.into(), list, watch, expected: None }
     }
 
-    /// With the type that all objects have: events of another kind are refused.
+    /// Sets the type of all objects: objects of another kind are rejected.
     #[must_use]
     pub fn expect(mut self, type_meta: TypeMeta) -> Self {
         self.expected = Some(type_meta);
@@ -50,11 +53,5 @@ where
 
     fn describe(&self) -> String {
         self.describe.clone()
-    }
-}
-
-impl<L, W> fmt::Debug for FunctionSource<L, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FunctionSource({})", self.describe)
     }
 }

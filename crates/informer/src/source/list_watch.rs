@@ -24,7 +24,7 @@ use super::{
 
 /// Lists and watches a resource (built-in, custom or aggregated), in all namespaces or in one.
 ///
-/// Works over any [`kube_client::Client`]; [`Cluster`](super::Cluster) gives one that is made for many watches.
+/// Works with any [`kube_client::Client`]; [`Cluster`](super::Cluster) provides one made for many watches.
 ///
 /// ```no_run
 /// # use kube_informer::building_blocks::{ListWatch, Resource};
@@ -34,7 +34,8 @@ use super::{
 ///     .labels("tier=backend");
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ListWatch({self})")]
 pub struct ListWatch {
     client: Client,
     resource: Resource,
@@ -46,7 +47,7 @@ pub struct ListWatch {
     json_switch: JsonSwitch,
     asked_protobuf: AskedProtobuf,
     server_is_newer: ServerIsNewer,
-    /// What was learned about the server by all who use the same [`Cluster`](super::Cluster), once a request was sent.
+    /// What was learned about the server by all users of the same [`Cluster`](super::Cluster); set by the first request.
     server: Arc<OnceLock<Arc<ServerMemory>>>,
     projection: Projection,
     limits: Limits,
@@ -55,22 +56,21 @@ pub struct ListWatch {
     modify_watch: Option<Modify<WatchOptions>>,
 }
 
-/// Whether a server is newer than the schema table, once it has said so. Shared by all who ask the same server.
+/// Whether a server is newer than the schema table; set once known, and shared by all sources of the server.
 pub(crate) type ServerIsNewer = Arc<OnceCell<bool>>;
 
 type Modify<O> = Arc<dyn Fn(&mut O) + Send + Sync>;
 
-/// Which encoding is asked for. Whatever the server answers is understood.
+/// The encoding to request. Responses in any encoding are understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EncodingPreference {
-    /// Protobuf where nothing is lost by it: for the kinds that the schema table holds, from servers that are not newer
-    /// than the table. JSON otherwise. One request to `/version` finds out.
+    /// Protobuf where it loses nothing: for kinds in the schema table, from servers not newer than the table. JSON
+    /// otherwise. This costs one request to `/version`.
     #[default]
     Auto,
-    /// Protobuf for the kinds that the schema table holds, however new the server is. Saves a newer server the JSON as long
-    /// as its objects have no new fields. The first one that has is an error when it is decoded, and makes the source go
-    /// over to JSON.
+    /// Protobuf for kinds in the schema table, however new the server is. This avoids JSON with a newer server as long as
+    /// its objects have no new fields. The first object with one fails to decode, and switches the source to JSON.
     Protobuf,
     /// JSON.
     Json,
@@ -101,49 +101,49 @@ impl ListWatch {
         }
     }
 
-    /// In this namespace only.
+    /// Only this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only objects with these labels, as kubectl's `-l`.
+    /// Only objects with these labels, in the syntax of kubectl's `-l`.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = selector.into();
         self
     }
 
-    /// Only objects with these fields, as kubectl's `--field-selector`.
+    /// Only objects with these fields, in the syntax of kubectl's `--field-selector`.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = selector.into();
         self
     }
 
-    /// Only the metadata of the objects: they come as `PartialObjectMetadata`.
+    /// Fetches only metadata: objects arrive as `PartialObjectMetadata`.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
         self
     }
 
-    /// Which encoding is asked for.
+    /// The encoding to request.
     #[must_use]
     pub fn encoding(mut self, preference: EncodingPreference) -> Self {
         self.encoding = preference;
         self
     }
 
-    /// Which fields are kept of each object.
+    /// Which fields to keep of each object.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = projection;
         self
     }
 
-    /// How large objects may be, and the like.
+    /// Limits on the size of objects and other input.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -157,7 +157,7 @@ impl ListWatch {
         self
     }
 
-    /// Asks for the server's version only if none of those who share this has.
+    /// Shares the result of the version request with other sources.
     pub(crate) fn server_is_newer_as(mut self, shared: &ServerIsNewer) -> Self {
         self.server_is_newer = shared.clone();
         self
@@ -177,7 +177,7 @@ impl ListWatch {
         self
     }
 
-    /// The type of the objects as they come.
+    /// The type of the objects on the wire.
     fn type_meta(&self) -> TypeMeta {
         if self.metadata_only {
             return TypeMeta::new("meta.k8s.io/v1", "PartialObjectMetadata");
@@ -185,23 +185,23 @@ impl ListWatch {
         self.resource.type_meta()
     }
 
-    /// Whether protobuf is asked for. Which version the server has is found out before a full state; a watch that goes on
-    /// from one uses what is known.
-    async fn asks_protobuf(&self, full_state: bool) -> bool {
+    /// Whether to request protobuf. The server's version is requested before a complete list; a watch that continues from
+    /// one uses the known version.
+    async fn asks_protobuf(&self, begins_list: bool) -> bool {
         let type_meta = self.type_meta();
         let in_table = Schema::builtin().kind(type_meta.api_version(), type_meta.kind()).is_some();
         in_table
             && !self.json_switch.is_on()
             && match self.encoding {
-                EncodingPreference::Auto if full_state => !self.server_is_newer().await,
+                EncodingPreference::Auto if begins_list => !self.server_is_newer().await,
                 EncodingPreference::Auto => !self.server_is_newer.get().copied().unwrap_or(false),
                 EncodingPreference::Protobuf => true,
                 EncodingPreference::Json => false,
             }
     }
 
-    /// Whether the server is newer than the schema table, as far as it says so. One that could not be reached is asked
-    /// again the next time.
+    /// Whether the server is newer than the schema table, as far as it reports it. A server that could not be reached is
+    /// asked again the next time.
     async fn server_is_newer(&self) -> bool {
         let wait = VERSION_WAIT.min(self.list_idle_max);
         let ask = async {
@@ -217,7 +217,7 @@ impl ListWatch {
         self.server_is_newer.get_or_try_init(|| ask).await.copied().unwrap_or(false)
     }
 
-    /// The server's version; `None` if its answer does not contain one.
+    /// The server's version; `None` if its response does not contain one.
     async fn server_version(&self) -> Result<Option<Version>, SourceError> {
         let request = http::Request::get("/version").header(ACCEPT, Encoding::Json.media_type());
         let mut request = request.body(Body::empty()).map_err(|error| SourceError::Other(Arc::new(error)))?;
@@ -230,7 +230,7 @@ impl ListWatch {
         Ok(body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok()))
     }
 
-    /// The `Accept` header: the first clause that the server can serve wins.
+    /// The `Accept` header, in order of preference.
     fn accept(&self, watch: bool, protobuf: bool) -> String {
         let encodings: &[Encoding] =
             if protobuf { &[Encoding::Protobuf, Encoding::Json] } else { &[Encoding::Json] };
@@ -246,7 +246,7 @@ impl ListWatch {
         clauses.collect::<Vec<_>>().join(",")
     }
 
-    /// The URL path that it lists and watches.
+    /// The URL path to list and watch.
     pub(crate) fn path(&self) -> Result<String, InvalidPathSegment> {
         self.resource.path(self.namespace.as_deref(), None)
     }
@@ -261,7 +261,7 @@ impl ListWatch {
         let path = path.map_err(|error| SourceError::Other(Arc::new(error)))?;
         http::Request::get(format!("{path}?{query}"))
             .header(ACCEPT, accept)
-            // Compressing costs the server more than the network gains, and gzipped watches arrive in whole blocks.
+            // Compression costs the server more than the network gains, and gzipped watches arrive in whole blocks.
             .header(ACCEPT_ENCODING, "identity")
             .body(Body::empty())
             .map_err(|error| SourceError::Other(Arc::new(error)))
@@ -304,7 +304,7 @@ impl ListerWatcher for ListWatch {
         }
         async move {
             let protobuf = self.asks_protobuf(options.send_initial_events).await;
-            // One that brings no full state leaves what was listed before as it is.
+            // A watch without initial events does not replace what was listed before.
             self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
             let mut request = self.request(None, &options.query(), self.accept(true, protobuf))?;
             let optional = options.send_initial_events && options.initial_events_optional;
@@ -339,7 +339,7 @@ impl ListerWatcher for ListWatch {
     fn outdated(&self) -> BoxFuture<'_, ()> {
         async {
             self.json_switch.turned().await;
-            // What was asked for since is in JSON.
+            // Everything requested since is in JSON.
             if !self.asked_protobuf.get() {
                 std::future::pending::<()>().await;
             }
@@ -358,26 +358,24 @@ impl ListerWatcher for ListWatch {
     }
 }
 
-/// How long, and for how much of an answer, a server is asked for its version. It is a courtesy: without an answer,
-/// decoding still notices what it does not know.
+/// Limits of the version request. It is optional: without an answer, decoding still detects unknown fields.
 const VERSION_WAIT: Duration = Duration::from_secs(10);
 const VERSION_BYTES_MAX: usize = 64 << 10;
 
-/// What `/version` says, as far as it matters.
+/// The relevant part of a `/version` response.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {
     git_version: String,
 }
 
-/// How long a server may be silent beyond the time a watch was asked to last.
+/// How long a server may be silent after the requested end of a watch.
 const WATCH_GRACE: Duration = Duration::from_secs(60);
 
-/// How long a server keeps a watch that was asked to last no certain time, at most.
+/// How long a server keeps a watch without a requested duration, at most.
 const UNLIMITED_WATCH: Duration = Duration::from_secs(3600);
 
-/// Whether a server's version (`v1.37.1`) is newer than the table's, as far as fields are concerned: they come with minor
-/// versions.
+/// Whether a server's version (`v1.37.1`) is newer than the table's. Only minor versions count: they add fields.
 fn is_newer(server: &str, table: &str) -> bool {
     let minor = |version: &str| {
         let mut numbers = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
@@ -385,7 +383,7 @@ fn is_newer(server: &str, table: &str) -> bool {
     };
     match (minor(server), minor(table)) {
         (Some(server), Some(table)) => server > table,
-        // A version in another form: of a server that may be anything.
+        // Unknown format: it may be any server.
         _ => true,
     }
 }
@@ -407,11 +405,5 @@ impl fmt::Display for ListWatch {
             write!(f, " with fields {}", self.field_selector)?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for ListWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ListWatch({self})")
     }
 }

@@ -1,8 +1,8 @@
 //! Where objects come from: how to list and watch one resource.
 //!
-//! [`ListerWatcher`] is the seam between the network and everything else. A reflector knows nothing of URLs, headers or
-//! connections: it asks a source for a list or a watch and reads objects. Sources know nothing of retries or stores: each
-//! call is one request, and returns its error unchanged.
+//! [`ListerWatcher`] separates the network from everything else. A reflector does not know URLs, headers or connections: it
+//! asks a source for a list or a watch, and reads objects. Sources do not know retries or stores: each call is one request,
+//! and returns its error unchanged.
 
 mod cluster;
 mod connections;
@@ -28,7 +28,7 @@ mod unpack;
 
 #[cfg(any(test, feature = "testing"))]
 pub use cluster::STREAMS_PER_CONNECTION;
-pub use cluster::{Cluster, ClusterConfig, IsList, Pings};
+pub use cluster::{Cluster, ClusterConfig, IsList};
 pub use error::SourceError;
 pub use functions::FunctionSource;
 pub use json_switch::JsonSwitch;
@@ -37,70 +37,95 @@ pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::{InvalidPathSegment, Resource};
 pub use server_memory::ServerMemory;
-pub use unpack::Compression;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube_wire::{ListHead, RawObject, TypeMeta, WatchEvent};
 
-/// Something that can list and watch one resource in one scope (all namespaces, or one).
+/// Lists and watches one resource in one scope (all namespaces, or one).
 ///
-/// Used as `Arc<dyn ListerWatcher>`.
+/// Used as `Arc<dyn ListerWatcher>`. A [`FunctionSource`] is the shortest one:
+///
+/// ```
+/// use futures::{StreamExt, stream};
+/// use kube_informer::building_blocks::{FunctionSource, ListOptions, ListPart, ListerWatcher};
+/// use kube_informer::kube_wire::ListHead;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut head = ListHead::default();
+/// head.resource_version = "7".into();
+/// let source = FunctionSource::new(
+///     "nothing",
+///     move |_| { let end = ListPart::End(head.clone()); async { Ok(stream::iter([Ok(end)]).boxed()) } },
+///     |_| async { Ok(stream::pending().boxed()) },
+/// );
+/// let mut parts = source.list(ListOptions::default()).await?;
+/// assert!(matches!(parts.next().await, Some(Ok(ListPart::End(head))) if head.resource_version == "7"));
+/// # Ok(()) }
+/// ```
 pub trait ListerWatcher: Send + Sync + 'static {
-    /// Lists one page, or everything if `options` has no limit. The future is done when the server has answered with a
-    /// list; its items come as they are received.
+    /// Lists one page, or everything if `options` has no limit. The future completes when the server has answered with a
+    /// list; the items follow in the stream.
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>>;
 
-    /// Begins a watch. The future is done when the server has accepted it.
+    /// Starts a watch. The future completes when the server has accepted it.
     fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>>;
 
-    /// The type of the objects, where it is known: events of another kind are then refused.
+    /// The source that this one wraps, if it wraps one. It answers what this one does not implement.
+    fn inner(&self) -> Option<&dyn ListerWatcher> {
+        None
+    }
+
+    /// The type of the objects, if known: events of another kind are then rejected.
     fn expected_type(&self) -> Option<TypeMeta> {
-        None
+        self.inner()?.expected_type()
     }
 
-    /// Done when what was listed before should be listed anew, because the source would now give it differently. A
-    /// reflector asks while it watches; most sources never want that.
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        std::future::pending().boxed()
-    }
-
-    /// A watch-list of this source did not end. Sources of the same server need not try for a while
-    /// ([`WatchOptions::initial_events_optional`]).
-    fn watch_list_is_broken(&self) {}
-
-    /// The switch by which a decoder that meets a protobuf field it does not know makes this source deliver JSON. Without
-    /// one, such objects cannot be decoded. A source around another one forwards this and
-    /// [`outdated`](Self::outdated).
-    fn json_switch(&self) -> Option<JsonSwitch> {
-        None
-    }
-
-    /// The resource that is listed and watched, where that is known: metrics name it. A source around another one forwards
-    /// this.
+    /// The resource that is listed and watched, where that is known: metrics name it.
     fn resource(&self) -> Option<Resource> {
-        None
+        self.inner()?.resource()
     }
 
-    /// What is listed and watched, for messages: `pods in namespace web with labels tier=backend`.
+    /// Completes when everything should be listed again, because the source would now return it differently. A reflector
+    /// polls this while it watches; most sources never complete it.
+    #[doc(hidden)]
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        self.inner().map_or_else(|| std::future::pending().boxed(), |inner| inner.outdated())
+    }
+
+    /// Called when a watch-list of this source did not end. Sources of the same server can skip watch-lists for a while
+    /// ([`WatchOptions::initial_events_optional`]).
+    #[doc(hidden)]
+    fn watch_list_is_broken(&self) {
+        self.inner().inspect(|inner| inner.watch_list_is_broken());
+    }
+
+    /// The switch with which a decoder that meets an unknown protobuf field makes this source return JSON. Without one,
+    /// such objects cannot be decoded.
+    #[doc(hidden)]
+    fn json_switch(&self) -> Option<JsonSwitch> {
+        self.inner()?.json_switch()
+    }
+
+    /// A description for messages: `pods in namespace web with labels tier=backend`.
     fn describe(&self) -> String;
 }
 
-/// The body of a list: items, then the end. An error about one item ([`SourceError::is_about_one_object`]) does not end
-/// it; any other does.
+/// The body of a list: items, then the end. An error about one item ([`SourceError::is_about_one_object`]) does not end the
+/// stream; any other error does.
 pub type ListStream = BoxStream<'static, Result<ListPart, SourceError>>;
 
-/// The events of a watch. An error about one event ([`SourceError::is_about_one_object`]) does not end it; any other
-/// does. Its end without an error is a normal close.
+/// The events of a watch. An error about one event ([`SourceError::is_about_one_object`]) does not end the stream; any
+/// other error does. The end without an error is a normal close.
 pub type WatchStream = BoxStream<'static, Result<WatchEvent, SourceError>>;
 
 /// A part of a list.
 #[derive(Debug)]
 pub enum ListPart {
-    /// An item. Items may share blocks of memory: who holds one for long holds what [`RawObject::detached`] gives.
+    /// An item. Items may share blocks of memory: to hold one for a long time, call [`RawObject::detached`].
     Item(RawObject),
-    /// The list is complete: what it says of itself. A source that is not an API server may leave kind and apiVersion
-    /// empty; a reflector refuses a list that names another kind than [expected](ListerWatcher::expected_type).
+    /// The end of the list, and its head. A source other than an API server may leave kind and apiVersion empty; a
+    /// reflector rejects a list of another kind than [expected](ListerWatcher::expected_type).
     End(ListHead),
 }

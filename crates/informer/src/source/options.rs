@@ -1,4 +1,4 @@
-//! What a list or a watch may ask for.
+//! The options of list and watch requests.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListOptions {
-    /// Label selector, as kubectl's `-l`; empty for all.
+    /// Label selector, in the syntax of kubectl's `-l`; empty for all.
     pub label_selector: String,
     /// Field selector, in addition to the source's own; empty for all.
     pub field_selector: String,
-    /// Only this namespace, of a source of all namespaces: a server finds one object there without looking at all.
+    /// Only this namespace, for a source of all namespaces: the server then finds one object without scanning all.
     pub namespace: Option<String>,
-    /// `""`: the most recent state. `"0"`: any state the server has at hand. Else: not older than this (see `version_match`).
+    /// `""`: the most recent state. `"0"`: any state that the server has cached. Otherwise: not older than this (see
+    /// `version_match`).
     pub resource_version: String,
-    /// How `resource_version` is meant.
+    /// How to interpret `resource_version`.
     pub version_match: Option<VersionMatch>,
-    /// Size of a page; `None` for all at once.
+    /// Page size; `None` for no pages.
     pub limit: Option<u32>,
-    /// Token of the page before; empty for the first.
+    /// Token from the previous page; empty for the first.
     pub continue_token: String,
 }
 
@@ -26,26 +27,26 @@ pub struct ListOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchOptions {
-    /// Label selector, as kubectl's `-l`; empty for all.
+    /// Label selector, in the syntax of kubectl's `-l`; empty for all.
     pub label_selector: String,
     /// Field selector; empty for all.
     pub field_selector: String,
-    /// The watch begins after this; `""` and `"0"` begin with the present state as synthetic events.
+    /// The watch begins after this; `""` and `"0"` begin with the current state as synthetic events.
     pub resource_version: String,
-    /// How `resource_version` is meant; `NotOlderThan` is required beside `send_initial_events`.
+    /// How to interpret `resource_version`; `send_initial_events` requires `NotOlderThan`.
     pub version_match: Option<VersionMatch>,
-    /// Ask for the present state as events, ended by a bookmark: watch-list.
+    /// Requests the current state as events, ended by a bookmark: watch-list.
     pub send_initial_events: bool,
-    /// A list would do instead: the source may answer [`SourceError::NoWatchList`](super::SourceError::NoWatchList) without
-    /// asking a server on which watch-lists are known not to end.
+    /// A list would do instead: the source may return [`SourceError::NoWatchList`](super::SourceError::NoWatchList) without
+    /// a request, if watch-lists are known not to end on the server.
     pub initial_events_optional: bool,
-    /// Ask for bookmarks.
+    /// Requests bookmarks.
     pub allow_bookmarks: bool,
-    /// When the server shall end the watch; whole seconds are sent.
+    /// When the server should end the watch, in whole seconds.
     pub timeout: Option<Duration>,
 }
 
-/// How a resourceVersion in a request is meant.
+/// How to interpret a resourceVersion in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VersionMatch {
@@ -58,7 +59,7 @@ pub enum VersionMatch {
 // === impl VersionMatch ===
 
 impl VersionMatch {
-    /// As the API spells it.
+    /// The API's spelling.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",

@@ -1,4 +1,4 @@
-//! HTTP proxies: a tunnel by `CONNECT`, with the user and password that the proxy's address names.
+//! HTTP proxies: a `CONNECT` tunnel, with the user and password from the proxy's address.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use percent_encoding::percent_decode_str;
 
-/// A connector that goes through an HTTP proxy.
+/// A connector through an HTTP proxy.
 pub(super) fn tunnel<C>(url: &Uri, connector: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(url.clone(), connector);
     match authorization(url) {
@@ -15,7 +15,7 @@ pub(super) fn tunnel<C>(url: &Uri, connector: C) -> Tunnel<C> {
     }
 }
 
-/// `http::Uri` keeps escapes as they are, so `p%40ss` must become `p@ss` before it is sent.
+/// `http::Uri` does not decode escapes, so `p%40ss` must become `p@ss` before it is sent.
 fn authorization(url: &Uri) -> Option<HeaderValue> {
     let (user, _) = url.authority()?.as_str().rsplit_once('@')?;
     let user = percent_decode_str(user).collect::<Vec<_>>();

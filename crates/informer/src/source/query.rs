@@ -1,4 +1,4 @@
-//! The query string of a request. Written by hand, because kube's own leaves out `resourceVersion=0` beside a limit.
+//! The query string of a request. Hand-written, because kube omits `resourceVersion=0` when there is a limit.
 
 use form_urlencoded::Serializer;
 
@@ -46,10 +46,10 @@ impl WatchOptions {
     }
 }
 
-/// The longest time a watch is asked to last: a server counts it in nanoseconds of 64 bits.
+/// The longest requested duration of a watch: servers count it in 64-bit nanoseconds.
 const TIMEOUT_SECONDS_MAX: u64 = i32::MAX as u64;
 
-/// Empty values are not sent: to the API they mean the same as absent ones.
+/// Empty values are not sent: the API treats them as absent.
 fn pair(query: &mut Serializer<'_, String>, name: &str, value: &str) {
     if !value.is_empty() {
         query.append_pair(name, value);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_can_be_asked_is_sent() {
+    fn every_option_is_sent() {
         let options = ListOptions {
             label_selector: "tier in (a, b)".into(),
             field_selector: "spec.nodeName=node-7".into(),

@@ -1,10 +1,10 @@
-//! Which resource: the part of the URL that does not change.
+//! The resource: the constant part of the URL.
 
 use kube_core::{ApiResource, DynamicResourceScope, Resource as KubeResource};
 use kube_wire::TypeMeta;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// A resource of the API, as its URL and its objects name it.
+/// A resource of the API, with the names in its URL and its objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// API group; empty for core.
@@ -38,6 +38,12 @@ impl Resource {
         TypeMeta::new(&self.api_version(), &self.kind)
     }
 
+    /// The same resource as kube names it.
+    pub(crate) fn to_kube(&self) -> ApiResource {
+        let Self { group, version, plural, kind } = self.clone();
+        ApiResource { group, version, api_version: self.api_version(), kind, plural }
+    }
+
     fn api_version(&self) -> String {
         match self.group.as_str() {
             "" => self.version.clone(),
@@ -48,8 +54,8 @@ impl Resource {
     /// The URL path of the collection, in one namespace or in all, or of one object in it.
     ///
     /// # Errors
-    /// If a part cannot be one segment of a path: it is empty, `.` or `..`, or contains `/` or `%`. Other characters
-    /// that are special in a URL are escaped.
+    /// Returns an error if a part is not a valid path segment: it is empty, `.` or `..`, or contains `/` or `%`. Other
+    /// characters that are special in a URL are escaped.
     pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> Result<String, InvalidPathSegment> {
         let mut path = String::from(if self.group.is_empty() { "/api" } else { "/apis" });
         let group = Some(self.group.as_str()).filter(|group| !group.is_empty());
@@ -66,14 +72,14 @@ impl Resource {
     }
 }
 
-/// A name that cannot be one segment of a URL path.
+/// A name that is not a valid segment of a URL path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid name {segment:?}: it must not be empty, `.` or `..`, or contain `/` or `%`")]
 pub struct InvalidPathSegment {
     segment: String,
 }
 
-/// Characters that a path segment cannot hold as they are.
+/// Characters that must be escaped in a path segment.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 impl From<&ApiResource> for Resource {
@@ -82,7 +88,7 @@ impl From<&ApiResource> for Resource {
     }
 }
 
-/// Dynamic resources know their names at run time.
+/// Resources that are known only at run time.
 impl Resource {
     /// The resource of a dynamic type.
     pub fn of_dynamic<K>(dynamic: &K::DynamicType) -> Self
@@ -98,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_the_apis() {
+    fn paths_follow_the_kubernetes_api() {
         let pods = Resource::of::<k8s_openapi::api::core::v1::Pod>();
         let path = |resource: &Resource, namespace, name| resource.path(namespace, name).unwrap();
         assert_eq!(path(&pods, None, None), "/api/v1/pods");

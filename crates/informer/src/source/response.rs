@@ -1,4 +1,4 @@
-//! Answers, read as they come: a body becomes a stream of items or events, an error answer becomes an error.
+//! Reads responses: a body becomes a stream of items or events, an error response becomes an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::server_memory::KnownBroken;
 use super::unpack::TooLarge;
 use super::{ListPart, ListStream, SourceError, WatchStream, list_type};
 
-/// How a body is read.
+/// How to read a body.
 pub(super) struct Reading {
     pub(super) reader: ObjectReader,
     /// How long it may pause.
     pub(super) idle_max: Duration,
 }
 
-/// Most of an error answer that is looked at.
+/// How much of an error response is read.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
-/// The answer, if it is one that carries objects; its refusal otherwise.
+/// Returns the response if it was successful; its status as an error otherwise.
 pub(super) async fn accepted(
     answer: Result<Response<Body>, kube_client::Error>,
     idle_max: Duration,
@@ -36,7 +36,7 @@ pub(super) async fn accepted(
     let code = answer.status().as_u16();
     let (head, mut body) = answer.into_parts();
     let mut text = Vec::new();
-    // What cannot be read of an error does not hide the error.
+    // A read error must not hide the error response.
     let read = async {
         while let Some(Ok(frame)) = body.frame().await {
             let Some(data) = frame.data_ref() else { continue };
@@ -102,7 +102,7 @@ pub(super) fn watch(answer: Response<Body>, reading: Reading) -> Result<WatchStr
             }
             match pieces.next().await {
                 Ok(Some(piece)) => decoder.push(piece),
-                // Cut in the middle of an event: it may be cut there the next time, too.
+                // Cut in the middle of an event: it may be cut there the next time as well.
                 Ok(None) => return Some((Err(decoder.finish().err()?.into()), None)),
                 Err(error) => return Some((Err(error), None)),
             }
@@ -143,7 +143,7 @@ impl Pieces {
     }
 }
 
-// === what the transport's errors mean ===
+// === mapping of transport errors ===
 
 impl From<kube_client::Error> for SourceError {
     fn from(error: kube_client::Error) -> Self {
@@ -165,7 +165,7 @@ impl From<kube_client::Error> for SourceError {
                 connecting |= client.is_connect();
             }
             if let Some(hyper) = inner.downcast_ref::<hyper::Error>() {
-                unsound |= hyper.is_timeout(); // a ping that was not answered
+                unsound |= hyper.is_timeout(); // an unanswered ping
             }
             if inner.is::<TooLarge>() {
                 return Self::Other(Arc::new(error));

@@ -1,7 +1,7 @@
-//! Accepts a self-signed server certificate that the kubeconfig itself names as its certificate authority.
+//! Accepts a self-signed server certificate that the kubeconfig names as its certificate authority.
 //!
-//! Such a certificate is a CA and is used as a server's certificate, which webpki refuses, while kubectl accepts it: it
-//! is trusted byte by byte. Its validity period and its names are checked as for any other.
+//! Such a certificate is a CA that is used as a server certificate. webpki rejects it, but kubectl accepts it: it is
+//! trusted byte by byte. Its validity period and names are checked as usual.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Verifies as rustls does, and accepts an exact copy of one of the authorities as the server's certificate.
+/// Verifies like rustls, and also accepts an exact copy of one of the authorities as the server's certificate.
 #[derive(Debug)]
 pub(super) struct SelfSignedVerifier {
     inner: Arc<WebPkiServerVerifier>,
@@ -34,8 +34,7 @@ impl SelfSignedVerifier {
     }
 }
 
-/// Whether webpki's only objection is that a CA is used as a server's certificate. It has checked the validity period
-/// before that.
+/// Whether webpki's only objection is that a CA is used as a server certificate. It checks the validity period first.
 fn is_ca_as_end_entity(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))

@@ -1,8 +1,8 @@
-//! What was learned about a server, so that one informer pays for it and not each.
+//! What was learned about a server, shared so that only one informer pays for it.
 //!
-//! A [`ListWatch`](super::ListWatch) has an ordinary `kube` client, which does not say whose it is. So its requests carry an
-//! [`Introduction`], which the service under [`Cluster`](super::Cluster) meets: it leaves its memory there, and refuses a
-//! watch-list that is known not to end before anything is sent.
+//! A [`ListWatch`](super::ListWatch) has an ordinary `kube` client, which does not identify its server. So its requests
+//! carry an [`Introduction`]. The service below [`Cluster`](super::Cluster) puts its memory there, and rejects a watch-list
+//! that is known not to end before it is sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,42 +13,42 @@ use tokio::time::Instant;
 
 use crate::deadline::after;
 
-/// What was learned about a server. Each fact is about one API group: groups may be served by different programs, behind
-/// one address.
+/// What was learned about a server. Each fact concerns one API group: different programs may serve groups behind one
+/// address.
 #[derive(Debug, Default)]
 pub struct ServerMemory {
-    /// Until when watch-lists of a group are not tried.
+    /// Until when not to try watch-lists of a group.
     broken_watch_lists: Mutex<HashMap<Box<str>, Instant>>,
 }
 
-/// How long it is remembered that watch-lists do not end.
+/// How long to remember that watch-lists do not end.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// Groups that are remembered at most.
+/// How many groups to remember.
 const GROUPS_MAX: usize = 1000;
 
-/// How a source and the service under its client get to know each other: the extension of a request.
+/// Connects a source with the service below its client: an extension of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Introduction {
     pub(super) server: Arc<OnceLock<Arc<ServerMemory>>>,
-    /// The API group of a watch-list that need not be tried.
+    /// The API group of a watch-list that may be skipped.
     pub(super) optional_watch_list: Option<Box<str>>,
 }
 
 /// The request was not sent: watch-lists of its API group do not end on this server.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("watch-lists of this API group did not end on this server")]
+#[error("watch-lists do not work for this API group on this server")]
 pub(super) struct KnownBroken;
 
 // === impl ServerMemory ===
 
 impl ServerMemory {
-    /// Whether watch-lists of this API group were found not to end on this server, within the last hour.
+    /// Whether watch-lists of this API group did not end on this server within the last hour.
     pub fn is_watch_list_broken(&self, group: &str) -> bool {
         self.broken_watch_lists.lock().get(group).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// A watch-list of this API group did not end.
+    /// Records that a watch-list of this API group did not end.
     pub(crate) fn watch_list_is_broken(&self, group: &str) {
         let Some(until) = after(REMEMBERED) else { return };
         let mut broken = self.broken_watch_lists.lock();
@@ -63,10 +63,10 @@ impl ServerMemory {
 // === impl Introduction ===
 
 impl Introduction {
-    /// The service of this server meets the request.
+    /// Called by the service of this server with a request.
     ///
     /// # Errors
-    /// If it need not be sent.
+    /// Returns an error if the request should not be sent.
     pub(super) fn meet(&self, server: &Arc<ServerMemory>) -> Result<(), KnownBroken> {
         let _ = self.server.set(server.clone());
         match &self.optional_watch_list {

@@ -1,4 +1,4 @@
-//! TLS that offers HTTP/2, or HTTP/1.1 only where that is needed: kube's own connector never offers HTTP/2.
+//! TLS that offers HTTP/2, or only HTTP/1.1 for upgrades. kube's own connector never offers HTTP/2.
 
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use kube_client::client::{ConfigExt, RustlsTlsError};
@@ -6,7 +6,7 @@ use kube_client::{Config, Error};
 
 use super::self_signed::SelfSignedVerifier;
 
-/// What a connection offers the server to speak.
+/// The protocols that a connection offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offers {
     /// HTTP/1.1 only: for upgrades.
@@ -15,7 +15,7 @@ pub(super) enum Offers {
     Http2,
 }
 
-/// A connector with the configuration's certificates and server name; plain HTTP passes through.
+/// A connector with the configuration's certificates and server name; unencrypted HTTP passes through.
 pub(super) fn connector<H>(
     config: &Config,
     connector: H,

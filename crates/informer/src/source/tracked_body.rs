@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
-/// A body, and the token that counts it among its connection's requests.
+/// A body, and the token that counts its request.
 pub(super) struct TrackedBody<B> {
     body: B,
     _token: Option<Arc<()>>,

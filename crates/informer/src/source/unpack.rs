@@ -1,7 +1,7 @@
-//! A gzip body, unpacked as it is read.
+//! A gzip body, decompressed while it is read.
 //!
-//! Memory stays bounded whatever the body expands to: pieces come out in a fixed size, and the whole is limited by
-//! [`Compression::unpacked_bytes_max`], because a few kilobytes can expand to gigabytes.
+//! Memory is bounded whatever the body expands to: the output has pieces of a fixed size, and the total is limited by
+//! [`unpacked_bytes_max`](super::ClusterConfig::unpacked_bytes_max), because a few kilobytes can expand to gigabytes.
 
 use std::io::{self, BufRead, Read};
 use std::pin::Pin;
@@ -14,25 +14,26 @@ use http::{HeaderValue, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use tower::BoxError;
 
-/// How large the pieces are that come out.
+/// Size of the output pieces.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Lists may come compressed: see [`ClusterConfig::compress_lists`](super::ClusterConfig::compress_lists).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Compression {
-    /// Most bytes that one answer may have when it is unpacked; more is an error. Default: 4 GiB.
-    unpacked_bytes_max: u64,
+#[derive(Clone, Copy)]
+pub(super) struct Compression {
+    /// Most uncompressed bytes of one answer.
+    pub(super) unpacked_bytes_max: u64,
 }
 
-/// A compressed answer is larger than allowed when it is unpacked.
+/// A response exceeds the limit after decompression.
 #[derive(Debug, thiserror::Error)]
-#[error("the compressed answer has more than {allowed} bytes unpacked (unpacked_bytes_max)")]
+#[error(
+    "response too large: more than {allowed} bytes uncompressed; raise `ClusterConfig::unpacked_bytes_max` if this is expected"
+)]
 pub(super) struct TooLarge {
     allowed: u64,
 }
 
-/// A body as it comes, or unpacked.
+/// A body as received, or decompressed.
 pub(super) enum Unpack<B> {
     Plain(B),
     Gzip(Box<Gzip<B>>),
@@ -47,7 +48,7 @@ pub(super) struct Gzip<B> {
     ended: bool,
 }
 
-/// What has come of a body and is not unpacked. When it is empty, more may come: that is `WouldBlock`.
+/// Compressed data not yet read. When it is empty, more may follow: that is `WouldBlock`.
 #[derive(Debug, Default)]
 struct Input {
     data: Bytes,
@@ -56,25 +57,12 @@ struct Input {
 
 // === impl Compression ===
 
-impl Default for Compression {
-    fn default() -> Self {
-        Self { unpacked_bytes_max: 4 << 30 }
-    }
-}
-
 impl Compression {
-    /// With another limit on the unpacked size of one answer.
-    #[must_use]
-    pub fn unpacked_bytes_max(mut self, bytes: u64) -> Self {
-        self.unpacked_bytes_max = bytes;
-        self
-    }
-
     pub(super) fn ask<B>(request: &mut Request<B>) {
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     }
 
-    /// The answer with a body that is read unpacked. Others than gzip are left as they are.
+    /// Decompresses the body of a gzip response. Others are unchanged.
     pub(super) fn unpack<B>(self, mut answer: Response<B>) -> Response<Unpack<B>> {
         let is_gzip = answer.headers().get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
         if is_gzip {

@@ -1,25 +1,25 @@
-//! Applying deltas: each is compared with what is stored, which decides whether it counts and what it changes.
+//! Applies deltas: each is compared with the stored object, which decides whether it counts and what changes.
 
 use std::sync::atomic::Ordering;
 
 use super::change::{Change, ChangeBatch, Origin};
 use super::commit::{Commit, IN_PLACE_MAX};
-use super::object::Likeness;
 use super::root::Mark;
 use super::{Store, StoredObject};
 use crate::delta::Delta;
+use crate::object::Likeness;
 use crate::version::is_older;
 
 impl Store {
-    /// Applies deltas in one step; returns what changed, in order.
+    /// Applies deltas in one step. Returns the changes, in order.
     ///
-    /// - A state that is older than the one stored under its key is dropped and counted, unless a list contains it: it is a
-    ///   repeated event, of this object or of an earlier one with its name.
-    /// - The same state once more is reported as a resync; in another encoding it is swapped silently.
+    /// - A state that is older than the stored one is dropped and counted, unless it comes from a list: it is a repeated
+    ///   event, of this object or of an earlier one with its name.
+    /// - A repeated state is reported as a resync; in another encoding it is replaced silently.
     /// - A key under which another object (another uid) was stored is reported as deleted, final state unknown, and added.
-    /// - The deletion of an object that is not stored is reported too.
+    /// - The deletion of an object that is not stored changes nothing.
     ///
-    /// A key that appears again begins a second step, and so does a complete list among other deltas.
+    /// A repeated key starts a second step, and so does a complete list among other deltas.
     pub fn apply(&self, deltas: &[Delta]) -> ChangeBatch {
         match deltas {
             [Delta::ReplacedAll(list)] => {
@@ -30,7 +30,7 @@ impl Store {
         }
     }
 
-    /// `in_order`: each delta says that everything of its scope up to its resourceVersion is in.
+    /// `in_order`: each delta means that everything of its scope up to its resourceVersion is stored.
     pub(super) fn apply_each(&self, deltas: &[Delta], in_order: bool) -> Vec<Change> {
         let mut writer = self.writer.lock();
         let mut changes = Vec::with_capacity(deltas.len().min(IN_PLACE_MAX));
@@ -56,7 +56,7 @@ impl Store {
         changes
     }
 
-    /// Works out what a delta does to what is stored now.
+    /// Determines what a delta changes.
     fn compare(&self, delta: &Delta, commit: &mut Commit<'_, '_>, changes: &mut Vec<Change>) {
         match delta {
             Delta::Added(new) | Delta::Updated(new) => self.put(new, Origin::Live, commit, changes),
@@ -70,7 +70,7 @@ impl Store {
                 }
             }
             Delta::Sync(object) => {
-                // Another state that is stored meanwhile was reported itself.
+                // If another state was stored meanwhile, that change was reported separately.
                 let stored = self
                     .stored(object)
                     .filter(|old| matches!(old.likeness_of(object), Likeness::Same | Likeness::Reencoded));
@@ -91,7 +91,7 @@ impl Store {
             changes.push(Change::Added { object: new.clone(), origin });
             return commit.put(None, new.clone(), None);
         };
-        // Versions of one resource grow, whatever the object: an older one under another uid was deleted since.
+        // resourceVersions grow across all objects of a resource, so an older state under another uid was deleted since.
         if origin == Origin::Live && is_older(new.resource_version(), old.resource_version()) {
             return self.count_stale();
         }
@@ -111,7 +111,13 @@ impl Store {
 
     fn delete(&self, last: &StoredObject, commit: &mut Commit<'_, '_>, changes: &mut Vec<Change>) {
         // A repeated deletion, or one of an object that was never reported, changes nothing.
-        let Some(old) = self.stored(last) else { return };
+        let Some(old) = self.stored(last) else {
+            if deliberate_bug!("repeated-deletion-reported") {
+                let (last, origin) = (last.clone(), Origin::Live);
+                changes.push(Change::Deleted { last, final_state_known: true, origin });
+            }
+            return;
+        };
         if is_older(last.resource_version(), old.resource_version()) {
             return self.count_stale();
         }
@@ -134,7 +140,7 @@ fn reached(delta: &Delta) -> Option<&str> {
             Some(object.resource_version())
         }
         Delta::Bookmark { resource_version, .. } => Some(resource_version),
-        // They carry an earlier state, which says nothing about when.
+        // They carry an earlier state, which does not date the event.
         Delta::Vanished(_) | Delta::Sync(_) | Delta::ReplacedAll(_) => None,
     }
 }

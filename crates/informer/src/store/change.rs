@@ -1,55 +1,56 @@
-//! Changes: what applying deltas did to the store, as listeners are notified of it.
+//! Changes: the effect of deltas on the store, as reported to listeners.
 
 use std::sync::Arc;
 
+use crate::budget::Charge;
+use crate::object::StoredObject;
 use crate::scope::Scope;
-use crate::store::StoredObject;
 use crate::store::index_values::ReadValues;
 
-/// One change of one object, after the store shows it.
+/// One change of one object, which the store already shows.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// The object is new.
+    /// The object was added.
     Added {
         /// The object.
         object: StoredObject,
-        /// How the change was learned.
+        /// Why the change is reported.
         origin: Origin,
     },
-    /// The object has another state.
+    /// The object changed.
     Updated {
-        /// The state before.
+        /// The previous state.
         old: StoredObject,
-        /// The state now. For a resync both are the same.
+        /// The current state. For a resync both are the same.
         new: StoredObject,
-        /// How the change was learned.
+        /// Why the change is reported.
         origin: Origin,
     },
-    /// The object is gone.
+    /// The object was deleted.
     Deleted {
         /// The last cached state.
         last: StoredObject,
-        /// Whether `last` is the state it was deleted in; if not, the deletion itself was not seen.
+        /// Whether `last` is the final state. If not, the deletion itself was not observed.
         final_state_known: bool,
-        /// How the change was learned.
+        /// Why the change is reported.
         origin: Origin,
     },
 }
 
-/// How a change was learned.
+/// Why a change is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// From the initial list.
+    /// It is part of the initial list.
     Initial,
-    /// From a watch, as it happened.
+    /// A watch reported it.
     Live,
-    /// From a later list: it happened while there was no watch.
+    /// A later list revealed it: it happened without a watch.
     Relist,
-    /// Nothing happened: delivered once more.
+    /// Nothing changed: the object is delivered again.
     Resync,
 }
 
-/// The changes of one [`Store::apply`](super::Store::apply), in the order in which they are reported.
+/// The changes of one [`Store::apply`](super::Store::apply), in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ChangeBatch {
@@ -59,11 +60,12 @@ pub enum ChangeBatch {
     List(Arc<FullList>),
 }
 
-/// A complete list of one scope, as its differences to the store: made by [`Replacement::finish`](super::Replacement::finish).
+/// A complete list of one scope, as the differences from the store: created by
+/// [`Replacement::finish`](super::Replacement::finish).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FullList {
-    /// The scope that was listed.
+    /// The listed scope.
     pub scope: Scope,
     /// The resourceVersion of the list.
     pub resource_version: String,
@@ -71,23 +73,25 @@ pub struct FullList {
     pub initial: bool,
     /// Whether the server was reset to an earlier state: see [`Committed::new_epoch`](crate::queue::Committed::new_epoch).
     pub new_epoch: bool,
-    /// Deletions of objects that the list lacks, then of objects that it shows recreated, then everything that is new or
-    /// different, in the order of the list.
+    /// Deletions of objects that the list lacks, then deletions of recreated objects, then all new or changed objects in
+    /// the order of the list.
     pub(super) changes: Vec<Change>,
-    /// How many of `changes` are of the first sort.
+    /// How many of `changes` are deletions of missing objects.
     pub(super) removed: usize,
-    /// Where in `changes` the third sort begins.
+    /// Where in `changes` the new or changed objects begin.
     pub(super) puts_begin: usize,
-    /// The index values of each put, if they were read when it was listed. Empty if none were.
+    /// The index values of each put, if they were read while listing. Otherwise empty.
     pub(super) values: Vec<Option<ReadValues>>,
     /// Stored without a change: the same state in another encoding, or known from another scope.
     pub(super) swapped: Vec<(StoredObject, Option<ReadValues>)>,
+    /// What the list takes of a memory budget until it is stored.
+    pub(super) charge: Arc<Charge>,
 }
 
 // === impl Change ===
 
 impl Change {
-    /// The object as it is now, or was last.
+    /// The current state of the object, or its last one.
     pub fn object(&self) -> &StoredObject {
         match self {
             Self::Added { object, .. } => object,
@@ -96,7 +100,7 @@ impl Change {
         }
     }
 
-    /// How the change was learned.
+    /// Why the change is reported.
     pub fn origin(&self) -> Origin {
         match self {
             Self::Added { origin, .. } | Self::Updated { origin, .. } | Self::Deleted { origin, .. } => {
@@ -113,8 +117,8 @@ impl Change {
         }
     }
 
-    /// The same, with the objects as the store keeps them.
-    pub(crate) fn at_rest(&self) -> Self {
+    /// The same change, with the objects as the store keeps them.
+    pub(crate) fn as_stored(&self) -> Self {
         let mut change = self.clone();
         if let Self::Updated { old, .. } = &mut change {
             *old = old.kept().clone();
@@ -128,7 +132,7 @@ impl Change {
 // === impl ChangeBatch ===
 
 impl ChangeBatch {
-    /// The changes. Of a list: what is gone, then what is new or different as listed.
+    /// The changes. For a list: deletions first, then new and changed objects in list order.
     pub fn changes(&self) -> &[Change] {
         match self {
             Self::Watch(changes) => changes,
@@ -136,12 +140,12 @@ impl ChangeBatch {
         }
     }
 
-    /// The same, with the objects as the store keeps them; `None` if it is that already.
-    pub(crate) fn at_rest(&self) -> Option<Self> {
-        // What a list changed was put at rest as it was listed.
+    /// The same batch, with the objects as the store keeps them; `None` if it already is.
+    pub(crate) fn as_stored(&self) -> Option<Self> {
+        // Objects of a list were converted while listing.
         let Self::Watch(changes) = self else { return None };
-        let is_at_rest = |change: &Change| std::ptr::eq(change.object().kept(), change.object());
-        (!changes.iter().all(is_at_rest)).then(|| Self::Watch(changes.iter().map(Change::at_rest).collect()))
+        let is_stored = |change: &Change| std::ptr::eq(change.object().kept(), change.object());
+        (!changes.iter().all(is_stored)).then(|| Self::Watch(changes.iter().map(Change::as_stored).collect()))
     }
 
     /// How many bytes the changed objects hold.
@@ -153,7 +157,7 @@ impl ChangeBatch {
 // === impl FullList ===
 
 impl FullList {
-    /// What is stored, with the index values that were read when it was listed.
+    /// The objects to store, with the index values read while listing.
     pub(super) fn puts(&self) -> impl Iterator<Item = (&StoredObject, Option<&ReadValues>)> {
         let changes = self.changes[self.puts_begin..].iter().enumerate();
         let changed =
@@ -161,7 +165,7 @@ impl FullList {
         changed.chain(self.swapped.iter().map(|(object, values)| (object, values.as_ref())))
     }
 
-    /// How many objects are stored or removed.
+    /// The number of objects stored or removed.
     pub(super) fn len(&self) -> usize {
         self.removed + self.changes.len() - self.puts_begin + self.swapped.len()
     }

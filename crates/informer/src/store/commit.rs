@@ -1,7 +1,7 @@
-//! The only way to write to the root: everything is worked out first, then objects, indexes and scopes change in one step.
+//! The only way to write to the root: everything is prepared first, then objects, indexes and scopes change in one step.
 //!
-//! Once the index values are read, a few table operations per object remain. Small commits are made in place under the
-//! lock. Large ones are made on a copy, which then takes the root's place, so that readers never wait for long.
+//! After the index values are read, a few table operations per object remain. Small commits are applied in place under the
+//! lock. Large ones are applied to a copy, which then replaces the root, so that readers never wait for long.
 
 use std::sync::Arc;
 
@@ -15,48 +15,48 @@ use super::root::{Grouping, Mark, Root};
 use super::{Store, StoredObject};
 use crate::hashes::Hashes;
 
-/// Up to this many objects, as in a batch of a queue, are changed in place while readers wait: about a microsecond each,
-/// where a copy would cost several.
+/// Up to this many objects, like a batch of a queue, are changed in place while readers wait: about 1 µs per object, where
+/// a copy would cost several.
 pub(super) const IN_PLACE_MAX: usize = 1000;
-/// Capacity for more edits than this is not kept for the next commit.
+/// More capacity than this is not kept for the next commit.
 const EDITS_KEPT_MAX: usize = 4 * IN_PLACE_MAX;
 
-/// What only the writer needs.
+/// The writer's state.
 #[derive(Default)]
 pub(super) struct Writer {
     indexes: Vec<IndexPlanner>,
-    /// These three are empty between commits; kept for their capacity.
+    /// These three are empty between commits; kept to reuse their allocations.
     plan: IndexPlan,
     edits: Vec<Edit>,
     keys: Hashes,
-    /// The maintenance under way.
+    /// The maintenance pass in progress.
     pub(super) pass: Option<Pass>,
-    /// The most objects there were since the remaining ones were last compacted.
+    /// The highest number of objects since the last compaction.
     pub(super) objects_max: usize,
 }
 
-/// A write in the making. Nothing can be seen of it until [`finish`](Self::finish).
+/// A write in preparation. Nothing is visible until [`finish`](Self::finish).
 pub(super) struct Commit<'a, 'w> {
     store: &'a Store,
     writer: &'w mut Writer,
     edits: Vec<Edit>,
     keys: Hashes,
     marks: Vec<Mark<'a>>,
-    /// Of a large commit: the copy that its parts are made on.
+    /// For a large commit: the copy that its parts are applied to.
     copy: Option<RootCopy>,
-    /// How many objects were edited, and how many of them are gone or have another state.
+    /// How many objects were edited, and how many of them were removed or changed.
     edited: usize,
     released: usize,
 }
 
-/// What a commit does to one key. No two have the same key, and `old` is what is stored under it.
+/// An edit of one key. No two have the same key, and `old` is the stored object.
 enum Edit {
-    /// The object takes the place of what is stored, if anything is. Indexes read `new`, unless they have read it before;
-    /// `kept` is what the store keeps of it. That is settled once, because another store may meanwhile pack the same object.
+    /// Stores the object, in place of `old` if any. Indexes read `new`, unless `values` has been read before; `kept` is
+    /// what the store keeps. It is decided once, because another store may pack the same object meanwhile.
     Put { old: Option<StoredObject>, new: StoredObject, kept: StoredObject, values: Option<ReadValues> },
-    /// The object goes.
+    /// Removes the object.
     Remove { old: StoredObject },
-    /// The same object takes its own place, packed anew: its index values stay.
+    /// Repacks the same object; its index values stay.
     Repack { old: StoredObject, new: StoredObject },
 }
 
@@ -69,14 +69,14 @@ struct RootCopy {
 // === impl Commit ===
 
 impl<'a, 'w> Commit<'a, 'w> {
-    /// Begins a commit of about so many edits.
+    /// Begins a commit of about `edits` edits.
     pub(super) fn new(store: &'a Store, writer: &'w mut Writer, edits: usize) -> Self {
         let copy = (edits > IN_PLACE_MAX).then(|| RootCopy::new(&store.root));
-        let (room, keys) = (std::mem::take(&mut writer.edits), std::mem::take(&mut writer.keys));
-        Self { store, writer, edits: room, keys, marks: Vec::new(), copy, edited: 0, released: 0 }
+        let (edits, keys) = (std::mem::take(&mut writer.edits), std::mem::take(&mut writer.keys));
+        Self { store, writer, edits, keys, marks: Vec::new(), copy, edited: 0, released: 0 }
     }
 
-    /// Announces an edit of an object. If the commit has one of its key, that takes effect first.
+    /// Announces an edit of an object. An earlier edit of the same key is applied first.
     pub(super) fn begin_key(&mut self, object: &StoredObject) {
         if !self.keys.insert(object.key_hash()) {
             let is_large = self.copy.is_some();
@@ -86,7 +86,7 @@ impl<'a, 'w> Commit<'a, 'w> {
         }
     }
 
-    /// Stores an object in the place of `old`, which is stored under its key.
+    /// Stores an object in place of `old`, which is stored under its key.
     pub(super) fn put(&mut self, old: Option<StoredObject>, new: StoredObject, values: Option<ReadValues>) {
         self.push(Edit::Put { old, kept: new.clone(), new, values });
     }
@@ -96,22 +96,22 @@ impl<'a, 'w> Commit<'a, 'w> {
         self.push(Edit::Remove { old });
     }
 
-    /// Stores the same object, packed anew.
+    /// Stores the same object, repacked.
     pub(super) fn repack(&mut self, old: StoredObject, new: StoredObject) {
         self.push(Edit::Repack { old, new });
     }
 
-    /// Moves a scope.
+    /// Advances a scope.
     pub(super) fn mark(&mut self, mark: Mark<'a>) {
         self.marks.push(mark);
     }
 
-    /// How many edits wait to take effect.
+    /// The number of pending edits.
     pub(super) fn len(&self) -> usize {
         self.edits.len()
     }
 
-    /// Makes everything visible in one step; returns how many objects were edited.
+    /// Makes everything visible in one step. Returns how many objects were edited.
     pub(super) fn finish(mut self) -> usize {
         self.take_effect();
         if self.edits.capacity() <= EDITS_KEPT_MAX {
@@ -123,7 +123,7 @@ impl<'a, 'w> Commit<'a, 'w> {
 
     fn push(&mut self, edit: Edit) {
         self.edits.push(edit);
-        // Part by part, so that a large list is not held in another form as a whole.
+        // In parts, so that a large list is not held twice.
         if self.edits.len() >= IN_PLACE_MAX && self.copy.is_some() {
             self.write_part();
         }
@@ -136,7 +136,7 @@ impl<'a, 'w> Commit<'a, 'w> {
         match self.copy.take() {
             Some(copy) => {
                 copy.publish(&self.store.root, &self.marks);
-                // So many keys have changed that waking all callers costs less than looking for theirs.
+                // With this many changed keys, waking all callers costs less than finding theirs.
                 self.store.waiters.wake_all();
             }
             None => {
@@ -148,12 +148,13 @@ impl<'a, 'w> Commit<'a, 'w> {
                 self.end_part(plan);
             }
         }
+        self.store.charge.set(self.store.read(Root::cost));
         self.store.packer.release(std::mem::take(&mut self.released));
         self.marks.clear();
         self.keys.clear();
     }
 
-    /// Makes the edits so far on the copy.
+    /// Applies the edits so far to the copy.
     fn write_part(&mut self) {
         self.admit();
         let Some(mut copy) = self.copy.take() else { return };
@@ -170,13 +171,19 @@ impl<'a, 'w> Commit<'a, 'w> {
         self.edits.clear();
     }
 
-    /// Packs what is to be stored, and counts the objects that are released.
+    /// Packs the objects to store, and counts the released ones.
     fn admit(&mut self) {
         for edit in &mut self.edits {
             match edit {
                 Edit::Put { old, new, kept, .. } => {
                     self.released += usize::from(old.is_some());
                     *kept = self.store.packer.admit(new);
+                    if deliberate_bug!("packed-object-not-replaced")
+                        && kept.is_packed()
+                        && let Some(old) = old
+                    {
+                        *kept = old.clone();
+                    }
                 }
                 Edit::Remove { .. } => self.released += 1,
                 Edit::Repack { .. } => {}
@@ -184,7 +191,7 @@ impl<'a, 'w> Commit<'a, 'w> {
         }
     }
 
-    /// What the edits mean for the indexes; `has` says whether an object has a value in one.
+    /// The index changes of the edits; `has` returns whether an object has a value in an index.
     fn plan(&mut self, has: impl Fn(usize, &str, &StoredObject) -> bool) -> IndexPlan {
         let mut plan = std::mem::take(&mut self.writer.plan);
         let mut report = |failure| self.store.report(&failure);
@@ -211,7 +218,7 @@ impl<'a, 'w> Commit<'a, 'w> {
 // === impl Edit ===
 
 impl Edit {
-    /// The hash of the key whose object changes.
+    /// The hash of the changed key; `None` for a repacked object.
     fn changed_key(&self) -> Option<u64> {
         match self {
             Self::Put { new, .. } => Some(new.key_hash()),
@@ -229,11 +236,11 @@ impl RootCopy {
         Self { root: Root::clone(&before), before }
     }
 
-    /// Everything that was written to it is there, in one step, and the scopes are moved.
+    /// Publishes the copy in one step, with the scopes advanced.
     fn publish(mut self, root: &RwLock<Arc<Root>>, marks: &[Mark<'_>]) {
         marks.iter().for_each(|mark| self.root.mark(mark));
         *root.write() = Arc::new(self.root);
-        // Freed only now, when no reader waits.
+        // Free it only now, when no reader waits.
         drop(self.before);
     }
 }
@@ -250,6 +257,7 @@ fn write(root: &mut Root, edits: &[Edit], plan: &IndexPlan, marks: &[Mark<'_>]) 
         let index = &mut root.indexes[step.index];
         match &edits[step.edit] {
             Edit::Put { old, kept, .. } if step.adds => index.put(value, kept.clone(), old.as_ref()),
+            Edit::Put { .. } if deliberate_bug!("index-entry-left-behind") => {}
             Edit::Put { old: Some(old), .. } | Edit::Remove { old } => index.take(value, old),
             Edit::Put { old: None, .. } => {}
             Edit::Repack { old, new } => index.put(value, new.kept().clone(), Some(old)),
@@ -263,7 +271,7 @@ fn write(root: &mut Root, edits: &[Edit], plan: &IndexPlan, marks: &[Mark<'_>]) 
 // === impl Writer ===
 
 impl Writer {
-    /// Adds an index over everything that is stored.
+    /// Adds an index over all stored objects.
     pub(super) fn add_index(
         &mut self,
         root: &RwLock<Arc<Root>>,

@@ -1,11 +1,11 @@
-//! What an index is made of: a name, and a way to read values from an object.
+//! Indexes: a name, and a way to read values from an object.
 
 use std::any::TypeId;
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kube_wire::path::PathReader;
+use kube_wire::path::{CustomSchema, PathReader};
 use kube_wire::projection::Kept;
 use kube_wire::{FieldPath, Projection, TypeMeta};
 
@@ -13,7 +13,7 @@ use super::StoredObject;
 use crate::Key;
 use crate::panic::guarded;
 
-/// A way to find objects by a value. An object may have several values, or none.
+/// Finds objects by a value. An object may have any number of values.
 ///
 /// ```
 /// use kube_informer::Index;
@@ -24,13 +24,13 @@ use crate::panic::guarded;
 /// let by_initial = Index::by("initial", |object| object.name().chars().next().map(String::from));
 /// ```
 ///
-/// An index sees an object as it is kept: what the projection drops cannot be indexed, and trying to is an error when
-/// the index is added.
-#[derive(Clone)]
+/// An index sees an object as stored: a field that the projection drops cannot be indexed, and adding such an index is an
+/// error.
+#[derive(Clone, Debug)]
 pub struct Index {
     name: Arc<str>,
     source: IndexSource,
-    /// The type of a function that captures nothing: two of one type are one function.
+    /// The type of a function without captures: two of the same type are the same function.
     function: Option<TypeId>,
 }
 
@@ -41,7 +41,7 @@ enum IndexSource {
     Namespace,
     OwnerUid,
     Label(Arc<str>),
-    /// As written: whether it is a path is found out when the index is added.
+    /// As written; parsed when the index is added.
     Field(Arc<str>),
     Function(Arc<ValuesOf>),
 }
@@ -50,49 +50,34 @@ enum IndexSource {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// There is one of that name.
-    #[error("there is an index `{0}` already: give the new one another name")]
+    /// An index of that name exists. (`namespace` is the name of [`Index::namespace`].)
+    #[error("index `{0}` already exists; choose another name")]
     Duplicate(Arc<str>),
-    /// It has the name of the index over namespaces, and is another: what is listed by namespace would be wrong.
-    #[error(
-        "an index called `{0}` is the one over namespaces: take `Index::namespace()`, or give this one another name"
-    )]
-    Reserved(Arc<str>),
-    /// There is none of that name.
-    #[error("there is no index `{0}`: add it first")]
+    /// There is no index of that name.
+    #[error("unknown index `{0}`; add it first")]
     Unknown(Arc<str>),
-    /// The path is no path, or the kind has no such field.
-    #[error("index `{index}`: {error}")]
-    Path {
-        /// The index.
-        index: Arc<str>,
-        /// What is wrong with the path.
-        error: kube_wire::Error,
-    },
-    /// Nothing of the field is kept, so the index would be empty for ever.
-    #[error("index `{index}`: the field `{path}` is dropped from every object; keep it, or index another")]
-    Dropped {
-        /// The index.
-        index: Arc<str>,
-        /// The field.
-        path: FieldPath,
-    },
+    /// The path is invalid, or the kind has no such field.
+    #[error("invalid index `{0}`: {1}")]
+    Path(Arc<str>, kube_wire::Error),
+    /// The field is dropped from every object, so the index would always be empty.
+    #[error("invalid index `{0}`: the projection drops field `{1}`; keep it, or index another")]
+    Dropped(Arc<str>, FieldPath),
 }
 
 /// An index cannot read an object, so it does not find it. The object is stored.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("index `{index}` cannot read object `{key}`, and will not find it: {why}")]
+#[error("index `{index}` cannot read object `{key}` and will not find it: {why}")]
 #[non_exhaustive]
 pub struct IndexFailure {
     /// The index.
     pub index: Arc<str>,
     /// The object's key.
     pub key: Key,
-    /// What the index said.
+    /// The index's error.
     pub why: String,
 }
 
-/// An index made ready for a store.
+/// An index prepared for a store.
 pub(super) struct CompiledIndex {
     pub(super) name: Arc<str>,
     reader: IndexReader,
@@ -102,10 +87,10 @@ enum IndexReader {
     Namespace,
     OwnerUid,
     Label(Arc<str>),
-    /// CompiledIndex for the type of the first object, where the type is not known beforehand.
+    /// Compiled for the type of the first object, if the type is not known before.
     Field {
         path: FieldPath,
-        /// It goes through no list.
+        /// The path goes through no list.
         single: bool,
         reader: OnceLock<PathReader>,
     },
@@ -115,10 +100,10 @@ enum IndexReader {
 // === impl Index ===
 
 impl Index {
-    /// The name of the index over namespaces, by which readers find it: no other index may have it.
-    pub const NAMESPACE: &'static str = "namespace";
+    /// The reserved name of the index over namespaces.
+    pub(crate) const NAMESPACE: &'static str = "namespace";
 
-    /// By namespace, so that listing one does not look at the others. Called [`NAMESPACE`](Self::NAMESPACE).
+    /// By namespace, so that listing one does not scan the others. Its name is `namespace`.
     pub fn namespace() -> Self {
         Self::new(Self::NAMESPACE, IndexSource::Namespace)
     }
@@ -133,15 +118,15 @@ impl Index {
         Self::new(name, IndexSource::Label(label.into()))
     }
 
-    /// By a field, read from the bytes: `spec.nodeName`, `spec.containers[*].image`. Numbers and booleans are found as
-    /// they are printed. A path that is none is an error when the index is added.
+    /// By a field, read from the bytes: `spec.nodeName`, `spec.containers[*].image`. Numbers and booleans are indexed in
+    /// their printed form. Adding an index with an invalid path is an error.
     pub fn field(name: &str, path: &str) -> Self {
         Self::new(name, IndexSource::Field(path.into()))
     }
 
-    /// By the values that a function gives. It is called for each state of an object while that is being listed or written:
-    /// mostly once, but again where an index beside it cannot read what was listed. It may read from the store, but must
-    /// neither write to it nor subscribe to its informer, which would wait for itself.
+    /// By the values that a function returns. It is called for each state of an object that is listed or written:
+    /// usually once, but again if another index could not read the object in a list. It may read from the store, but must neither
+    /// write to it nor subscribe to its informer: that would deadlock.
     pub fn by<V>(name: &str, values: impl Fn(&StoredObject) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator<Item = String>,
@@ -149,7 +134,8 @@ impl Index {
         Self::try_by(name, move |object| Ok(values(object)))
     }
 
-    /// By the values that a function gives, which may fail: then it is reported, and the index does not find the object.
+    /// By the values that a function returns. If it fails, the error is reported, and the index does not find the object.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn try_by<V>(
         name: &str,
         values: impl Fn(&StoredObject) -> Result<V, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
@@ -162,24 +148,23 @@ impl Index {
         Self::new(name, IndexSource::Function(Arc::new(function))).identified_by(identity)
     }
 
-    /// What tells a function that captures nothing from all others; `None` for one that does.
+    /// Identifies a function without captures; `None` if it captures something.
     pub(crate) fn identity_of<F: 'static>(_: &F) -> Option<TypeId> {
         (size_of::<F>() == 0).then(TypeId::of::<F>)
     }
 
-    /// Reads the same as every index whose function has this identity.
+    /// Makes the index equal to every index whose function has this identity.
     pub(crate) fn identified_by(mut self, function: Option<TypeId>) -> Self {
         self.function = function;
         self
     }
 
-    /// The name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether both read the same. Of two functions that is certain only if one index was cloned from the other, or both
-    /// were made from one function that captures nothing.
+    /// Whether both read the same values. For functions this is known only if one index is a clone of the other, or both
+    /// use the same function without captures.
     pub(crate) fn reads_as(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
             (IndexSource::Namespace, IndexSource::Namespace)
@@ -197,7 +182,14 @@ impl Index {
         Self { name: name.into(), source, function: None }
     }
 
-    /// Makes the index ready, if what it reads is kept.
+    /// Checks that a custom resource has the field.
+    pub(crate) fn check(&self, schema: &CustomSchema) -> Result<(), IndexError> {
+        let IndexSource::Field(text) = &self.source else { return Ok(()) };
+        let checked = text.parse().and_then(|path| schema.check(&path));
+        checked.map_err(|error| IndexError::Path(self.name.clone(), error))
+    }
+
+    /// Prepares the index, if the projection keeps its field.
     pub(super) fn compile(
         &self,
         projection: Option<&Projection>,
@@ -205,7 +197,7 @@ impl Index {
     ) -> Result<CompiledIndex, IndexError> {
         let name = self.name.clone();
         if *name == *Self::NAMESPACE && !matches!(self.source, IndexSource::Namespace) {
-            return Err(IndexError::Reserved(name));
+            return Err(IndexError::Duplicate(name));
         }
         let reader = match &self.source {
             IndexSource::Namespace => IndexReader::Namespace,
@@ -213,16 +205,16 @@ impl Index {
             IndexSource::Label(label) => IndexReader::Label(label.clone()),
             IndexSource::Function(function) => IndexReader::Function(function.clone()),
             IndexSource::Field(text) => {
-                let at_path = |error| IndexError::Path { index: name.clone(), error };
+                let at_path = |error| IndexError::Path(name.clone(), error);
                 let path: FieldPath = text.parse().map_err(at_path)?;
                 if projection.is_some_and(|projection| projection.keeps(&path) == Kept::Dropped) {
-                    return Err(IndexError::Dropped { index: name, path });
+                    return Err(IndexError::Dropped(name, path));
                 }
                 let reader = OnceLock::new();
                 if let Some(type_meta) = type_meta {
                     let _ = reader.set(PathReader::new(&path, type_meta).map_err(at_path)?);
                 }
-                // Printed, a path shows its lists; a name that looks like one is no harm.
+                // A printed path shows its lists; a name that looks like one is harmless.
                 let single = !path.to_string().contains(['*', '?']);
                 IndexReader::Field { path, single, reader }
             }
@@ -231,21 +223,21 @@ impl Index {
     }
 }
 
-/// An index is named in queries by itself or by its name.
+/// Queries name an index by itself or by its name.
 impl AsRef<str> for Index {
     fn as_ref(&self) -> &str {
         &self.name
     }
 }
 
-impl fmt::Debug for Index {
+impl fmt::Debug for IndexSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.source {
-            IndexSource::Namespace => write!(f, "{} by namespace", self.name),
-            IndexSource::OwnerUid => write!(f, "{} by owner uid", self.name),
-            IndexSource::Label(label) => write!(f, "{} by label {label}", self.name),
-            IndexSource::Field(path) => write!(f, "{} by field {path}", self.name),
-            IndexSource::Function(_) => write!(f, "{} by function", self.name),
+        match self {
+            Self::Namespace => f.write_str("namespace"),
+            Self::OwnerUid => f.write_str("owner uid"),
+            Self::Label(label) => write!(f, "label {label}"),
+            Self::Field(path) => write!(f, "field {path}"),
+            Self::Function(_) => f.write_str("function"),
         }
     }
 }
@@ -259,18 +251,18 @@ impl fmt::Debug for CompiledIndex {
 }
 
 impl CompiledIndex {
-    /// Whether the values of an object must be remembered, to be taken out again: a function may give others when asked
-    /// a second time. What is read from the bytes is the same for ever.
+    /// Whether the values of an object must be remembered to remove them later: a function may return different values the
+    /// second time. Values read from the bytes never change.
     pub(super) fn is_function(&self) -> bool {
         matches!(self.reader, IndexReader::Function(_))
     }
 
-    /// Whether it reads more than the head, which is readable even of a packed object.
+    /// Whether it reads more than the head, which is readable even in a packed object.
     pub(super) fn reads_body(&self) -> bool {
         matches!(self.reader, IndexReader::Field { .. } | IndexReader::Function(_))
     }
 
-    /// Whether an object has one value at most.
+    /// Whether an object has at most one value.
     pub(super) fn is_single(&self) -> bool {
         match &self.reader {
             IndexReader::Namespace | IndexReader::Label(_) => true,
@@ -279,10 +271,10 @@ impl CompiledIndex {
         }
     }
 
-    /// Hands the values of an object to `each`.
+    /// Calls `each` with the values of an object.
     ///
     /// # Errors
-    /// What the index says if it cannot read the object; some values may have been handed out before.
+    /// Returns an error if the index cannot read the object; `each` may have been called before.
     pub(super) fn values(&self, object: &StoredObject, mut each: impl FnMut(&str)) -> Result<(), String> {
         match &self.reader {
             IndexReader::Namespace if object.namespace().is_empty() => {}
@@ -290,7 +282,7 @@ impl CompiledIndex {
             IndexReader::OwnerUid => object.owners().for_each(|owner| each(&owner.uid)),
             IndexReader::Label(label) => object.labels().get(label).iter().for_each(|value| each(value)),
             IndexReader::Function(function) => {
-                // What an error says is its author's code, too.
+                // Formatting the error runs user code too.
                 let values = guarded(|| function(object).map_err(|error| error.to_string())).flatten()?;
                 values.iter().for_each(|value| each(value));
             }

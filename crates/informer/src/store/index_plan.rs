@@ -1,6 +1,6 @@
-//! What a commit does to the indexes, worked out before anything is changed.
+//! The effect of a commit on the indexes, determined before anything changes.
 //!
-//! Reading index values is the expensive part, and may call user code; it happens before readers are blocked.
+//! Reading index values is expensive and may call user code, so it happens before readers are blocked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use hashbrown::HashTable;
 use super::StoredObject;
 use super::index::{CompiledIndex, IndexFailure};
 use super::index_values::ReadValues;
-use super::object::text_hash;
 use super::table::{Hashed, Table};
+use crate::object::text_hash;
 
-/// Capacity for more steps than this is not kept for the next commit.
+/// More capacity for steps than this is not kept for the next commit.
 const STEPS_KEPT_MAX: usize = 4000;
-/// Nor is more than this for values of indexes, which may have any length.
+/// The same for index values, which may have any length.
 const BYTES_KEPT_MAX: usize = 64 * STEPS_KEPT_MAX;
-/// Up to this many values of one object, comparing them one by one costs less than hashing them.
+/// Up to this many values per object, comparing them one by one is cheaper than hashing.
 const FEW_VALUES: usize = 16;
 
 /// An index, and the values that cannot be read again.
 pub(super) struct IndexPlanner {
     index: Arc<CompiledIndex>,
-    /// `None` where the values can be read from the old object.
+    /// `None` if the values can be read from the old object.
     remembered: Option<Table<Remembered>>,
 }
 
-/// The values that a function returned for an object, which it might not return again.
+/// The values that a function returned for an object; it might return others the next time.
 #[derive(Clone)]
 struct Remembered {
     object: StoredObject,
     values: Box<[Box<str>]>,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Remembered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Remembered")
@@ -47,14 +47,14 @@ impl std::fmt::Debug for Remembered {
 /// The steps of a commit in all indexes.
 #[derive(Default)]
 pub(super) struct IndexPlan {
-    /// All values, one after the other.
+    /// All values, concatenated.
     text: String,
     steps: Vec<IndexStep>,
-    /// The positions in `steps` of the current object's new values, by their hash; empty if they are few.
+    /// The positions in `steps` of the current object's new values, by hash; empty if there are few.
     many: HashTable<usize>,
 }
 
-/// A value of an edited object is added to an index, or removed from it.
+/// Adds a value of an edited object to an index, or removes it.
 pub(super) struct IndexStep {
     pub(super) edit: usize,
     pub(super) index: usize,
@@ -69,8 +69,8 @@ impl IndexPlanner {
         Self { remembered: index.is_function().then(Table::default), index }
     }
 
-    /// Plans what storing or removing an object means for the index; `kept` is what the store keeps of `new`. A value that
-    /// stays is added again: the new state takes the old one's place. `has` says whether an object has a value.
+    /// Plans the index steps for storing or removing an object; `kept` is what the store keeps of `new`. An unchanged value
+    /// is added again, to replace the old state. `has` returns whether an object has a value.
     pub(super) fn plan(
         &mut self,
         (old, new, kept): (Option<&StoredObject>, Option<&StoredObject>, Option<&StoredObject>),
@@ -107,7 +107,7 @@ impl IndexPlanner {
                 before.iter().for_each(|value| remove(plan, value));
             }
             (None, Some(old)) => {
-                // The one value is still the same: mostly so, and then the old object need not be read.
+                // The common case: the single value is unchanged, and the old object need not be read.
                 if self.index.is_single()
                     && let [step] = &plan.steps[added.clone()]
                     && has(plan.value(step), old)
@@ -115,14 +115,14 @@ impl IndexPlanner {
                     return;
                 }
                 plan.hash_if_many(&added);
-                // A value that cannot be read now could not be read then.
+                // A value that cannot be read now could not be read before either.
                 drop(self.index.values(old, |value| remove(plan, value)));
             }
             (None, None) => {}
         }
     }
 
-    /// The same object, packed anew: the values stay. A function is not called again.
+    /// For a repacked object: the values stay. Functions are not called again.
     pub(super) fn plan_repack(
         &mut self,
         old: &StoredObject,
@@ -147,7 +147,7 @@ impl IndexPlanner {
     }
 }
 
-/// Remembers the values of `new`; returns those of `old`.
+/// Remembers the values of `new`. Returns those of `old`.
 fn remember(
     remembered: &mut Table<Remembered>,
     old: Option<&StoredObject>,
@@ -198,7 +198,7 @@ impl IndexPlan {
         &self.text[step.value.0..step.value.1]
     }
 
-    /// Prepares to look up values among these steps: if there are many, they are hashed once.
+    /// Prepares lookups among these steps: many values are hashed once.
     fn hash_if_many(&mut self, steps: &Range<usize>) {
         self.many.clear();
         if steps.len() <= FEW_VALUES {
@@ -213,7 +213,7 @@ impl IndexPlan {
         self.many = many;
     }
 
-    /// Whether a value is among these steps, which were prepared.
+    /// Whether a value is among these prepared steps.
     fn has(&self, steps: &Range<usize>, value: &str) -> bool {
         if steps.len() <= FEW_VALUES {
             return self.steps[steps.clone()].iter().any(|step| self.value(step) == value);

@@ -1,5 +1,4 @@
-//! Values of indexes, read while an object was at hand: so that what is packed on its way in need not be unpacked again to
-//! be indexed.
+//! Index values read while an object is unpacked, so that a packed object need not be unpacked again for indexing.
 
 use std::sync::Arc;
 
@@ -8,15 +7,15 @@ use triomphe::ThinArc;
 use super::StoredObject;
 use super::index::CompiledIndex;
 
-/// What an object has in the first so many indexes of its store, of those that read more than its head. (Indexes are added and never taken away, so their number
-/// stays theirs.) Cloning shares it.
+/// The values of an object in the first indexes of its store, of those that read more than the head. (Indexes are never
+/// removed, so their numbers are stable.) Cloning shares the values.
 #[derive(Clone)]
 pub(super) struct ReadValues {
-    /// How many indexes; then for each value: the number of its index, its length in four bytes, its text.
+    /// The number of indexes; then per value: the number of its index, its length in four bytes, its text.
     text: ThinArc<usize, u8>,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for ReadValues {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReadValues").field("bytes", &self.text.slice.len()).finish_non_exhaustive()
@@ -24,25 +23,25 @@ impl std::fmt::Debug for ReadValues {
 }
 
 impl ReadValues {
-    /// Reads an object for all of these indexes that need it; `None` if one of them cannot: it will say why when the object is
-    /// stored.
+    /// Reads an object for all of these indexes that need it; `None` if one of them fails. The failure is reported when the
+    /// object is stored.
     pub(super) fn read(
         indexes: &[Arc<CompiledIndex>],
         object: &StoredObject,
-        room: &mut Vec<u8>,
+        buffer: &mut Vec<u8>,
     ) -> Option<Self> {
-        room.clear();
+        buffer.clear();
         for (number, index) in indexes.iter().enumerate().filter(|(_, index)| index.reads_body()) {
             let number = u8::try_from(number).ok()?;
             let each = |value: &str| {
-                room.push(number);
+                buffer.push(number);
                 // An object is smaller than 4 GiB.
-                room.extend_from_slice(&(value.len() as u32).to_le_bytes());
-                room.extend_from_slice(value.as_bytes());
+                buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());
+                buffer.extend_from_slice(value.as_bytes());
             };
             index.values(object, each).ok()?;
         }
-        Some(Self { text: ThinArc::from_header_and_slice(indexes.len(), room) })
+        Some(Self { text: ThinArc::from_header_and_slice(indexes.len(), buffer) })
     }
 
     /// The values in one index; `None` if it was not read.
@@ -53,7 +52,7 @@ impl ReadValues {
             let [number, len @ ..] = *head;
             let (value, tail) = tail.split_at_checked(u32::from_le_bytes(len) as usize)?;
             rest = tail;
-            // It was text when it was read.
+            // It was valid UTF-8 when it was read.
             Some((usize::from(number), std::str::from_utf8(value).unwrap_or_default()))
         };
         let values = std::iter::from_fn(next).filter(move |(number, _)| *number == index);

@@ -1,4 +1,4 @@
-//! client-go's Indexer: the store under client-go's names.
+//! client-go's Indexer: the store with client-go's names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,19 +8,37 @@ use crate::Key;
 use crate::delta::Delta;
 use crate::scope::Scope;
 
-/// A [`Store`] with the methods of client-go's `Indexer`, for pop loops that are written by hand. Cloning gives another
-/// handle to the same store.
+/// A [`Store`] with the methods of client-go's `Indexer`, for hand-written pop loops. Clones are handles to the same store.
 ///
-/// A queue by key hands out the deltas of one object before earlier ones of others. So a write here says nothing about other
-/// objects: only [`replace`](Self::replace) moves the resourceVersion of a scope, and [`Store::wait_for`] waits for the
-/// object itself. A caller that knows more applies a [`Delta::Bookmark`] to the [`store`](Self::store).
+/// A queue by key returns the deltas of one object before earlier ones of others. So a write here proves nothing about
+/// other objects: only [`replace`](Self::replace) advances the resourceVersion of a scope, and [`Store::wait_for`] waits
+/// for the object itself. A caller that knows more applies a [`Delta::Bookmark`] to the [`store`](Self::store).
+///
+/// ```
+/// use std::sync::Arc;
+/// use kube_informer::{Index, Scope, StoredObject};
+/// use kube_informer::building_blocks::{Indexer, Store, StoreConfig};
+/// # use kube_informer::testing::ScriptedSource;
+/// # use serde_json::json;
+///
+/// # let pod = json!({"metadata": {"namespace": "web", "name": "api", "resourceVersion": "7"}, "spec": {"nodeName": "node-7"}});
+/// # let pod = ScriptedSource::new("v1", "Pod").object(&pod);
+/// let by_node = Index::field("node", "spec.nodeName");
+/// let indexer = Indexer::new(Arc::new(Store::new(StoreConfig::default().index(by_node.clone()))?));
+/// let pod = StoredObject::new(Scope::default(), pod)?;
+/// indexer.add(&pod);
+/// assert_eq!(indexer.by_index(&by_node, "node-7")?[0].name(), "api");
+/// indexer.delete(&pod);
+/// assert!(indexer.list().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Indexer {
     store: Arc<Store>,
 }
 
 impl Indexer {
-    /// Over a store.
+    /// An indexer over a store.
     pub fn new(store: Arc<Store>) -> Self {
         Self { store }
     }
@@ -30,7 +48,7 @@ impl Indexer {
         &self.store
     }
 
-    /// Stores an object. The same as [`update`](Self::update).
+    /// Stores an object. Same as [`update`](Self::update).
     pub fn add(&self, object: &StoredObject) {
         self.update(object);
     }
@@ -45,17 +63,17 @@ impl Indexer {
         self.apply(&Delta::Deleted(object.clone()));
     }
 
-    /// Applies one delta of a [`DeltaFifo`](crate::queue::DeltaFifo). A listed object is stored even if a newer state is.
+    /// Applies one delta of a [`DeltaFifo`](crate::queue::DeltaFifo). A listed object replaces even a newer state.
     pub fn apply(&self, delta: &Delta) {
         self.store.apply_each(std::slice::from_ref(delta), false);
     }
 
-    /// What is stored under an object's key.
+    /// The object stored under the key of `object`.
     pub fn get(&self, object: &StoredObject) -> Option<StoredObject> {
         self.store.stored(object)
     }
 
-    /// What is stored under a key.
+    /// The object stored under a key.
     pub fn get_by_key(&self, key: &Key) -> Option<StoredObject> {
         self.store.get(key)
     }
@@ -70,7 +88,7 @@ impl Indexer {
         self.store.snapshot().iter().map(StoredObject::key).collect()
     }
 
-    /// Puts these objects in the place of everything in a scope.
+    /// Replaces everything in a scope with these objects.
     pub fn replace(
         &self,
         scope: Scope,
@@ -84,11 +102,11 @@ impl Indexer {
         self.store.apply(&[Delta::ReplacedAll(Arc::new(replacement.finish(resource_version)))]);
     }
 
-    /// The objects that share a value with `object` in an index; `object` itself need not be stored. If the index cannot read
-    /// it, that is reported, and nothing is found.
+    /// The objects that share a value with `object` in an index; `object` itself need not be stored. If the index cannot
+    /// read it, that is reported, and the result is empty.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn index(
         &self,
         index: impl AsRef<str>,
@@ -101,24 +119,24 @@ impl Indexer {
             self.store.report(&IndexFailure { index: known.index.name.clone(), key: object.key(), why });
             return Ok(Vec::new());
         }
-        // Only under several values is something found twice; in one snapshot that is the same handle.
+        // Duplicates occur only with several values; in one snapshot they are the same handle.
         let (several, mut places) = (groups.len() > 1, HashSet::new());
         let found = groups.into_iter().flat_map(|group| group.objects.iter());
         Ok(found.filter(|object| !several || places.insert(object.place())).cloned().collect())
     }
 
-    /// The objects that have a value in an index.
+    /// The objects with a value in an index.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn by_index(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<StoredObject>, IndexError> {
         self.store.by_index(index, value)
     }
 
-    /// The keys of the objects that have a value in an index.
+    /// The keys of the objects with a value in an index.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn index_keys(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<Key>, IndexError> {
         Ok(self.store.snapshot().by_index(index, value)?.map(StoredObject::key).collect())
     }
@@ -126,15 +144,15 @@ impl Indexer {
     /// The values of an index.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn list_index_func_values(&self, index: impl AsRef<str>) -> Result<Vec<String>, IndexError> {
         Ok(self.store.snapshot().index_values(index)?.map(|(value, _)| value.to_owned()).collect())
     }
 
-    /// Adds indexes over what is stored and what will be.
+    /// Adds indexes over stored and future objects.
     ///
     /// # Errors
-    /// For the first that cannot be added: see [`Store::add_index`].
+    /// Returns the error of the first index that cannot be added: see [`Store::add_index`].
     pub fn add_indexers(&self, indexes: impl IntoIterator<Item = Index>) -> Result<(), IndexError> {
         indexes.into_iter().try_for_each(|index| self.store.add_index(&index))
     }

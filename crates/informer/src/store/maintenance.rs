@@ -1,41 +1,41 @@
-//! Work that is done alongside writes, a little with each: training another dictionary when objects have drifted away from
-//! the current one; repacking objects that are packed with an old one, or plain; and, when most objects are gone, compacting
-//! the rest, because memory is freed in large pieces only.
+//! Maintenance, done in small steps alongside writes: training a new dictionary when objects have drifted from the current
+//! one; repacking objects that use an old dictionary, or are not packed yet; and compacting the remaining objects when most are gone,
+//! because memory is freed only in large pieces.
 //!
-//! It is committed like every other write, so indexes and snapshots need not know of it. It changes no object, so it reports
-//! no changes.
+//! It is committed like every other write, so indexes and snapshots need no special case. It changes no object, so it
+//! reports no changes.
 
 use std::sync::Arc;
 
 use kube_wire::{Encoding, RawObject, TypeMeta};
 
 use super::commit::{Commit, Writer};
-use super::packing::Duty;
 use super::root::Root;
 use super::{Store, StoredObject};
+use crate::packing::Duty;
 
-/// How many objects are packed anew with a write, beside as many as it writes: about a quarter of a millisecond.
+/// How many objects are repacked per write, in addition to as many as it writes: about 0.25 ms.
 const SLICE: usize = 32;
-/// Never more than these at once: they are plain meanwhile.
+/// Maximum per step: they are uncompressed meanwhile.
 const SLICE_MAX: usize = 512;
-/// Nor are more leaves of the table looked through for them.
+/// Maximum number of leaves scanned for them.
 const LEAVES_MAX: usize = 32;
-/// Where there were fewer objects, there is little to be given back.
+/// With fewer objects than this, there is little memory to free.
 const MOVED_MIN: usize = 4000;
-/// How many objects a dictionary is trained on at most, and how many bytes they hold.
+/// Maximum number of objects to train a dictionary on, and of their bytes.
 const SAMPLES_MAX: usize = 1000;
 const SAMPLES_BYTES_MAX: usize = 4 << 20;
 
-/// A walk through all objects.
+/// A pass over all objects.
 pub(super) struct Pass {
     duty: Duty,
-    /// The leaf that is next. Leaves that are merged meanwhile may be missed. While that leaves something packed with a
-    /// dictionary that is to go, there is another walk; what else is missed stays as it is, which is no harm.
+    /// The next leaf. A pass may miss leaves that are merged meanwhile. If objects of a retiring dictionary remain, another
+    /// pass follows; anything else that was missed is harmless.
     leaf: usize,
 }
 
 impl Store {
-    /// Does a little of what is due, after so many objects were written.
+    /// Does one step of pending maintenance, after `written` objects were written.
     pub(super) fn maintain(&self, writer: &mut Writer, written: usize) {
         let Some(mut pass) = writer.pass.take().or_else(|| self.next_pass(writer)) else { return };
         let snapshot = self.snapshot();
@@ -52,7 +52,7 @@ impl Store {
             }
             pass.leaf += 1;
         }
-        // Or everything that is written would be copied for its sake.
+        // Otherwise everything written would be copied because of it.
         drop(snapshot);
         commit.finish();
         if !at_end {
@@ -73,7 +73,7 @@ impl Store {
         Some(Pass { duty, leaf: 0 })
     }
 
-    /// Whether most objects have gone since what is left was last moved together. (Plain ones are never moved.)
+    /// Whether most objects are gone since the last compaction. (Uncompressed ones are never moved.)
     fn has_shrunk(&self, writer: &mut Writer) -> bool {
         let objects = self.len();
         writer.objects_max = writer.objects_max.max(objects);
@@ -86,7 +86,7 @@ impl Store {
         has_shrunk
     }
 
-    /// The object packed anew, if the duty is about it.
+    /// The object repacked, if the duty concerns it.
     fn repacked(&self, old: &StoredObject, duty: &Duty) -> Option<StoredObject> {
         match (duty, old.dictionary()) {
             (Duty::Move, _) => return old.moved(),
@@ -99,7 +99,7 @@ impl Store {
         (old.is_packed() || new.kept().is_packed()).then_some(new)
     }
 
-    /// Objects of a kind from all over the store, and how many bytes there are of it in all, about.
+    /// Samples objects of a kind from the whole store, and estimates the total bytes of the kind.
     fn sample(&self, type_meta: &TypeMeta, encoding: Encoding) -> (Vec<RawObject>, usize) {
         let snapshot = self.snapshot();
         let step = snapshot.len().div_ceil(SAMPLES_MAX).max(1);

@@ -1,10 +1,10 @@
 //! A complete list of a scope, compared with the store as it arrives.
 //!
-//! Only differences are kept: an object that equals the stored one leaves a bit behind. So a relist that finds little new
-//! needs little memory, whatever its size, and takes effect as a whole or not at all.
+//! Only differences are kept; an object that equals the stored one sets a bit. So a relist with few changes needs little
+//! memory, whatever its size, and takes effect as a whole or not at all.
 //!
-//! Objects are packed as they arrive. Without a dictionary, the first objects are held plain until there are enough to train
-//! one: a million pods are never held plain.
+//! Objects are packed as they arrive. Without a dictionary, the first objects are held plain until there are enough to
+//! train one, so a million pods are never held plain.
 
 use std::sync::Arc;
 
@@ -15,83 +15,87 @@ use super::change::{Change, FullList, Origin};
 use super::commit::{Commit, Writer};
 use super::index::CompiledIndex;
 use super::index_values::ReadValues;
-use super::object::{Likeness, UnnamedObject, content_hash, key_hash};
-use super::packing::Packer;
 use super::root::Mark;
 use super::table::{Table, TablePlace};
 use super::{Snapshot, Store, StoredObject};
-use crate::Key;
+use crate::budget::{Charge, OBJECT_BYTES, OverBudget};
+use crate::object::{Likeness, content_hash, key_hash};
+use crate::packing::Packer;
 use crate::scope::Scope;
 use crate::version::is_older;
+use crate::{InvalidKey, Key};
 
-/// A complete list of a scope as it is being received. Made by [`Store::begin_replace`].
+/// A complete list of a scope while it is received. Created by [`Store::begin_replace`].
 #[derive(Debug)]
 pub struct Replacement {
     scope: Scope,
-    /// How its changes were learned.
+    /// The origin of its changes.
     origin: Origin,
-    /// What is stored.
+    /// The stored objects.
     base: Snapshot,
     /// Which of the stored objects are listed.
     listed: ListedBits,
-    /// What differs from the store, in the order of the list. `None`: it was put again, or removed.
+    /// The differences, in the order of the list. `None` if the key was put again or removed.
     staged: Vec<Option<Change>>,
-    /// Where in `staged` a key is.
+    /// The positions of keys in `staged`.
     places: HashTable<StagedPlace>,
-    /// Where in `staged` an object has the key of another, which must have been deleted.
+    /// The positions in `staged` of objects that replace one with the same key, which must have been deleted.
     recreated: Vec<(usize, StoredObject)>,
-    /// Where in `staged` an object is that is stored without a change.
+    /// The positions in `staged` of objects that are stored without a change.
     swapped: Vec<usize>,
-    /// For each of `staged` its index values, read before it was packed; empty if no index reads that much.
+    /// The index values for each of `staged`, read before packing; empty if no index needs them.
     values: Vec<Option<ReadValues>>,
     indexes: Vec<Arc<CompiledIndex>>,
-    /// Whether one of them reads more than heads.
+    /// Whether an index reads more than heads.
     reads_body: bool,
     buffer: Vec<u8>,
     packer: Arc<Packer>,
-    /// Where in `staged` objects wait for a dictionary, and how many bytes they hold.
+    /// The positions in `staged` of objects that wait for a dictionary, and their bytes.
     waiting: Vec<usize>,
     waiting_bytes: usize,
-    /// The last field, dropped after the objects it counts.
+    charge: Charge,
+    /// The last field: dropped after the objects it counts.
     unstored: Unstored,
 }
 
-/// How many objects were packed and will not be stored: what only they share is freed with them, also when a list breaks
-/// half-way again and again.
+/// The number of packed objects that will not be stored. When it is dropped, what only they share can be freed, even if a
+/// list breaks again and again.
 #[derive(Debug)]
 struct Unstored {
     packer: Arc<Packer>,
     objects: usize,
 }
 
-/// Eight bytes, because there is one for each object of a list.
+/// Eight bytes: there is one per listed object.
 #[derive(Clone, Copy, Debug)]
 struct StagedPlace {
-    /// Half of the key's.
+    /// Half of the key's hash.
     hash: u32,
     at: u32,
 }
 
-/// A bit for each place of the table: whether the object there is listed.
+/// One bit per place of the table: whether the object there is listed.
 #[derive(Debug)]
 struct ListedBits {
     /// Where the bits of each leaf begin.
     begins: Vec<usize>,
     bits: Vec<u64>,
-    /// How many are set.
+    /// The number of set bits.
     count: usize,
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Begins to compare a complete list of a scope with the store. The scope must not be written to meanwhile.
+    /// Begins to compare a complete list of a scope with the store. Do not write to the scope meanwhile.
     pub fn begin_replace(&self, scope: Scope) -> Replacement {
-        Replacement::new(self.snapshot(), scope, self.packer.clone())
+        Replacement::new(self.snapshot(), scope, self.packer.clone(), self.charge.another())
     }
 
     /// Applies a complete list in one step.
     pub(super) fn replace(&self, writer: &mut Writer, list: &FullList) {
+        // From here on, its objects count as the store's.
+        list.charge.set(0);
         let mut commit = Commit::new(self, writer, list.len());
         for removed in &list.changes[..list.removed] {
             if let Some(old) = self.stored(removed.object()) {
@@ -111,7 +115,7 @@ impl Store {
 // === impl Replacement ===
 
 impl Replacement {
-    fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>) -> Self {
+    fn new(base: Snapshot, scope: Scope, packer: Arc<Packer>, charge: Charge) -> Self {
         let listed = ListedBits::new(&base.0.objects);
         let indexes = base.0.indexes.iter().map(|known| known.index.clone()).collect::<Vec<_>>();
         let reads_body = indexes.iter().any(|index| index.reads_body());
@@ -135,15 +139,31 @@ impl Replacement {
             packer,
             waiting,
             waiting_bytes,
+            charge,
             unstored,
         }
     }
 
-    /// An object of the list. Of several with one key the last counts.
+    /// Whether the budget allows to hold an object of the list. An unchanged one takes nothing.
+    pub(crate) fn admit(&self, object: &RawObject) -> Result<(), OverBudget> {
+        self.charge.admit(object.bytes().len(), || if self.is_stored(object) { usize::MAX } else { 0 })
+    }
+
+    fn is_stored(&self, object: &RawObject) -> bool {
+        let (head, hash) = (object.head(), content_hash(object));
+        let (namespace, name) = (head.namespace(), head.name());
+        let known =
+            self.base.0.objects.get(key_hash(namespace, name), |known| known.has_key(namespace, name));
+        known.is_some_and(|known| {
+            known.scope() == self.scope && known.likeness(head, object.encoding(), hash) == Likeness::Same
+        })
+    }
+
+    /// Adds an object of the list. If a key appears several times, the last one counts.
     ///
     /// # Errors
-    /// If the object has no name.
-    pub fn put(&mut self, object: RawObject) -> Result<(), UnnamedObject> {
+    /// Returns an error if the object has no valid name.
+    pub fn put(&mut self, object: RawObject) -> Result<(), InvalidKey> {
         let hash = content_hash(&object);
         let head = object.head();
         let (namespace, name) = (head.namespace(), head.name());
@@ -156,7 +176,9 @@ impl Replacement {
                 let likeness = known.likeness(head, object.encoding(), hash);
                 if known.scope() == self.scope {
                     self.listed.set(place);
-                    if likeness == Likeness::Same {
+                    let unnoticed =
+                        deliberate_bug!("relisted-update-missed") && likeness == Likeness::Changed;
+                    if likeness == Likeness::Same || unnoticed {
                         return Ok(());
                     }
                 }
@@ -164,6 +186,9 @@ impl Replacement {
                 let new = StoredObject::with_hash(self.scope, object, hash)?;
                 match likeness {
                     Likeness::Changed => Change::Updated { old, new, origin },
+                    Likeness::Recreated if deliberate_bug!("recreated-object-as-update") => {
+                        Change::Updated { old, new, origin }
+                    }
                     Likeness::Recreated => {
                         self.recreated.push((at, old));
                         Change::Added { object: new, origin }
@@ -183,10 +208,12 @@ impl Replacement {
             self.values.push(None);
         }
         self.pack();
+        let held = self.staged[at].as_ref().map_or(0, |put| put.object().stored_bytes());
+        self.charge.add(held + OBJECT_BYTES);
         Ok(())
     }
 
-    /// The list contains an object with this key that cannot be put: its cached state stays.
+    /// The list contains this key, but the object could not be read: its cached state stays.
     pub fn keep(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());
         let hash = key_hash(namespace, name);
@@ -197,7 +224,7 @@ impl Replacement {
         }
     }
 
-    /// An object put before is not part of the list after all.
+    /// Removes an object that was put before.
     pub fn remove(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());
         let hash = key_hash(namespace, name);
@@ -207,32 +234,35 @@ impl Replacement {
         }
     }
 
-    /// The list is complete: its differences to the store, for [`Delta::ReplacedAll`](crate::delta::Delta::ReplacedAll).
+    /// Completes the list. Returns its differences, for [`Delta::ReplacedAll`](crate::delta::Delta::ReplacedAll).
     pub fn finish(mut self, resource_version: &str) -> FullList {
         if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
             self.train();
         }
-        // Those that still wait for a dictionary stay plain.
+        // Objects that still wait for a dictionary stay plain.
         for at in std::mem::take(&mut self.waiting) {
-            self.put_at_rest(at);
+            self.shrink(at);
         }
         let (swapped, recreated) = (self.take_swapped(), self.take_recreated());
-        let Self { scope, origin, base, listed, staged, mut values, places, mut unstored, .. } = self;
+        let Self { scope, origin, base, listed, staged, mut values, places, charge, mut unstored, .. } = self;
         drop(places);
-        // Both in their own place: a large list is held once.
+        // In place: a large list is held only once.
         let mut is_put = staged.iter().map(Option::is_some);
         values.retain(|_| is_put.next().unwrap_or_default());
         let mut changes = staged.into_iter().flatten().collect::<Vec<_>>();
         unstored.objects -= changes.len() + swapped.len();
         let before = base.scope_version(scope);
-        // Only after a complete list is everything up to there cached.
+        // Only after a complete list is everything up to its resourceVersion cached.
         let reached = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
         let new_epoch = before.is_some_and(|before| {
             is_older(resource_version, &before.resource_version)
                 || changes.iter().any(|change| regresses(change, reached))
                 || recreated.iter().any(|(old, new)| is_older(new.resource_version(), old.resource_version()))
         });
-        let removed = listed.missing(&base, scope);
+        let mut removed = listed.missing(&base, scope);
+        if deliberate_bug!("tombstone-skipped") {
+            removed.clear();
+        }
         let (removed_len, gone_len) = (removed.len(), removed.len() + recreated.len());
         if gone_len > 0 {
             let gone = removed.into_iter().chain(recreated.into_iter().map(|(old, _)| old));
@@ -249,6 +279,7 @@ impl Replacement {
             puts_begin: gone_len,
             values,
             swapped,
+            charge: Arc::new(charge),
         }
     }
 
@@ -262,13 +293,13 @@ impl Replacement {
         taken.collect()
     }
 
-    /// The objects that were recreated: the old one and the new one.
+    /// The recreated objects: old and new.
     fn take_recreated(&mut self) -> Vec<(StoredObject, StoredObject)> {
         let recreated = std::mem::take(&mut self.recreated).into_iter();
         recreated.filter_map(|(at, old)| Some((old, self.staged[at].as_ref()?.object().clone()))).collect()
     }
 
-    /// Takes back what was put under a key.
+    /// Undoes the put of a key.
     fn unstage(&mut self, hash: u64, namespace: &str, name: &str) {
         let (staged, looked_for) = (&self.staged, StagedPlace::new(hash, 0));
         let is_it = |place: &StagedPlace| {
@@ -284,11 +315,11 @@ impl Replacement {
     fn pack(&mut self) {
         let at = self.staged.len() - 1;
         let (Some(put), Some(packing)) = (&self.staged[at], self.packer.packing()) else {
-            return self.put_at_rest(at);
+            return self.shrink(at);
         };
         self.packer.pack(put.object());
         if put.object().unpacked().is_none() {
-            return self.put_at_rest(at);
+            return self.shrink(at);
         }
         // There is no dictionary yet.
         self.waiting_bytes += put.object().stored_bytes();
@@ -298,8 +329,8 @@ impl Replacement {
         }
     }
 
-    /// Releases an object's bytes as received: what remains is what the store will keep, and its index values.
-    fn put_at_rest(&mut self, at: usize) {
+    /// Frees an object's bytes as received. What remains is what the store will keep, and its index values.
+    fn shrink(&mut self, at: usize) {
         let Some(put) = &mut self.staged[at] else { return };
         let object = put.object_mut();
         if object.kept().is_packed()
@@ -307,10 +338,10 @@ impl Replacement {
         {
             *values = ReadValues::read(&self.indexes, object, &mut self.buffer);
         }
-        *object = object.at_rest();
+        *object = object.as_stored();
     }
 
-    /// Trains a dictionary on the objects that wait for one, and packs them.
+    /// Trains a dictionary on the waiting objects, and packs them.
     fn train(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let puts = waiting.iter().filter_map(|at| self.staged[*at].as_ref());
@@ -318,15 +349,15 @@ impl Replacement {
         for at in waiting {
             if let Some(put) = &self.staged[at] {
                 self.packer.pack(put.object());
-                self.put_at_rest(at);
+                self.shrink(at);
             }
         }
         self.waiting_bytes = 0;
     }
 }
 
-/// Whether the server was reset to an earlier state: of this object, or to one with an object that is not stored although
-/// everything up to the version `reached` is.
+/// Whether the server regressed to an earlier state: of this object, or to one with an object that is not stored although
+/// the store is complete up to version `reached`.
 fn regresses(change: &Change, reached: &str) -> bool {
     match change {
         Change::Added { object, .. } => {
@@ -352,7 +383,7 @@ impl StagedPlace {
         Self { hash: key_hash as u32, at }
     }
 
-    /// Spread over all bits: a table takes some from either end.
+    /// Repeated in both halves: the table uses bits from both ends.
     fn hash(&self) -> u64 {
         u64::from(self.hash) << 32 | u64::from(self.hash)
     }
@@ -386,14 +417,16 @@ impl ListedBits {
     /// The stored objects of a scope that are not listed.
     fn missing(&self, base: &Snapshot, scope: Scope) -> Vec<StoredObject> {
         let known = base.scope_version(scope).map_or(0, |state| state.objects);
-        if self.count == known {
+        if self.count == known && !deliberate_bug!("replace-deletes-neighbours") {
             return Vec::new();
         }
         let unseen = base.0.objects.iter_places().filter(|(place, _)| {
             let (word, bit) = self.bit(*place);
             self.bits[word] & bit == 0
         });
-        unseen.filter(|(_, object)| object.scope() == scope).map(|(_, object)| object.clone()).collect()
+        let of_scope =
+            |object: &StoredObject| object.scope() == scope || deliberate_bug!("replace-deletes-neighbours");
+        unseen.filter(|(_, object)| of_scope(object)).map(|(_, object)| object.clone()).collect()
     }
 
     fn bit(&self, place: TablePlace) -> (usize, u64) {

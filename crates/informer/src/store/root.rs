@@ -1,38 +1,39 @@
-//! The one root under which everything that can be read hangs: objects, indexes, and how far each scope has come.
+//! The root of everything readable: objects, indexes, and the version of each scope.
 //!
-//! Readers take it as a whole, so whatever they see belongs together.
+//! Readers take it as a whole, so everything they see is consistent.
 
 use std::sync::Arc;
 
 use super::index::CompiledIndex;
-use super::object::text_hash;
-use super::packing::Dictionary;
 use super::table::{Hashed, Table};
 use super::{IndexError, StoredObject};
 use crate::Key;
+use crate::budget::OBJECT_BYTES;
+use crate::object::text_hash;
+use crate::packing::Dictionary;
 use crate::scope::Scope;
 use crate::version::is_older;
 
-/// One moment of a store. Cheap to clone: everything in it is shared until it is written to.
+/// One moment of a store. Cheap to clone: everything is shared until it is written to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Root {
     pub(super) objects: Table<StoredObject>,
-    /// In the order in which they were added.
+    /// In the order they were added.
     pub(super) indexes: Vec<Grouping>,
     /// Ascending by scope.
     scopes: Vec<(Scope, ScopeVersion)>,
-    /// Of all objects together.
+    /// The bytes of all objects.
     pub(super) bytes: usize,
-    /// The dictionaries that objects are packed with, and how many with each.
+    /// The dictionaries in use, each with its number of objects.
     pub(super) dictionaries: Vec<(Arc<Dictionary>, usize)>,
 }
 
-/// How far a scope has come.
+/// The progress of a scope.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScopeVersion {
     pub(super) resource_version: String,
     pub(super) epoch: u64,
-    /// A full state has been applied.
+    /// A complete list has been applied.
     pub(super) complete: bool,
     pub(super) objects: usize,
 }
@@ -44,26 +45,26 @@ pub(super) struct Grouping {
     pub(super) groups: Table<Group>,
 }
 
-/// The objects that have one value. Never empty.
+/// The objects with one value. Never empty.
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) value: Arc<str>,
     pub(super) objects: Table<StoredObject>,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").field("objects", &self.objects).finish_non_exhaustive()
     }
 }
 
-/// How a scope's state moves with a write.
+/// How a write advances a scope.
 #[derive(Debug)]
 pub(super) enum Mark<'a> {
-    /// Everything up to this resourceVersion is in.
+    /// Everything up to this resourceVersion is stored.
     Reached(Scope, &'a str),
-    /// A full state was applied.
+    /// A complete list was applied.
     Replaced { scope: Scope, resource_version: &'a str, new_epoch: bool },
 }
 
@@ -74,12 +75,12 @@ impl Root {
         self.objects.get(text_hash(key.as_str()), |object| object.has_key(key.namespace(), key.name()))
     }
 
-    /// What is stored under the key of `object`.
+    /// The object stored under the key of `object`.
     pub(super) fn stored(&self, object: &StoredObject) -> Option<&StoredObject> {
         self.objects.get(object.key_hash(), |known| known.has_key_of(object))
     }
 
-    /// Stores an object in the place of `old`, which is what is stored under its key.
+    /// Stores an object in place of `old`, the stored object of its key.
     pub(super) fn insert(&mut self, object: StoredObject, old: Option<&StoredObject>) {
         self.scope_mut(object.scope()).objects += 1;
         self.bytes += object.stored_bytes();
@@ -114,6 +115,11 @@ impl Root {
         }
     }
 
+    /// What its objects take of a memory budget.
+    pub(super) fn cost(&self) -> usize {
+        self.bytes + self.objects.len() * OBJECT_BYTES
+    }
+
     pub(super) fn index(&self, name: &str) -> Result<&Grouping, IndexError> {
         self.indexes
             .iter()
@@ -123,6 +129,10 @@ impl Root {
 
     pub(super) fn scope(&self, scope: Scope) -> Option<&ScopeVersion> {
         self.scopes.iter().find(|(known, _)| *known == scope).map(|(_, state)| state)
+    }
+
+    pub(super) fn forget_scope(&mut self, scope: Scope) {
+        self.scopes.retain(|(known, state)| *known != scope || state.objects > 0);
     }
 
     fn scope_mut(&mut self, scope: Scope) -> &mut ScopeVersion {
@@ -137,9 +147,14 @@ impl Root {
         match *mark {
             Mark::Reached(scope, version) => {
                 let state = self.scope_mut(scope);
-                // A repeated or unordered event does not take the scope back.
+                // A repeated or unordered event does not move the scope back.
                 if !version.is_empty() && !is_older(version, &state.resource_version) {
                     version.clone_into(&mut state.resource_version);
+                }
+                if deliberate_bug!("version-ahead-of-objects")
+                    && let Ok(version) = version.parse::<u64>()
+                {
+                    state.resource_version = (version + 1).to_string();
                 }
             }
             Mark::Replaced { scope, resource_version, new_epoch } => {
@@ -163,19 +178,19 @@ impl Grouping {
         self.groups.get(text_hash(value), |group| &*group.value == value)
     }
 
-    /// Whether this very state of an object is found under a value.
+    /// Whether exactly this state of an object is indexed under a value.
     pub(super) fn has(&self, value: &str, object: &StoredObject) -> bool {
         let group = self.group(value);
         group
             .is_some_and(|group| group.objects.get(object.key_hash(), |other| object.ptr_eq(other)).is_some())
     }
 
-    /// Puts an object under a value, in the place of `old`, should that be there.
+    /// Adds an object under a value, in place of `old` if that is there.
     pub(super) fn put(&mut self, value: &str, object: StoredObject, old: Option<&StoredObject>) {
         let hash = text_hash(value);
         match self.groups.get_mut(hash, |group| &*group.value == value) {
             Some(group) => {
-                // An index function may give a value twice.
+                // An index function may return a value twice.
                 let known = object.clone();
                 group.objects.insert(object, |other| is_handle(old, other) || known.ptr_eq(other));
             }
@@ -187,7 +202,7 @@ impl Grouping {
         }
     }
 
-    /// Takes an object away from a value; the value goes with the last one.
+    /// Removes an object from a value, and the value with its last object.
     pub(super) fn take(&mut self, value: &str, object: &StoredObject) {
         let hash = text_hash(value);
         let Some(group) = self.groups.get_mut(hash, |group| &*group.value == value) else { return };
@@ -198,9 +213,15 @@ impl Grouping {
     }
 }
 
-/// What is stored is compared by handle: nothing of it need be read.
+/// Compares stored objects by handle, without reading them.
 fn is_handle(old: Option<&StoredObject>, other: &StoredObject) -> bool {
     old.is_some_and(|old| old.ptr_eq(other))
+}
+
+impl Hashed for StoredObject {
+    fn hash(&self) -> u64 {
+        self.key_hash()
+    }
 }
 
 impl Hashed for Group {

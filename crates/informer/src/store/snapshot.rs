@@ -1,4 +1,4 @@
-//! One moment of a store, to be read at leisure.
+//! One moment of a store.
 
 use std::sync::Arc;
 
@@ -10,12 +10,26 @@ use crate::scope::Scope;
 
 /// The state of a store at one moment: objects, indexes and resourceVersions that belong together.
 ///
-/// Taking one costs next to nothing, holding it costs what is changed meanwhile: it keeps the objects that were replaced
-/// or deleted since, and makes writers copy what they touch (once).
+/// Taking one is nearly free. Holding one costs memory for changes: it keeps replaced and deleted objects alive, and makes
+/// writers copy what they touch (once).
+///
+/// ```
+/// use kube_informer::{Scope, building_blocks::{Delta, Store}};
+/// # use kube_informer::{StoredObject, testing::ScriptedSource};
+///
+/// # let pod = ScriptedSource::new("v1", "Pod").object(&serde_json::json!({"metadata": {"name": "api", "resourceVersion": "7"}}));
+/// # let pod = StoredObject::new(Scope::default(), pod)?;
+/// let store = Store::default();
+/// store.apply(&[Delta::Added(pod.clone())]);
+/// let moment = store.snapshot();
+/// store.apply(&[Delta::Deleted(pod)]);
+/// assert_eq!((moment.len(), store.len()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(super) Arc<Root>);
 
-/// All objects of a snapshot, one after the other, without borrowing it: for readers that take long.
+/// An iterator over all objects of a snapshot that does not borrow it, for slow readers.
 #[derive(Clone, Debug)]
 pub struct Objects {
     snapshot: Snapshot,
@@ -30,7 +44,7 @@ impl Snapshot {
         self.0.get(key)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.0.objects.len()
     }
@@ -45,13 +59,13 @@ impl Snapshot {
         self.0.bytes
     }
 
-    /// How many dictionaries its objects are packed with: of one kind at most four. For tests.
+    /// How many dictionaries its objects use: at most four per kind. For tests.
     #[doc(hidden)]
     pub fn dictionaries(&self) -> usize {
         self.0.dictionaries.len()
     }
 
-    /// All objects, in no particular order (but the same for the same history).
+    /// All objects, in no particular order (but deterministic for the same history).
     pub fn iter(&self) -> impl Iterator<Item = &StoredObject> + Clone {
         self.0.objects.iter()
     }
@@ -67,20 +81,20 @@ impl Snapshot {
         self.iter().filter(move |object| object.scope() == scope)
     }
 
-    /// The objects of one namespace. With [`Index::namespace`] this does not look at the others.
+    /// The objects of one namespace. With [`Index::namespace`] this does not scan the others.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a StoredObject> + Clone {
         let index = self.0.index(Index::NAMESPACE).ok();
         let found = index.and_then(|index| index.group(namespace)).map(|group| group.objects.iter());
-        // Not indexed: cluster-scoped objects, and everything where the index is absent.
+        // Not indexed: cluster-scoped objects, or everything if the index is absent.
         let scanned = (index.is_none() || namespace.is_empty())
             .then(|| self.iter().filter(move |object| object.namespace() == namespace));
         found.into_iter().flatten().chain(scanned.into_iter().flatten())
     }
 
-    /// The objects that have a value in an index.
+    /// The objects with a value in an index.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn by_index(
         &self,
         index: impl AsRef<str>,
@@ -90,10 +104,10 @@ impl Snapshot {
         Ok(group.into_iter().flat_map(|group| group.objects.iter()))
     }
 
-    /// The values of an index, each with how many objects have it.
+    /// The values of an index, each with its number of objects.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn index_values(
         &self,
         index: impl AsRef<str>,
@@ -102,22 +116,22 @@ impl Snapshot {
         Ok(groups.map(|group| (&*group.value, group.objects.len())))
     }
 
-    /// The names of the indexes, in the order in which they were added.
+    /// The names of the indexes, in the order they were added.
     pub fn indexes(&self) -> impl Iterator<Item = &str> {
         self.0.indexes.iter().map(|known| &*known.index.name)
     }
 
-    /// Up to which resourceVersion everything of this scope is in; empty if nothing is.
+    /// The resourceVersion up to which this scope is complete; empty before the first.
     pub fn resource_version(&self, scope: Scope) -> &str {
         self.scope_version(scope).map_or("", |state| &state.resource_version)
     }
 
-    /// How often the server has gone back in time: resourceVersions of different epochs cannot be compared.
+    /// How often the server regressed. resourceVersions of different epochs are not comparable.
     pub fn epoch(&self, scope: Scope) -> u64 {
         self.scope_version(scope).map_or(0, |state| state.epoch)
     }
 
-    /// Whether a full state of this scope has been applied.
+    /// Whether a complete list of this scope has been applied.
     pub fn is_complete(&self, scope: Scope) -> bool {
         self.scope_version(scope).is_some_and(|state| state.complete)
     }

@@ -1,50 +1,78 @@
-//! The store itself: one writer, many readers. Writing is in `apply.rs` and `replace.rs`, waiting in `wait.rs`.
+//! The store: one writer, many readers. Writing is in `apply.rs` and `replace.rs`, waiting in `wait.rs`.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use kube_wire::{Projection, TypeMeta};
+use kube_wire::path::{CustomSchema, PathReader};
+use kube_wire::projection::Kept;
+use kube_wire::{FieldPath, Projection, RawObject, TypeMeta};
 use parking_lot::{Mutex, RwLock};
 
 use super::commit::Writer;
 use super::index::{Index, IndexError, IndexFailure};
-use super::memory::Memory;
-use super::packing::Packer;
 use super::root::Root;
 use super::wait::StoreTopic;
 use super::{Snapshot, StoredObject};
 use crate::Key;
+use crate::budget::{Budget, Charge, OBJECT_BYTES, OverBudget};
+use crate::memory::Memory;
+use crate::packing::Packer;
 use crate::panic::guarded;
 use crate::scope::Scope;
 use crate::waiters::Waiters;
 
 /// Objects by key, indexed, readable at any time.
 ///
-/// Writes take their turn; each takes effect as a whole. Reads of one object look at the current state and never wait for
-/// more than one write in progress; everything that reads several objects does so in a [`Snapshot`], while writes go on.
+/// Writes are serialized; each takes effect as a whole. Reads of one object see the current state and wait for at most one
+/// write in progress. Reads of several objects use a [`Snapshot`], while writes continue.
+///
+/// ```
+/// use kube_informer::{Index, Scope, StoredObject};
+/// use kube_informer::building_blocks::{Delta, Store, StoreConfig};
+/// use kube_informer::kube_wire::{Encoding, Limits, ObjectReader, Projection};
+///
+/// let by_node = Index::field("node", "spec.nodeName");
+/// let store = Store::new(StoreConfig::default().index(by_node.clone()).projection(Projection::default()))?;
+///
+/// let pod = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","name":"api","uid":"u1",
+///                "resourceVersion":"7"},"spec":{"nodeName":"node-7"}}"#;
+/// let pod = ObjectReader::new(Projection::default(), Limits::default()).read(pod, Encoding::Json, None)?;
+/// let changes = store.apply(&[Delta::Added(StoredObject::new(Scope::default(), pod)?)]);
+/// assert_eq!(changes.changes().len(), 1);
+///
+/// let found = store.by_index(&by_node, "node-7")?;
+/// assert_eq!(found[0].key().to_string(), "web/api");
+/// assert_eq!(store.snapshot().resource_version(Scope::default()), "7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct Store {
     pub(super) root: RwLock<Arc<Root>>,
     pub(super) writer: Mutex<Writer>,
     pub(super) waiters: Waiters<StoreTopic>,
     config: StoreChecks,
+    /// The fields of a custom resource, once a request has brought them.
+    definition: OnceLock<CustomSchema>,
     pub(super) packer: Arc<Packer>,
+    /// Set by every commit.
+    pub(super) charge: Charge,
     pub(super) stale: AtomicU64,
     index_failures: AtomicU64,
 }
 
-/// What a [`Store`] is made with.
+/// The configuration of a [`Store`].
 #[derive(Clone, Debug, Default)]
 pub struct StoreConfig {
     indexes: Vec<Index>,
     memory: Memory,
+    budget: Option<Arc<Budget>>,
     config: StoreChecks,
 }
 
 type OnIndexFailure = dyn Fn(&IndexFailure) + Send + Sync;
 
-/// What indexes are checked against, and where their failures are reported.
+/// The projection that indexes are validated against, and the callback for their failures.
 #[derive(Clone, Default)]
 struct StoreChecks {
     projection: Option<Projection>,
@@ -52,11 +80,11 @@ struct StoreChecks {
     on_index_failure: Option<Arc<OnIndexFailure>>,
 }
 
-/// What was counted since a store was made.
+/// Counters of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Writes that were left out because a newer state was there.
+    /// Writes dropped because the store had a newer state.
     pub stale: u64,
     /// Objects that an index could not read.
     pub index_failures: u64,
@@ -65,21 +93,21 @@ pub struct StoreStats {
 // === impl StoreConfig ===
 
 impl StoreConfig {
-    /// With an index.
+    /// Adds an index.
     #[must_use]
     pub fn index(mut self, index: Index) -> Self {
         self.indexes.push(index);
         self
     }
 
-    /// Says what is kept of each object, so that an index over something else is refused.
+    /// Sets what is kept of each object, so that an index over a dropped field is rejected.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
         self.config.projection = Some(projection);
         self
     }
 
-    /// Says of which type the objects are, so that an index over a field that the type lacks is refused.
+    /// Sets the type of the objects, so that an index over a field that the type lacks is rejected.
     #[must_use]
     pub fn type_meta(mut self, type_meta: TypeMeta) -> Self {
         self.config.type_meta = Some(type_meta);
@@ -93,7 +121,13 @@ impl StoreConfig {
         self
     }
 
-    /// Reports objects that an index cannot read. They are logged and counted in any case.
+    /// Charges the objects to a budget.
+    pub(crate) fn budget(mut self, budget: Option<Arc<Budget>>) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Called for objects that an index cannot read. They are always logged and counted.
     #[must_use]
     pub fn on_index_failure(mut self, report: impl Fn(&IndexFailure) + Send + Sync + 'static) -> Self {
         self.config.on_index_failure = Some(Arc::new(report));
@@ -104,13 +138,15 @@ impl StoreConfig {
 // === impl Store: reading ===
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     ///
     /// # Errors
-    /// If an index has an invalid path, reads a field that the projection drops, or has the name of another.
+    /// Returns an error if an index has an invalid path, reads a field that the projection drops, or has a name that is
+    /// taken.
     pub fn new(config: StoreConfig) -> Result<Self, IndexError> {
         let packer = Arc::new(Packer::new(config.memory));
-        let store = Self { config: config.config, packer, ..Self::default() };
+        let charge = Charge::new(config.budget);
+        let store = Self { config: config.config, packer, charge, ..Self::default() };
         config.indexes.into_iter().try_for_each(|index| store.add_index(&index))?;
         Ok(store)
     }
@@ -120,17 +156,17 @@ impl Store {
         self.root.read().get(key).cloned()
     }
 
-    /// The objects that have a value in an index.
+    /// The objects with a value in an index.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// Returns an error if there is no such index.
     pub fn by_index(&self, index: impl AsRef<str>, value: &str) -> Result<Vec<StoredObject>, IndexError> {
-        // The set is taken out as it is, so that a writer need not wait until it is copied.
+        // Clone the set first, so that a writer need not wait until it is copied.
         let group = self.root.read().index(index.as_ref())?.group(value).map(|group| group.objects.clone());
         Ok(group.map(|objects| objects.iter().cloned().collect()).unwrap_or_default())
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.root.read().objects.len()
     }
@@ -140,21 +176,43 @@ impl Store {
         self.len() == 0
     }
 
-    /// The state at this moment.
+    /// The current state.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.root.read().clone())
     }
 
-    /// Up to which resourceVersion everything of a scope is in; empty if nothing is.
+    /// The resourceVersion up to which a scope is complete; empty before the first.
     pub fn resource_version(&self, scope: Scope) -> String {
         self.root.read().scope(scope).map(|state| state.resource_version.clone()).unwrap_or_default()
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn stats(&self) -> StoreStats {
         StoreStats {
             stale: self.stale.load(Ordering::Relaxed),
             index_failures: self.index_failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Sets the fields of the objects, if they are a custom resource. The first schema stays.
+    pub(crate) fn define(&self, schema: CustomSchema) {
+        let _ = self.definition.set(schema);
+    }
+
+    /// Whether the stored objects can have a field.
+    pub(crate) fn check_field(&self, path: &FieldPath) -> Result<(), kube_wire::Error> {
+        if let Some(schema) = self.definition.get() {
+            schema.check(path)?;
+        }
+        if let Some(type_meta) = &self.config.type_meta {
+            PathReader::new(path, type_meta)?;
+        }
+        match &self.config.projection {
+            Some(projection) if projection.keeps(path) == Kept::Dropped => {
+                let why = "the projection drops it; keep it, or choose another".to_owned();
+                Err(kube_wire::Error::Path { path: path.to_string(), why })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -166,32 +224,52 @@ impl Store {
 // === impl Store: writing ===
 
 impl Store {
-    /// Adds an index; what is stored already is indexed before this returns.
+    /// Adds an index. Stored objects are indexed before this returns.
     ///
     /// # Errors
-    /// If the name is taken, the path is invalid, or the projection drops the field.
+    /// Returns an error if the name is taken, the path is invalid, or the projection drops the field.
     pub fn add_index(&self, index: &Index) -> Result<(), IndexError> {
         let mut writer = self.writer.lock();
         if self.read(|root| root.index(index.name()).is_ok()) {
             return Err(IndexError::Duplicate(index.name().into()));
         }
+        self.definition.get().map_or(Ok(()), |schema| index.check(schema))?;
         let compiled = index.compile(self.config.projection.as_ref(), self.config.type_meta.as_ref())?;
         writer.add_index(&self.root, compiled, &mut |failure| self.report(&failure));
         Ok(())
     }
 
-    /// What is stored under the key of `object`.
+    /// Forgets the progress of a scope without objects: the next list of that number is an initial one.
+    pub(crate) fn forget_scope(&self, scope: Scope) {
+        let _writer = self.writer.lock();
+        Arc::make_mut(&mut self.root.write()).forget_scope(scope);
+    }
+
+    /// Whether the budget allows to store an object in place of the one with its key.
+    pub(crate) fn admit(&self, object: &RawObject) -> Result<(), OverBudget> {
+        let head = object.head();
+        let replaced = || self.get(&Key::of_head(&head)).map_or(0, |old| old.stored_bytes() + OBJECT_BYTES);
+        self.charge.admit(object.bytes().len(), replaced)
+    }
+
+    /// Shows readers another moment; returns the one that it replaces. For a deliberate bug.
+    #[cfg(deliberate_bug)]
+    pub(crate) fn show(&self, moment: Snapshot) -> Snapshot {
+        Snapshot(std::mem::replace(&mut self.root.write(), moment.0))
+    }
+
+    /// The object stored under the key of `object`.
     pub(super) fn stored(&self, object: &StoredObject) -> Option<StoredObject> {
         self.root.read().stored(object).cloned()
     }
 
     pub(super) fn report(&self, failure: &IndexFailure) {
         self.index_failures.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(index = %failure.index, key = %failure.key, why = %failure.why, "index cannot read an object");
+        tracing::warn!(index = %failure.index, key = %failure.key, why = %failure.why, "index cannot read object");
         if let Some(callback) = &self.config.on_index_failure {
-            // Or a write would end half-way, with indexes that do not fit their objects.
+            // A panic here would leave a write half-done, with indexes that do not match their objects.
             if let Err(why) = guarded(|| callback(failure)) {
-                tracing::error!(index = %failure.index, why, "the callback for index errors failed");
+                tracing::error!(index = %failure.index, why, "callback for index errors panicked");
             }
         }
     }

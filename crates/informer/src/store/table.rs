@@ -1,26 +1,25 @@
-//! A hash table that can be kept as it is while it goes on changing: small hash tables ("leaves") in pages under one
-//! root, copied on write.
+//! A hash table with cheap snapshots: small hash tables ("leaves") in pages under one root, copied on write.
 //!
-//! Cloning a [`Table`] is one reference count. As long as nobody holds a clone, changes are made in place; while somebody
-//! does, root, page and leaf of a changed entry are copied first, each once. It grows and shrinks by one leaf at a time
-//! (linear hashing), so that no single change is ever dear, whatever the size.
+//! Cloning a [`Table`] is one reference count. Without clones, changes are made in place; otherwise the root, page and leaf
+//! of a changed entry are copied first, once each. It grows and shrinks by one leaf at a time (linear hashing), so that no
+//! single change is expensive, whatever the size.
 //!
-//! Hashes are not seeded: the order of entries must not differ from run to run. Names chosen to collide can make one leaf
-//! slow, not the table.
+//! Hashes are not seeded: the order of entries must not differ between runs. Names chosen to collide can slow down one
+//! leaf, not the table.
 
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// Entries a leaf has on average. More make reading and memory cheaper, and copying dearer.
+/// Average number of entries per leaf. More make reading and memory cheaper, and copying more expensive.
 const LEAF_LEN: usize = 48;
-/// Leaves of a page.
+/// Leaves per page.
 const PAGE_LEN: usize = 128;
 
-/// What a [`Table`] holds: something that knows its hash.
+/// An entry of a [`Table`], which knows its hash.
 pub(crate) trait Hashed: Clone {
-    /// Of the part that makes it unique.
+    /// The hash of the part that makes it unique.
     fn hash(&self) -> u64;
 }
 
@@ -37,11 +36,11 @@ type Leaf<T> = Arc<HashTable<T>>;
 enum Leaves<T> {
     /// Most tables are small: the sets of an index.
     One(Leaf<T>),
-    /// Two or more, all pages but the last full.
+    /// Two or more; all pages but the last are full.
     Many { count: usize, pages: Arc<[Arc<[Leaf<T>]>]> },
 }
 
-/// Where an entry stands in a table that is not changed meanwhile.
+/// The position of an entry, valid until the table changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TablePlace {
     pub(crate) leaf: usize,
@@ -59,12 +58,12 @@ impl<T: Hashed> Table<T> {
         self.len == 0
     }
 
-    /// The entry with this hash for which `same` holds.
+    /// The entry with this hash for which `same` returns true.
     pub(crate) fn get(&self, hash: u64, same: impl FnMut(&T) -> bool) -> Option<&T> {
         self.leaves.leaf(self.leaves.at(hash)).find(hash, same)
     }
 
-    /// The entry, and where it stands.
+    /// The entry, and its position.
     pub(crate) fn find(&self, hash: u64, same: impl FnMut(&T) -> bool) -> Option<(TablePlace, &T)> {
         let at = self.leaves.at(hash);
         let leaf = self.leaves.leaf(at);
@@ -72,21 +71,21 @@ impl<T: Hashed> Table<T> {
         leaf.get_bucket(bucket).map(|entry| (TablePlace { leaf: at, bucket }, entry))
     }
 
-    /// The entry, to be changed in place. Copies the way to it if it is shared.
+    /// The entry, mutable. Copies the path to it if it is shared.
     pub(crate) fn get_mut(&mut self, hash: u64, same: impl Fn(&T) -> bool) -> Option<&mut T> {
-        // Looked for first: for what is not there nothing shall be copied.
+        // Search first: nothing is copied if the entry does not exist.
         self.get(hash, &same)?;
         self.leaves.leaf_mut(self.leaves.at(hash)).find_mut(hash, same)
     }
 
-    /// Puts an entry in the place of the one for which `same` holds, which is given back; or adds it.
+    /// Replaces the entry for which `same` returns true, and returns it; otherwise adds an entry.
     pub(crate) fn insert(&mut self, entry: T, same: impl FnMut(&T) -> bool) -> Option<T> {
         let hash = entry.hash();
         let leaf = self.leaves.leaf_mut(self.leaves.at(hash));
         match leaf.entry(hash, same, T::hash) {
             Entry::Occupied(mut known) => Some(std::mem::replace(known.get_mut(), entry)),
-            Entry::Vacant(room) => {
-                room.insert(entry);
+            Entry::Vacant(vacant) => {
+                vacant.insert(entry);
                 self.len += 1;
                 if self.len > self.leaves.count() * LEAF_LEN {
                     self.grow();
@@ -96,7 +95,7 @@ impl<T: Hashed> Table<T> {
         }
     }
 
-    /// Takes out the entry for which `same` holds.
+    /// Removes the entry for which `same` returns true.
     pub(crate) fn remove(&mut self, hash: u64, same: impl Fn(&T) -> bool) -> Option<T> {
         self.get(hash, &same)?;
         let leaf = self.leaves.leaf_mut(self.leaves.at(hash));
@@ -108,12 +107,12 @@ impl<T: Hashed> Table<T> {
         Some(removed)
     }
 
-    /// All entries, in an order that depends on nothing but what was done to the table.
+    /// All entries, in an order that depends only on the history of the table.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.leaves.iter().flat_map(|leaf| leaf.iter())
     }
 
-    /// All entries, and where they stand.
+    /// All entries with their positions.
     pub(crate) fn iter_places(&self) -> impl Iterator<Item = (TablePlace, &T)> {
         self.leaves.iter().enumerate().flat_map(|(at, leaf)| {
             let entries = leaf.iter_buckets().filter_map(|bucket| Some((bucket, leaf.get_bucket(bucket)?)));
@@ -125,12 +124,12 @@ impl<T: Hashed> Table<T> {
         self.leaves.count()
     }
 
-    /// How many places each leaf has.
+    /// The number of places in each leaf.
     pub(crate) fn leaf_buckets(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(HashTable::num_buckets)
     }
 
-    /// The entries of one leaf; `None` beyond the last.
+    /// The entries of one leaf; `None` past the last.
     pub(crate) fn leaf_entries(&self, at: usize) -> Option<Vec<T>> {
         self.leaf(at).map(|entries| entries.cloned().collect())
     }
@@ -140,7 +139,7 @@ impl<T: Hashed> Table<T> {
         (at < self.leaves.count()).then(|| self.leaves.leaf(at).iter())
     }
 
-    /// Divides the leaf whose turn it is.
+    /// Splits the next leaf.
     fn grow(&mut self) {
         let new = self.leaves.count();
         let source = self.leaves.leaf_mut(source_of(new));
@@ -153,7 +152,7 @@ impl<T: Hashed> Table<T> {
         self.leaves.push(Arc::new(leaf));
     }
 
-    /// Merges the last leaf into the one it was divided from.
+    /// Merges the last leaf into the one it was split from.
     fn shrink(&mut self) {
         let Some(last) = self.leaves.pop() else { return };
         let target = self.leaves.leaf_mut(source_of(self.leaves.count()));
@@ -169,14 +168,14 @@ impl<T> Default for Table<T> {
     }
 }
 
-/// The leaf of a hash, among `count`. The hash's low bits and its topmost ones are left to the leaf.
+/// The leaf of a hash, among `count`. The lowest and highest bits of the hash are left to the leaf.
 fn leaf_for(hash: u64, count: usize) -> usize {
     let mask = count.next_power_of_two() - 1;
     let at = (hash >> 24) as usize & mask;
     if at < count { at } else { at & (mask >> 1) }
 }
 
-/// The leaf that is divided when leaf `new` is made.
+/// The leaf that is split to create leaf `new`.
 fn source_of(new: usize) -> usize {
     new - (1 << new.ilog2())
 }
@@ -239,7 +238,7 @@ impl<T: Hashed> Leaves<T> {
         }
     }
 
-    /// Takes the last leaf off; `None` if it is the only one.
+    /// Removes the last leaf; `None` if it is the only one.
     fn pop(&mut self) -> Option<Leaf<T>> {
         let Self::Many { count, pages } = self else { return None };
         let (last_page, full) = pages.split_last()?;
@@ -267,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// A number under a key; `spread` false makes all hashes equal in the bits that choose a leaf.
+    /// A number under a key. If `spread` is false, all hashes are equal in the bits that select a leaf.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Numbered {
         key: u16,
@@ -293,8 +292,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn it_is_a_map_at_any_size_and_its_clones_stay_as_they_were(
-            // Runs of puts or removes, so that it grows and shrinks by many leaves.
+        fn the_table_matches_a_map_and_clones_do_not_change(
+            // Runs of puts or removes, to grow and shrink by many leaves.
             runs in prop::collection::vec((any::<bool>(), 0..3000u16, 1..1500u16, any::<bool>()), 1..8),
             spread in prop::bool::weighted(0.9),
         ) {

@@ -1,46 +1,46 @@
-//! Waiting until the store shows something: one's own write, a state of an object, or its deletion.
+//! Waits until the store shows a write, a state of an object, or its deletion.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::object::text_hash;
 use super::root::{Mark, Root};
 use super::{Store, StoredObject};
 use crate::Key;
+use crate::object::text_hash;
 use crate::scope::Scope;
 use crate::version::is_older;
 
-/// The server was reset to an earlier state, so that a resourceVersion may never be reached.
+/// The server was reset to an earlier state, so a resourceVersion may never be reached.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "the server was reset to an earlier state while waiting for resourceVersion {resource_version} of `{key}`: \
+    "cannot wait for resourceVersion {resource_version} of `{key}`: the server was reset to an earlier state; \
      read the object again"
 )]
 #[non_exhaustive]
 pub struct ServerReset {
     /// The object's key.
     pub key: Key,
-    /// The resourceVersion that was waited for.
+    /// The awaited resourceVersion.
     pub resource_version: String,
 }
 
 /// What a caller waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StoreTopic {
-    /// A change of the object with a key of this hash.
+    /// A change of the object whose key has this hash.
     Key(u64),
-    /// A scope reaches a resourceVersion: its length, then its text, which is the order of those that can be compared.
+    /// A scope reaches a resourceVersion: its length, then its text, which is the order of comparable ones.
     Version(Scope, usize, String),
 }
 
 impl Store {
-    /// Waits until a write is in: the object has reached its resourceVersion, or everything of the scope up to it is in
-    /// (for a deletion, or for an object that is not selected).
+    /// Waits until a write is in the store: the object has reached its resourceVersion, or the whole scope has (for a
+    /// deletion, or an object that is not selected).
     ///
-    /// Gives the object, if it is there then.
+    /// Returns the object, if it exists then.
     ///
     /// # Errors
-    /// If the server was reset to an earlier state meanwhile.
+    /// Returns an error if the server is reset to an earlier state meanwhile.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -65,25 +65,45 @@ impl Store {
         self.waiters.until_some(topics, || self.read(check)).await
     }
 
-    /// Whether a write is in: what [`wait_for`](Self::wait_for) waits for, without waiting.
+    /// Whether a write is in the store: the check of [`wait_for`](Self::wait_for), without waiting.
     pub fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
         self.read(|root| root.has_seen(scope, key, resource_version))
     }
 
-    /// Waits until the object with this key (`None`: there is none) is such that `check` gives something; gives that.
-    /// `check` is called once for each state it sees. States that came and went while it was running may be missed; the
-    /// last one never is.
+    /// Waits until `check` returns a value for the object with this key (`None` if there is no object). Returns that value.
+    /// `check` is called once per state it sees. It may miss intermediate states, but never the last one.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
-    pub async fn wait_until<T>(
+    pub async fn wait_until<T>(&self, key: &Key, check: impl FnMut(Option<&StoredObject>) -> Option<T>) -> T {
+        self.wait_for_state([StoreTopic::key(key)], None, key, check).await
+    }
+
+    /// As [`wait_until`](Self::wait_until). The absence of an object is a state only once the initial list of its scope is stored.
+    pub(crate) async fn wait_until_in<T>(
         &self,
+        scope: Scope,
+        key: &Key,
+        check: impl FnMut(Option<&StoredObject>) -> Option<T>,
+    ) -> T {
+        let topics = [StoreTopic::key(key), StoreTopic::complete_list(scope)];
+        self.wait_for_state(topics, Some(scope), key, check).await
+    }
+
+    async fn wait_for_state<T, const N: usize>(
+        &self,
+        topics: [StoreTopic; N],
+        scope: Option<Scope>,
         key: &Key,
         mut check: impl FnMut(Option<&StoredObject>) -> Option<T>,
     ) -> T {
         let mut checked = None::<Option<StoredObject>>;
         let check_anew = || {
-            let object = self.get(key);
+            let is_listed = |root: &Root| scope.is_none_or(|scope| root.has_list(scope));
+            let (object, is_listed) = self.read(|root| (root.get(key).cloned(), is_listed(root)));
+            if object.is_none() && !is_listed {
+                return None;
+            }
             let is_checked =
                 checked.as_ref().is_some_and(|checked| is_same(checked.as_ref(), object.as_ref()));
             if is_checked {
@@ -93,17 +113,17 @@ impl Store {
             checked = Some(object);
             found
         };
-        self.waiters.until_some([StoreTopic::key(key)], check_anew).await
+        self.waiters.until_some(topics, check_anew).await
     }
 
-    /// Waits until the first full state of a scope is in, and no object with this key and uid.
+    /// Waits until the initial list of a scope is stored, and no object with this key and uid is.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
     pub(crate) async fn wait_gone(&self, scope: Scope, key: &Key, uid: &str) {
-        // Before the first full state, absence means nothing.
-        let is_complete = |root: &Root| root.scope(scope).is_some_and(|state| state.complete).then_some(());
-        self.waiters.until_some([StoreTopic::full_state(scope)], || self.read(is_complete)).await;
+        // Before the initial list, absence means nothing.
+        let is_complete = |root: &Root| root.has_list(scope).then_some(());
+        self.waiters.until_some([StoreTopic::complete_list(scope)], || self.read(is_complete)).await;
         let is_gone = |root: &Root| root.get(key).is_none_or(|object| object.uid() != uid).then_some(());
         self.waiters.until_some([StoreTopic::key(key)], || self.read(is_gone)).await;
     }
@@ -140,8 +160,8 @@ impl StoreTopic {
         Self::Version(scope, version.len(), version.to_owned())
     }
 
-    /// Behind every version: reached with a full state only.
-    fn full_state(scope: Scope) -> Self {
+    /// After every version: reached only with a complete list.
+    fn complete_list(scope: Scope) -> Self {
         Self::Version(scope, usize::MAX, String::new())
     }
 
@@ -150,7 +170,7 @@ impl StoreTopic {
     }
 
     fn all_versions(scope: Scope) -> RangeInclusive<Self> {
-        Self::version(scope, "")..=Self::full_state(scope)
+        Self::version(scope, "")..=Self::complete_list(scope)
     }
 }
 
@@ -164,8 +184,15 @@ fn is_same(one: Option<&StoredObject>, other: Option<&StoredObject>) -> bool {
 }
 
 impl Root {
+    /// Whether the initial list of a scope is stored.
+    fn has_list(&self, scope: Scope) -> bool {
+        self.scope(scope).is_some_and(|state| state.complete)
+    }
+
     fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
-        let is_in = |version: &str| version == resource_version || is_older(resource_version, version);
+        let early = deliberate_bug!("wait-ends-early");
+        let is_in =
+            |version: &str| early || version == resource_version || is_older(resource_version, version);
         self.scope(scope).is_some_and(|state| is_in(&state.resource_version))
             || self.get(key).is_some_and(|object| is_in(object.resource_version()))
     }

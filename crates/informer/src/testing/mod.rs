@@ -1,9 +1,9 @@
-//! Support for tests: a source whose server you play yourself.
+//! Support for tests: a source whose server the test controls.
 //!
-//! [`ScriptedSource`] behaves as a small, honest API server would (revisions, history, watches that resume, watch-list,
-//! pages, 410 after compaction), and does what no server can be talked into on demand: closing or breaking watches at
-//! an exact point, answering the next list with any error, going back to an older state. It opens no socket and spawns
-//! nothing, so a test on paused time is over in milliseconds and goes the same way every time.
+//! [`ScriptedSource`] behaves like a small API server (revisions, history, resumable watches, watch-list, pages, 410 after
+//! compaction). In addition it can close or break watches at an exact point, answer the next list with any error, and roll
+//! back to an older state. It opens no socket and spawns no task, so a test on paused time takes milliseconds and is
+//! deterministic.
 
 mod script;
 mod server;

@@ -1,54 +1,54 @@
-//! The script: answers that are played before the server's own.
+//! Scripted answers, used before the server's own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::source::SourceError;
 
-/// What the next requests meet, in order; when the script is empty, the server answers as it would.
+/// The scripted answers, in order. After the last one, the server answers normally.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) lists: VecDeque<ListStep>,
     pub(super) watches: VecDeque<WatchStep>,
 }
 
-/// What the next list meets.
+/// The answer to the next list.
 #[derive(Debug)]
 pub(super) enum ListStep {
-    /// It fails at once.
+    /// It fails immediately.
     Fail(SourceError),
     /// It breaks after this many items.
     BreakAfter(usize, SourceError),
-    /// It is answered with a list of this kind.
+    /// It returns a list of this kind.
     Kind(String),
-    /// It is answered with this resourceVersion.
+    /// It returns this resourceVersion.
     Version(String),
     /// One of its items cannot be read.
     BadItem,
-    /// It has no items, and goes on at this token.
+    /// It has no items, and continues at this token.
     Token(String),
 }
 
-/// What the next watch meets.
+/// The answer to the next watch.
 #[derive(Debug)]
 pub(super) enum WatchStep {
-    /// It fails at once.
+    /// It fails immediately.
     Fail(SourceError),
     /// It is opened and closed without an event.
     Close,
 }
 
-/// A connection that was reset, as a source reports it.
+/// A reset connection, as a source reports it.
 pub(super) fn reset() -> SourceError {
     SourceError::Interrupted(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
 }
 
-/// A connection that was refused, as a source reports it.
+/// A refused connection, as a source reports it.
 pub(super) fn refused() -> SourceError {
     SourceError::ConnectionRefused(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)))
 }
 
-/// An object that cannot be read; what follows can.
+/// An unreadable object; the rest of the stream is readable.
 pub(super) fn unreadable() -> SourceError {
     let (what, why) = ("JSON object", "a value was expected");
     SourceError::Wire(kube_wire::Error::Malformed { what, at: 7, why })

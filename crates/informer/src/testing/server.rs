@@ -1,4 +1,4 @@
-//! The state of the scripted server: objects, revisions and the history that watches are served from.
+//! The state of the scripted server: objects, revisions, and the history that watches read.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use crate::Key;
 
-/// Objects and what happened to them.
+/// Objects and their history.
 #[derive(Clone)]
 pub(super) struct Server {
     type_meta: TypeMeta,
     pub(super) revision: u64,
     pub(super) objects: BTreeMap<Key, Value>,
-    /// What happened, by revision, since `compacted`.
+    /// The changes by revision, since `compacted`.
     history: Vec<(u64, ScriptedChange)>,
     compacted: u64,
-    /// The objects as they were when the history began.
+    /// The objects at the beginning of the history.
     compacted_objects: BTreeMap<Key, Value>,
     uids: u64,
 }
 
-/// Without the content, which may be that of a Secret.
+/// Omits the content, which may be that of a Secret.
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// A state of a [`ScriptedSource`](super::ScriptedSource) to go back to, as when etcd is restored from a backup.
+/// A state of a [`ScriptedSource`](super::ScriptedSource) to roll back to, as when etcd is restored from a backup.
 #[derive(Clone, Debug)]
 pub struct Checkpoint(pub(super) Server);
 
@@ -60,7 +60,7 @@ impl Server {
         &self.type_meta
     }
 
-    /// Creates or replaces an object; a new one gets a uid unless it has one.
+    /// Creates or replaces an object. A new one gets a uid unless it has one.
     pub(super) fn put(&mut self, mut object: Value) -> WatchEvent {
         let key = key_of(&object);
         self.revision += 1;
@@ -100,21 +100,21 @@ impl Server {
         event
     }
 
-    /// Forgets the history.
+    /// Drops the history.
     pub(super) fn compact(&mut self) {
         self.compacted = self.revision;
         self.compacted_objects = self.objects.clone();
         self.history.clear();
     }
 
-    /// Goes back to an older state. Uids are never used again.
+    /// Rolls back to an older state. Uids are never reused.
     pub(super) fn restore(&mut self, checkpoint: &Self) {
         let uids = self.uids;
         *self = checkpoint.clone();
         self.uids = uids;
     }
 
-    /// The objects at an exact revision, or why that cannot be said.
+    /// The objects at an exact revision; an error if it was compacted.
     pub(super) fn objects_at(&self, revision: u64) -> Result<BTreeMap<Key, Value>, Status> {
         if revision < self.compacted {
             return Err(expired(revision, self.compacted));
@@ -131,7 +131,7 @@ impl Server {
         Ok(objects)
     }
 
-    /// What happened after `revision`, or why that cannot be said.
+    /// The changes after `revision`; an error if it was compacted.
     pub(super) fn since(&self, revision: u64) -> Result<Vec<WatchEvent>, Status> {
         if revision < self.compacted {
             return Err(expired(revision, self.compacted));
@@ -140,7 +140,7 @@ impl Server {
         Ok(later.map(|(_, change)| self.event(change)).collect())
     }
 
-    /// A bookmark at the present revision.
+    /// A bookmark at the current revision.
     pub(super) fn bookmark(&self, ends_initial_events: bool) -> WatchEvent {
         let mut object = json!({"metadata": {"resourceVersion": self.revision.to_string()}});
         if ends_initial_events {
@@ -149,7 +149,7 @@ impl Server {
         WatchEvent::Bookmark(self.read(&object))
     }
 
-    /// An object as it would come over the wire.
+    /// An object as it arrives over the wire.
     pub(super) fn read(&self, object: &Value) -> RawObject {
         let mut reader =
             ObjectReader::new(Projection::default(), Limits::default()).expect(self.type_meta.clone());
@@ -167,7 +167,7 @@ impl Server {
     }
 }
 
-/// A refusal as the API words it.
+/// A refusal in the API's words.
 pub(super) fn refusal(code: u16, reason: &str, message: &str, cause: Option<&str>) -> Status {
     let mut body = json!({"kind": "Status", "code": code, "reason": reason, "message": message});
     if let Some(cause) = cause {

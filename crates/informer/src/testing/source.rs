@@ -1,23 +1,23 @@
-//! The scripted source itself.
+//! The scripted source.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{self, StreamExt};
-use kube_wire::{ListHead, RawObject, Status, TypeMeta, WatchEvent};
+use kube_wire::{FieldSelector, ListHead, RawObject, Status, TypeMeta, WatchEvent};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use super::script::{self, ListStep, Script, WatchStep};
 use super::server::{Checkpoint, Server, refusal};
+use crate::Key;
 use crate::source::{
     ListOptions, ListPart, ListStream, ListerWatcher, SourceError, VersionMatch, WatchOptions, WatchStream,
 };
-use crate::{FieldSelector, Key};
 
-/// A source whose server is played by a test. Clones are handles to the same server.
+/// A source whose server a test controls. Clones are handles to the same server.
 ///
 /// ```
 /// use kube_informer::testing::ScriptedSource;
@@ -32,7 +32,7 @@ use crate::{FieldSelector, Key};
 #[derive(Clone, Debug)]
 pub struct ScriptedSource {
     inner: Arc<Mutex<ScriptedState>>,
-    /// How many requests were made, for those who wait for one.
+    /// The number of requests, for callers that wait for one.
     requests: Arc<watch::Sender<usize>>,
 }
 
@@ -45,24 +45,24 @@ pub enum Request {
     Watch(WatchOptions),
 }
 
-/// What the server makes of `sendInitialEvents`.
+/// How the server handles `sendInitialEvents`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchListSupport {
-    /// It streams the initial state and ends it with a bookmark.
+    /// It streams the initial list and ends it with a bookmark.
     #[default]
     Full,
-    /// It refuses: 422, as servers do that have the feature switched off.
+    /// It refuses with 422, like servers with the feature disabled.
     Refused,
-    /// It does not know the parameter: a plain watch, without the bookmark.
+    /// It ignores the parameter: an ordinary watch without the bookmark.
     Ignored,
-    /// It streams the initial state and closes before the bookmark.
+    /// It streams the initial list and closes before the bookmark.
     ClosesEarly,
 }
 
 /// An open watch.
 #[derive(Debug)]
 struct Watcher {
-    /// Where it began: changes up to there are not for it. After a restore that may lie in the future.
+    /// Where it began: it does not receive changes up to this revision. After a restore that may be in the future.
     after: u64,
     events: mpsc::UnboundedSender<Result<WatchEvent, SourceError>>,
 }
@@ -83,7 +83,7 @@ struct ScriptedState {
 // === impl ScriptedSource: the server's side ===
 
 impl ScriptedSource {
-    /// An empty server of one resource.
+    /// An empty server for one resource.
     pub fn new(api_version: &str, kind: &str) -> Self {
         let inner = ScriptedState {
             server: Server::new(api_version, kind),
@@ -97,10 +97,10 @@ impl ScriptedSource {
         Self { inner: Arc::new(Mutex::new(inner)), requests: Arc::default() }
     }
 
-    /// Creates or changes an object (JSON with `metadata.name`); gives its resourceVersion.
+    /// Creates or changes an object (JSON with `metadata.name`). Returns its resourceVersion.
     ///
     /// # Panics
-    /// If the object has no name.
+    /// Panics if the object has no name.
     pub fn put(&self, object: Value) -> String {
         let mut inner = self.inner.lock();
         let event = inner.server.put(object);
@@ -108,7 +108,7 @@ impl ScriptedSource {
         inner.server.revision.to_string()
     }
 
-    /// Deletes an object, by `namespace/name` or `name`; gives the deletion's resourceVersion if it was there.
+    /// Deletes an object, by `namespace/name` or `name`. Returns the deletion's resourceVersion if it existed.
     pub fn delete(&self, key: &str) -> Option<String> {
         let mut inner = self.inner.lock();
         let event = inner.server.delete(&key.parse().ok()?)?;
@@ -116,7 +116,7 @@ impl ScriptedSource {
         Some(inner.server.revision.to_string())
     }
 
-    /// The objects as the server has them.
+    /// The objects on the server.
     pub fn objects(&self) -> Vec<RawObject> {
         let inner = self.inner.lock();
         inner.server.objects.values().map(|object| inner.server.read(object)).collect()
@@ -127,30 +127,30 @@ impl ScriptedSource {
         self.inner.lock().server.revision.to_string()
     }
 
-    /// Forgets the history: resuming from before now is answered by 410, and so are begun pages.
+    /// Drops the history: resuming from an earlier resourceVersion gets 410, and so do pages in progress.
     pub fn compact(&self) {
         let mut inner = self.inner.lock();
         inner.server.compact();
         inner.pages.clear();
     }
 
-    /// The server's state, to go back to with [`restore`](Self::restore).
+    /// The server's state, to roll back to with [`restore`](Self::restore).
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint(self.inner.lock().server.clone())
     }
 
-    /// Goes back to an older state, revision included, as when etcd is restored from a backup. Watches are closed.
+    /// Rolls back to an older state, including the revision, as when etcd is restored from a backup. Closes all watches.
     pub fn restore(&self, checkpoint: &Checkpoint) {
         self.inner.lock().server.restore(&checkpoint.0);
         self.close_watches();
     }
 
-    /// What the server makes of watch-lists from now on.
+    /// Sets how the server handles watch-lists from now on.
     pub fn support_watch_list(&self, support: WatchListSupport) {
         self.inner.lock().watch_list = support;
     }
 
-    /// Whether even lists at `"0"` come in pages, as on a server without a watch cache.
+    /// Whether lists at `"0"` are paginated too, as on a server without a watch cache.
     pub fn paginate_at_zero(&self, pages: bool) {
         self.inner.lock().pages_at_zero = pages;
     }
@@ -159,7 +159,7 @@ impl ScriptedSource {
 // === impl ScriptedSource: the network's side ===
 
 impl ScriptedSource {
-    /// Ends all open watches as a server does at their timeout.
+    /// Closes all open watches normally, as a server does at their timeout.
     pub fn close_watches(&self) {
         self.inner.lock().watchers.clear();
     }
@@ -177,7 +177,7 @@ impl ScriptedSource {
         }
     }
 
-    /// Sends an event that cannot be read on all open watches, which stay open.
+    /// Sends an unreadable event on all open watches, which stay open.
     pub fn send_unreadable_event(&self) {
         for watcher in &self.inner.lock().watchers {
             let _ = watcher.events.send(Err(script::unreadable()));
@@ -194,7 +194,7 @@ impl ScriptedSource {
         self.inner.lock().send(event);
     }
 
-    /// Sends a bookmark at the present resourceVersion on all open watches.
+    /// Sends a bookmark at the current resourceVersion on all open watches.
     pub fn bookmark(&self) {
         let mut inner = self.inner.lock();
         let event = inner.server.bookmark(false);
@@ -206,48 +206,48 @@ impl ScriptedSource {
         self.inner.lock().server.read(object)
     }
 
-    /// The next list fails with this.
+    /// Makes the next list fail with this error.
     pub fn fail_next_list(&self, error: impl Into<SourceError>) {
         self.inner.lock().script.lists.push_back(ListStep::Fail(error.into()));
     }
 
-    /// The next list breaks after this many items.
+    /// Breaks the next list after this many items.
     pub fn break_next_list_after(&self, items: usize) {
         self.inner.lock().script.lists.push_back(ListStep::BreakAfter(items, script::reset()));
     }
 
-    /// The next list says that it is of this kind, e.g. `Table`.
+    /// Makes the next list claim this kind, such as `Table`.
     pub fn answer_next_list_with_kind(&self, kind: &str) {
         self.inner.lock().script.lists.push_back(ListStep::Kind(kind.to_owned()));
     }
 
-    /// The next list says that it was taken at this resourceVersion; empty for none, as some aggregated APIs do.
+    /// Makes the next list claim this resourceVersion; an empty one, as some aggregated APIs return, is allowed.
     pub fn answer_next_list_with_version(&self, version: &str) {
         self.inner.lock().script.lists.push_back(ListStep::Version(version.to_owned()));
     }
 
-    /// The next list, or page of one, has no items and says that it goes on at this token.
+    /// Makes the next list, or page of one, return no items and this continue token.
     pub fn answer_next_list_with_token(&self, token: &str) {
         self.inner.lock().script.lists.push_back(ListStep::Token(token.to_owned()));
     }
 
-    /// The next list has one more item, which cannot be read.
+    /// Adds an unreadable item to the next list.
     pub fn add_bad_item_to_next_list(&self) {
         self.inner.lock().script.lists.push_back(ListStep::BadItem);
     }
 
-    /// The next watch (or watch-list) fails with this.
+    /// Makes the next watch (or watch-list) fail with this error.
     pub fn fail_next_watch(&self, error: impl Into<SourceError>) {
         self.inner.lock().script.watches.push_back(WatchStep::Fail(error.into()));
     }
 
-    /// The next watch (or watch-list) is refused: no connection can be made.
+    /// Refuses the connection of the next watch (or watch-list).
     pub fn refuse_next_watch(&self) {
         self.fail_next_watch(script::refused());
     }
 
-    /// The next watch (or watch-list) is opened and closed at once.
-    pub fn close_next_watch_at_once(&self) {
+    /// Opens the next watch (or watch-list) and closes it immediately.
+    pub fn close_next_watch_immediately(&self) {
         self.inner.lock().script.watches.push_back(WatchStep::Close);
     }
 
@@ -256,18 +256,18 @@ impl ScriptedSource {
         self.inner.lock().requests.clone()
     }
 
-    /// Waits until this many requests were made in all; gives them.
+    /// Waits until this many requests were made in total. Returns them.
     ///
     /// # Cancel safety
-    /// It may be dropped at any point.
+    /// May be dropped at any point.
     pub async fn requests_made(&self, count: usize) -> Vec<Request> {
         let mut requests = self.requests.subscribe();
-        // The sender lives in `self`.
+        // Cannot fail: the sender lives in `self`.
         let _ = requests.wait_for(|made| *made >= count).await;
         self.requests()
     }
 
-    /// How many watches are open.
+    /// The number of open watches.
     pub fn open_watches(&self) -> usize {
         let mut inner = self.inner.lock();
         inner.watchers.retain(|watcher| !watcher.events.is_closed());
@@ -366,7 +366,7 @@ impl ScriptedState {
         Ok(stream::iter(parts).boxed())
     }
 
-    /// The state that a list shows: the present one, or that of a begun list.
+    /// The state that a list shows: the current one, or that of a list in progress.
     fn listed_state(&mut self, options: &ListOptions) -> Result<(u64, Vec<RawObject>), Status> {
         if !options.continue_token.is_empty() {
             return self
@@ -410,7 +410,7 @@ impl ScriptedState {
         Ok(stream::iter(initial).map(Ok).chain(live).boxed())
     }
 
-    /// What a watch begins with.
+    /// The events that a watch begins with.
     fn initial_events(&self, options: &WatchOptions) -> Result<Vec<WatchEvent>, Status> {
         let streams_state = options.send_initial_events && self.watch_list != WatchListSupport::Ignored;
         if streams_state && self.watch_list == WatchListSupport::Refused {
@@ -457,7 +457,7 @@ fn parse(version: &str) -> Result<u64, Status> {
     version.parse().map_err(|_| refusal(400, "BadRequest", "invalid resource version", None))
 }
 
-/// A key, for callers that have one as text.
+/// Lookup by key.
 impl ScriptedSource {
     /// The object with this key, if the server has it.
     pub fn get(&self, key: &Key) -> Option<RawObject> {

@@ -12,12 +12,12 @@ use serde_json::json;
 
 use super::support::*;
 
-fn unknowing() -> DeltaFifo {
+fn without_known_objects() -> DeltaFifo {
     DeltaFifo::new(DeltaFifoConfig::default())
 }
 
 /// A queue whose reader has these objects.
-fn knowing(objects: &[(&str, u64)]) -> DeltaFifo {
+fn with_known_objects(objects: &[(&str, u64)]) -> DeltaFifo {
     let store = new_store();
     for (key, version) in objects {
         put(&store, pod(key, *version));
@@ -64,18 +64,18 @@ fn drain(fifo: &DeltaFifo) -> Vec<String> {
 
 #[test]
 fn keys_pop_in_first_queued_order_with_all_their_deltas() {
-    let fifo = unknowing();
+    let fifo = without_known_objects();
     for (key, version) in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)] {
         add(&fifo, pod(key, version)).unwrap();
     }
     assert_eq!(pop(&fifo), "foo: added 10, added 11, added 13");
     add(&fifo, pod("foo", 14)).unwrap();
-    assert_eq!(drain(&fifo), ["bar: added 1", "zab: added 30", "foo: added 14"], "nobody jumps the line");
+    assert_eq!(drain(&fifo), ["bar: added 1", "zab: added 30", "foo: added 14"], "keys keep their order");
 }
 
 #[test]
-fn one_key_gathers_what_happens_to_it() {
-    let fifo = unknowing();
+fn one_key_collects_all_its_deltas() {
+    let fifo = without_known_objects();
     add(&fifo, pod("foo", 10)).unwrap();
     update(&fifo, pod("foo", 12)).unwrap();
     remove(&fifo, pod("foo", 15)).unwrap();
@@ -91,7 +91,7 @@ fn two_adjacent_deletions_merge_keeping_the_real_one_and_the_older_of_two_real_o
         (&["vanish", "vanish"], "foo: added 1, vanished 1"),
     ];
     for (steps, expected) in cases {
-        let fifo = unknowing();
+        let fifo = without_known_objects();
         add(&fifo, pod("foo", 1)).unwrap();
         for step in steps {
             match step.strip_prefix("delete ") {
@@ -105,13 +105,13 @@ fn two_adjacent_deletions_merge_keeping_the_real_one_and_the_older_of_two_real_o
 
 #[test]
 fn a_deletion_is_dropped_when_the_key_is_neither_queued_nor_known() {
-    let fifo = unknowing();
+    let fifo = without_known_objects();
     add(&fifo, pod("qux", 17)).unwrap();
     remove(&fifo, pod("qux", 18)).unwrap();
     remove(&fifo, pod("baz", 20)).unwrap();
     assert_eq!(drain(&fifo), ["qux: added 17, deleted 18"]);
 
-    let fifo = knowing(&[("baz", 7)]);
+    let fifo = with_known_objects(&[("baz", 7)]);
     remove(&fifo, pod("baz", 20)).unwrap();
     remove(&fifo, pod("other", 20)).unwrap();
     assert_eq!(drain(&fifo), ["baz: deleted 20"]);
@@ -119,7 +119,7 @@ fn a_deletion_is_dropped_when_the_key_is_neither_queued_nor_known() {
 
 #[test]
 fn a_deletion_is_kept_while_what_it_deletes_is_being_processed() {
-    let fifo = unknowing();
+    let fifo = without_known_objects();
     add(&fifo, pod("foo", 1)).unwrap();
     let popped = now(fifo.pop()).unwrap();
     remove(&fifo, pod("foo", 2)).unwrap();
@@ -136,24 +136,24 @@ fn a_deletion_is_kept_while_what_it_deletes_is_being_processed() {
 #[test]
 fn a_replace_queues_its_items_then_tombstones_for_queued_and_known_keys_that_are_missing() {
     let known = [("foo", 5), ("bar", 6), ("baz", 7)];
-    let fifo = knowing(&known);
+    let fifo = with_known_objects(&known);
     remove(&fifo, pod("baz", 10)).unwrap();
     replace_in(&fifo, A, vec![pod("foo", 5)], "11");
     assert_eq!(drain(&fifo), ["baz: deleted 10", "foo: replaced 5", "bar: vanished 6"]);
 
-    let fifo = knowing(&known);
+    let fifo = with_known_objects(&known);
     add(&fifo, pod("baz", 10)).unwrap();
     replace_in(&fifo, A, vec![pod("foo", 5)], "11");
     assert_eq!(drain(&fifo), ["baz: added 10, vanished 10", "foo: replaced 5", "bar: vanished 6"]);
 
-    let fifo = knowing(&known);
+    let fifo = with_known_objects(&known);
     remove(&fifo, pod("bar", 6)).unwrap();
     add(&fifo, pod("bar", 100)).unwrap();
     replace_in(&fifo, A, vec![pod("foo", 5)], "101");
     let newest = "bar: deleted 6, added 100, vanished 100";
     assert_eq!(drain(&fifo), [newest, "foo: replaced 5", "baz: vanished 7"]);
 
-    let fifo = knowing(&known);
+    let fifo = with_known_objects(&known);
     replace_in(&fifo, A, vec![pod("bar", 100), pod("foo", 5)], "101");
     replace_in(&fifo, A, vec![pod("foo", 5)], "102");
     assert_eq!(
@@ -161,15 +161,15 @@ fn a_replace_queues_its_items_then_tombstones_for_queued_and_known_keys_that_are
         ["bar: replaced 100, vanished 100", "foo: replaced 5, replaced 5", "baz: vanished 7"]
     );
 
-    let fifo = unknowing();
+    let fifo = without_known_objects();
     add(&fifo, pod("baz", 10)).unwrap();
     replace_in(&fifo, A, vec![pod("foo", 5)], "11");
     assert_eq!(drain(&fifo), ["baz: added 10, vanished 10", "foo: replaced 5"]);
 }
 
 #[test]
-fn what_is_there_but_cannot_be_put_is_not_told_to_be_gone() {
-    let fifo = knowing(&[("foo", 5), ("bar", 6)]);
+fn an_unreadable_listed_object_is_not_reported_as_deleted() {
+    let fifo = with_known_objects(&[("foo", 5), ("bar", 6)]);
     add(&fifo, pod("baz", 10)).unwrap();
     let mut full = now(fifo.begin_replace(A)).unwrap();
     ["bar", "baz"].iter().for_each(|key| full.keep(&key.parse().unwrap()));
@@ -179,7 +179,7 @@ fn what_is_there_but_cannot_be_put_is_not_told_to_be_gone() {
 
 #[test]
 fn a_replace_after_a_queued_deletion_queues_both() {
-    let fifo = knowing(&[("foo", 1)]);
+    let fifo = with_known_objects(&[("foo", 1)]);
     remove(&fifo, pod("foo", 1)).unwrap();
     replace_in(&fifo, A, vec![pod("foo", 2)], "3");
     assert_eq!(drain(&fifo), ["foo: deleted 1, replaced 2"]);
@@ -234,7 +234,7 @@ fn a_replace_deletes_what_is_only_queued_and_only_once() {
         ),
     ];
     for (steps, expected) in cases {
-        for fifo in [knowing(&[]), unknowing()] {
+        for fifo in [with_known_objects(&[]), without_known_objects()] {
             steps(&fifo);
             assert_eq!(drain(&fifo), [format!("foo: {expected}")]);
         }
@@ -242,8 +242,8 @@ fn a_replace_deletes_what_is_only_queued_and_only_once() {
 }
 
 #[test]
-fn of_several_with_one_key_in_a_replace_the_last_counts() {
-    let fifo = unknowing();
+fn the_last_of_several_objects_with_one_key_in_a_replace_counts() {
+    let fifo = without_known_objects();
     let mut replace = now(fifo.begin_replace(A)).unwrap();
     for (key, version) in [("a", 1), ("b", 2), ("a", 3), ("c", 4)] {
         replace.put(pod(key, version)).unwrap();
@@ -268,7 +268,7 @@ fn a_replace_and_a_resync_touch_their_own_scope_only() {
 
 #[test]
 fn a_resync_delivers_each_known_key_that_is_not_queued() {
-    let fifo = knowing(&[("foo", 5), ("bar", 6), ("gone", 7)]);
+    let fifo = with_known_objects(&[("foo", 5), ("bar", 6), ("gone", 7)]);
     update(&fifo, pod("foo", 8)).unwrap();
     remove(&fifo, pod("gone", 9)).unwrap();
     now(fifo.resync(A)).unwrap();
@@ -283,15 +283,15 @@ fn a_resync_delivers_each_known_key_that_is_not_queued() {
     let again = drain(&fifo);
     assert!(
         !again.iter().any(|line| line.starts_with("foo")),
-        "what is being processed may be newer: {again:?}"
+        "the key being processed may be newer: {again:?}"
     );
 
-    now(unknowing().resync(A)).unwrap();
+    now(without_known_objects().resync(A)).unwrap();
 }
 
 #[test]
 fn synced_is_when_the_first_replace_has_been_popped_and_processed() {
-    let fifo = knowing(&[("foo", 5), ("bar", 6)]);
+    let fifo = with_known_objects(&[("foo", 5), ("bar", 6)]);
     assert!(!fifo.is_synced(A));
     replace_in(&fifo, A, vec![pod("foo", 5), pod("new", 8)], "9");
     add(&fifo, pod("later", 10)).unwrap();
@@ -305,7 +305,7 @@ fn synced_is_when_the_first_replace_has_been_popped_and_processed() {
     assert!(fifo.is_synced(A));
     let later = now(fifo.pop()).unwrap();
     assert_eq!((shown(&later).as_str(), later.is_initial()), ("later: added 10", false));
-    assert!(!fifo.is_synced(B), "each scope has its own");
+    assert!(!fifo.is_synced(B), "each scope has its own state");
 }
 
 #[test]
@@ -317,22 +317,22 @@ fn a_change_before_the_first_replace_counts_as_synced() {
         |fifo| remove(fifo, pod("a", 1)).unwrap(),
     ];
     for step in steps {
-        let fifo = unknowing();
+        let fifo = without_known_objects();
         step(&fifo);
         assert!(fifo.is_synced(A));
     }
 }
 
 #[test]
-fn an_empty_first_replace_is_synced_at_once() {
-    let fifo = unknowing();
+fn an_empty_first_replace_is_synced_immediately() {
+    let fifo = without_known_objects();
     replace_in(&fifo, A, vec![], "1");
     assert!(fifo.is_synced(A));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_may_wait_for_synced_and_a_closed_queue_ends_that() {
-    let fifo = unknowing();
+async fn synced_can_be_awaited_and_closing_the_queue_ends_the_wait() {
+    let fifo = without_known_objects();
     let waiting = tokio::spawn({
         let fifo = fifo.clone();
         async move { fifo.synced(A).await }
@@ -355,8 +355,8 @@ async fn one_may_wait_for_synced_and_a_closed_queue_ends_that() {
 }
 
 #[test]
-fn a_key_that_is_not_done_is_popped_again_before_what_came_meanwhile() {
-    let fifo = unknowing();
+fn a_key_that_is_not_done_is_popped_again_before_later_deltas() {
+    let fifo = without_known_objects();
     for (key, version) in [("foo", 1), ("bar", 2)] {
         add(&fifo, pod(key, version)).unwrap();
     }
@@ -379,7 +379,7 @@ fn a_key_that_is_not_done_is_popped_again_before_what_came_meanwhile() {
 }
 
 #[test]
-fn a_full_queue_makes_writers_wait_but_not_a_replace_or_a_resync() {
+fn a_full_queue_blocks_writers_but_not_a_replace_or_a_resync() {
     let store = Arc::new(new_store());
     for at in 0..5 {
         put(&store, pod(&format!("known-{at}"), 1));
@@ -403,15 +403,15 @@ fn a_full_queue_makes_writers_wait_but_not_a_replace_or_a_resync() {
 
 #[test]
 fn bookmarks_are_not_queued() {
-    let fifo = unknowing();
+    let fifo = without_known_objects();
     now(fifo.bookmark(A, "5")).unwrap();
     assert!(fifo.is_empty());
     assert!(!fifo.is_synced(A));
 }
 
 #[test]
-fn commit_says_when_the_list_is_older_than_what_was_seen() {
-    let fifo = unknowing();
+fn commit_reports_a_list_older_than_the_cached_state() {
+    let fifo = without_known_objects();
     assert!(!replace_in(&fifo, A, vec![], "10").new_epoch);
     now(fifo.bookmark(A, "20")).unwrap();
     assert!(!replace_in(&fifo, B, vec![], "5").new_epoch);
@@ -420,8 +420,8 @@ fn commit_says_when_the_list_is_older_than_what_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_refuses_writes_can_be_drained_and_wakes_everybody() {
-    let fifo = knowing(&[("foo", 5)]);
+async fn a_closed_queue_rejects_writes_can_be_drained_and_wakes_all_callers() {
+    let fifo = with_known_objects(&[("foo", 5)]);
     let open = now(fifo.begin_replace(A)).unwrap();
     let pops = (0..10)
         .map(|_| {
@@ -440,7 +440,7 @@ async fn a_closed_queue_refuses_writes_can_be_drained_and_wakes_everybody() {
     assert_eq!(now(fifo.begin_replace(A)).map(drop), Err(SinkError::Closed));
     assert_eq!(now(open.commit("1")), Err(SinkError::Closed));
 
-    let fifo = unknowing();
+    let fifo = without_known_objects();
     add(&fifo, pod("a", 1)).unwrap();
     fifo.close();
     assert_eq!(pop(&fifo), "a: added 1");
@@ -448,8 +448,8 @@ async fn a_closed_queue_refuses_writes_can_be_drained_and_wakes_everybody() {
 }
 
 #[test]
-fn an_object_that_cannot_be_stored_is_refused() {
-    let fifo = unknowing();
+fn an_object_that_cannot_be_stored_is_rejected() {
+    let fifo = without_known_objects();
     let nameless = || raw(&json!({"metadata": {"namespace": "web"}}));
     assert!(matches!(add(&fifo, nameless()), Err(SinkError::Rejected { .. })));
     let mut replace = now(fifo.begin_replace(A)).unwrap();
@@ -457,17 +457,17 @@ fn an_object_that_cannot_be_stored_is_refused() {
 }
 
 #[test]
-fn the_newest_object_is_that_of_the_reader() {
-    assert!(matches!(now(unknowing().newest(Scope::default())), Ok(Newest::Unknown)));
-    let fifo = knowing(&[("web/a", 9), ("web/b", 100)]);
+fn the_newest_object_comes_from_the_reader() {
+    assert!(matches!(now(without_known_objects().newest(Scope::default())), Ok(Newest::Unknown)));
+    let fifo = with_known_objects(&[("web/a", 9), ("web/b", 100)]);
     let Ok(Newest::Object { object, .. }) = now(fifo.newest(Scope::default())) else { panic!() };
     assert_eq!(object.name(), "b");
     now(fifo.add(Scope::default(), pod("web/c", 101))).unwrap();
-    assert!(fifo.newest(Scope::default()).now_or_never().is_none(), "it waits for what is queued");
+    assert!(fifo.newest(Scope::default()).now_or_never().is_none(), "it waits until the queue is processed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
+async fn free_capacity_wakes_one_writer_and_a_scope_its_own_waiters() {
     const WRITERS: usize = 40;
     let mut config = DeltaFifoConfig::default();
     config.deltas_max = 1;

@@ -1,4 +1,4 @@
-//! `DeltaFifo` against a list of keys with their deltas, which follows the rules to the letter and does nothing else.
+//! `DeltaFifo` against a model: a list of keys with their deltas that follows the rules literally.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ type Deltas = Vec<(Kind, u64)>;
 struct Model {
     queue: Vec<(usize, Deltas)>,
     out: Option<(usize, Deltas, bool)>,
-    /// What the reader has stored.
+    /// The objects that the reader has stored.
     known: BTreeMap<usize, u64>,
     populated: bool,
     initial: usize,
@@ -65,7 +65,7 @@ impl Model {
         self.out.as_ref().is_some_and(|(out, ..)| *out == key)
     }
 
-    /// `stored` says in which order the reader's objects come, which is nobody's business.
+    /// `stored` is the order of the reader's objects, which is unspecified.
     fn replace(&mut self, list: &[usize], stored: &[usize]) {
         for &key in list {
             self.version += 1;
@@ -76,7 +76,7 @@ impl Model {
         for (key, version) in queued.into_iter().filter(|(key, _)| !list.contains(key)) {
             self.push(key, (Kind::Vanished, version));
         }
-        // What is being processed counts as queued.
+        // The key being processed counts as queued.
         if let Some((key, deltas, _)) = &self.out
             && let (key, (kind, version)) = (*key, *deltas.last().unwrap())
             && !list.contains(&key)
@@ -96,7 +96,7 @@ impl Model {
         }
     }
 
-    /// As the reader does it.
+    /// What the reader does with the deltas.
     fn store(&mut self, key: usize, deltas: &Deltas) {
         for (kind, version) in deltas {
             match kind {
@@ -107,7 +107,7 @@ impl Model {
     }
 }
 
-/// Two deletions in a row are one: the first real one.
+/// Two consecutive deletions become one: the first observed one.
 fn append(deltas: &mut Deltas, delta: (Kind, u64)) {
     match (deltas.last_mut(), delta.0) {
         (Some((Kind::Deleted, _)), Kind::Deleted | Kind::Vanished) => {}
@@ -208,7 +208,7 @@ fn stored_order(indexer: &Indexer) -> Vec<usize> {
 
 proptest! {
     #[test]
-    fn what_is_popped_is_what_the_rules_say_and_the_reader_ends_with_what_was_told(
+    fn popped_deltas_match_the_model_and_the_reader_converges(
         ops in prop::collection::vec(op(), 1..60),
         known in any::<bool>(),
     ) {
@@ -219,7 +219,7 @@ proptest! {
         let fifo = DeltaFifo::new(config);
         let (mut model, mut popped) = (Model::default(), None);
         for op in &ops {
-            // A reader that is not known to the queue cannot be compared with.
+            // The model cannot compare with a reader that the queue does not know.
             if !known && matches!(op, Op::Resync) {
                 continue;
             }

@@ -43,7 +43,7 @@ fn shown(batch: &DeltaBatch) -> Vec<String> {
     batch.deltas().iter().map(show).collect()
 }
 
-/// Pops, applies and finishes one batch; gives what it changed.
+/// Pops, applies and finishes one batch. Returns its changes.
 #[track_caller]
 fn process(fifo: &Queue, store: &Store) -> Vec<String> {
     let batch = now(fifo.take()).expect("the queue is open");
@@ -112,7 +112,7 @@ fn a_batch_has_unique_keys() {
 }
 
 #[test]
-fn a_batch_never_crosses_the_end_of_the_initial_state() {
+fn a_batch_never_crosses_the_end_of_the_initial_list() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2)], "10");
     update(&fifo, pod("c", 11)).unwrap();
@@ -122,7 +122,7 @@ fn a_batch_never_crosses_the_end_of_the_initial_state() {
 }
 
 #[test]
-fn promise_4_a_batch_is_in_the_store_and_its_indexes_before_anybody_is_told() {
+fn promise_4_a_batch_is_in_the_store_and_its_indexes_before_listeners_are_notified() {
     let (fifo, store) = fifo();
     for at in 0..100 {
         add(&fifo, pod(&format!("ns/{at}"), at + 1)).unwrap();
@@ -137,7 +137,7 @@ fn promise_4_a_batch_is_in_the_store_and_its_indexes_before_anybody_is_told() {
 }
 
 #[test]
-fn applying_a_replace_tells_what_vanished_then_what_is_new_or_different_in_list_order() {
+fn applying_a_replace_reports_deletions_then_new_and_changed_objects_in_list_order() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2), pod("c", 3)], "10");
     process(&fifo, &store);
@@ -156,7 +156,7 @@ fn applying_a_replace_tells_what_vanished_then_what_is_new_or_different_in_list_
 }
 
 #[test]
-fn an_unchanged_relist_tells_nothing() {
+fn an_unchanged_relist_reports_nothing() {
     let (fifo, store) = fifo();
     for version in ["10", "11"] {
         replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2)], version);
@@ -170,7 +170,7 @@ fn an_unchanged_relist_tells_nothing() {
 }
 
 #[test]
-fn a_resync_delivers_everything_in_its_scope_once_more() {
+fn a_resync_delivers_everything_in_its_scope_again() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1), pod("b", 2)], "10");
     replace_in(&fifo, B, vec![pod("c", 3)], "10");
@@ -182,7 +182,7 @@ fn a_resync_delivers_everything_in_its_scope_once_more() {
     assert_eq!(changes, ["resync: updated a 1 -> 1", "resync: updated b 2 -> 2"]);
     let stale = Delta::Sync(stored(pod("a", 1)));
     let changes = apply(&store, [Delta::Updated(stored(pod("a", 11))), stale]);
-    assert_eq!(lines(changes), ["live: updated a 1 -> 11"], "a has another state since");
+    assert_eq!(lines(changes), ["live: updated a 1 -> 11"], "a has changed since");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn an_empty_first_replace_must_be_processed_before_it_counts_as_synced() {
     assert!(!fifo.is_synced(A), "popped and applied is not yet processed");
     batch.done();
     assert!(fifo.is_synced(A));
-    assert!(!fifo.is_synced(B), "each scope has its own");
+    assert!(!fifo.is_synced(B), "each scope has its own state");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn changes_before_the_first_replace_do_not_count_as_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_may_wait_for_synced_and_a_closed_queue_ends_that() {
+async fn synced_can_be_awaited_and_closing_the_queue_ends_the_wait() {
     let (fifo, store) = fifo();
     let waiting = tokio::spawn({
         let fifo = fifo.clone();
@@ -220,26 +220,26 @@ async fn one_may_wait_for_synced_and_a_closed_queue_ends_that() {
     process(&fifo, &store);
     assert_eq!(waiting.await.unwrap(), Ok(()));
     fifo.close();
-    assert_eq!(fifo.synced(A).await, Ok(()), "that it was synced stays true");
+    assert_eq!(fifo.synced(A).await, Ok(()), "it stays synced");
     assert_eq!(fifo.synced(B).await, Err(SinkError::Closed));
 }
 
 #[test]
-fn a_full_queue_makes_its_writers_wait_until_something_is_popped() {
+fn a_full_queue_blocks_writers_until_something_is_popped() {
     let fifo = small(2);
     add(&fifo, pod("a", 1)).unwrap();
     add(&fifo, pod("b", 2)).unwrap();
     let mut third = Box::pin(fifo.add(A, pod("c", 3)));
     assert!((&mut third).now_or_never().is_none());
     assert!(fifo.bookmark(A, "4").now_or_never().is_none());
-    assert_eq!(fifo.len(), 2, "a writer that gave up leaves nothing behind");
+    assert_eq!(fifo.len(), 2, "a dropped writer adds nothing");
     now(fifo.take()).unwrap().done();
     assert_eq!(now(&mut third), Ok(()));
     assert_eq!(drain(&fifo).concat(), ["added c 3"]);
 }
 
 #[test]
-fn a_queue_is_full_by_bytes_too_but_takes_one_object_however_large() {
+fn a_queue_is_also_limited_in_bytes_but_accepts_one_object_of_any_size() {
     let mut config = FifoConfig::default();
     config.bytes_max = 100;
     let fifo = Queue::new(Arc::default(), config);
@@ -271,7 +271,7 @@ fn a_replace_begins_once_everything_before_it_in_its_scope_is_processed() {
 }
 
 #[test]
-fn a_replace_that_is_dropped_leaves_everything_as_it_was() {
+fn a_dropped_replace_changes_nothing() {
     let (fifo, store) = fifo();
     replace_in(&fifo, A, vec![pod("a", 1)], "10");
     process(&fifo, &store);
@@ -285,7 +285,7 @@ fn a_replace_that_is_dropped_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn commit_says_when_a_new_epoch_begins() {
+fn commit_reports_a_new_epoch() {
     let (fifo, store) = fifo();
     assert!(!replace_in(&fifo, A, vec![pod("a", 8)], "10").new_epoch);
     process(&fifo, &store);
@@ -325,11 +325,11 @@ fn a_batch_whose_processor_panics_is_popped_again() {
     assert!(!fifo.is_synced(A));
     assert_eq!(process(&fifo, &store), ["initial: added a 1"]);
     assert!(fifo.is_synced(A));
-    assert_eq!(snapshot_content(&store.snapshot()), ["a 1"], "applied twice, which does no harm");
+    assert_eq!(snapshot_content(&store.snapshot()), ["a 1"], "applied twice, which is harmless");
 }
 
 #[test]
-fn a_closed_queue_refuses_writes_and_can_be_drained() {
+fn a_closed_queue_rejects_writes_and_can_be_drained() {
     let (fifo, _) = fifo();
     let open = now(fifo.begin_replace(B)).unwrap();
     add(&fifo, pod("a", 1)).unwrap();
@@ -343,7 +343,7 @@ fn a_closed_queue_refuses_writes_and_can_be_drained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_wakes_everybody_who_waits() {
+async fn close_wakes_all_callers() {
     let fifo = small(1);
     add(&fifo, pod("a", 1)).unwrap();
     let out = now(fifo.take()).unwrap();
@@ -365,17 +365,17 @@ async fn close_wakes_everybody_who_waits() {
     for pop in pops {
         popped += usize::from(pop.await.unwrap().is_some());
     }
-    assert_eq!(popped, 1, "what was there, and then the end");
+    assert_eq!(popped, 1, "the pending batch, then the end");
 }
 
 #[test]
-fn an_object_that_cannot_be_stored_is_refused_and_harms_nothing() {
+fn an_object_that_cannot_be_stored_is_rejected_and_affects_nothing_else() {
     let (fifo, store) = fifo();
     let nameless = || raw(&json!({"metadata": {"namespace": "web"}}));
     let refused = add(&fifo, nameless()).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "object `web/` was not stored: it needs a name, and neither name nor namespace may hold a slash"
+        "cannot store object `web/`: it needs a name, and neither name nor namespace may contain a slash"
     );
     let mut replace = now(fifo.begin_replace(A)).unwrap();
     assert!(matches!(replace.put(nameless()), Err(SinkError::Rejected { .. })));
@@ -385,7 +385,7 @@ fn an_object_that_cannot_be_stored_is_refused_and_harms_nothing() {
 }
 
 #[test]
-fn two_producers_are_each_kept_in_order() {
+fn the_order_of_each_of_two_producers_is_kept() {
     let (fifo, _) = fifo();
     for at in 0..500 {
         now(fifo.add(A, pod(&format!("a-{at}"), at + 1))).unwrap();
@@ -411,7 +411,7 @@ fn the_newest_object_of_a_scope_is_known_once_everything_is_processed() {
         now(fifo.add(scope, pod(key, version))).unwrap();
     }
     now(fifo.add(Scope(1), pod("other/d", 200))).unwrap();
-    assert!(fifo.newest(scope).now_or_never().is_none(), "it waits for what is queued");
+    assert!(fifo.newest(scope).now_or_never().is_none(), "it waits until the queue is processed");
     while !fifo.is_empty() {
         process(&fifo, &store);
     }
@@ -422,7 +422,7 @@ fn the_newest_object_of_a_scope_is_known_once_everything_is_processed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
+async fn free_capacity_wakes_one_writer_and_a_scope_its_own_waiters() {
     const WRITERS: usize = 40;
     let fifo = small(1);
     add(&fifo, pod("first", 1)).unwrap();
@@ -456,7 +456,7 @@ async fn a_free_place_wakes_one_writer_and_a_scope_its_own_waiters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_woken_writer_that_gives_up_hands_its_place_on() {
+async fn a_woken_writer_that_is_dropped_wakes_the_next() {
     let fifo = small(1);
     add(&fifo, pod("first", 1)).unwrap();
     let mut gives_up = Box::pin(fifo.add(A, pod("second", 2)));

@@ -1,5 +1,5 @@
-//! `Fifo` against a list: strict order, batches as the rules say, back-pressure, nothing lost when a batch is dropped,
-//! and in the end the store is what the server was.
+//! `Fifo` against a list: strict order, batches, back-pressure, nothing lost when a batch is dropped, and in the end the
+//! store equals the server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ enum Op {
     Put(usize),
     Delete(usize),
     Bookmark(u16),
-    /// The reflector relists: what the server has is put into a replace.
+    /// The reflector relists: the server's objects are put into a replace.
     Relist(u16),
     Pop,
     Done,
     DropBatch,
 }
 
-/// What is queued, as text, with what the rules need to know.
+/// A queued delta as text, with what the rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Queued {
     text: String,
@@ -42,7 +42,7 @@ struct Model {
     queue: VecDeque<Queued>,
     out: Option<Vec<Queued>>,
     synced: [bool; 2],
-    /// The server: everything that was accepted, in order.
+    /// The server: all accepted changes, in order.
     server: BTreeMap<usize, u64>,
     version: u64,
 }
@@ -57,7 +57,7 @@ impl Model {
         self.queue.iter().chain(out).all(|queued| queued.scope != scope)
     }
 
-    /// The longest run from the front that may go together.
+    /// The longest prefix that may form a batch.
     fn pop(&mut self) -> Option<Vec<Queued>> {
         if self.out.is_some() || self.queue.is_empty() {
             return None;
@@ -102,7 +102,7 @@ fn scope_of(key: usize) -> Scope {
     Scope((key / 3) as u16)
 }
 
-/// Runs one operation against both; the batch that is out is in `batch`.
+/// Runs one operation against both; `batch` is the one being processed.
 fn step(op: &Op, fifo: &Queue, store: &Store, model: &mut Model, batch: &mut Option<DeltaBatch>) {
     let full = model.is_full();
     let version = model.version + 1;
@@ -184,7 +184,7 @@ fn step(op: &Op, fifo: &Queue, store: &Store, model: &mut Model, batch: &mut Opt
 
 proptest! {
     #[test]
-    fn order_batches_and_bounds_are_as_the_rules_say_and_the_store_ends_as_the_server(
+    fn order_batches_and_bounds_match_the_model_and_the_store_converges(
         ops in prop::collection::vec(op(), 1..80),
     ) {
         let store = Arc::new(new_store());

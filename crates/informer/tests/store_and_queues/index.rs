@@ -109,7 +109,7 @@ fn an_object_may_have_several_values_and_loses_those_it_no_longer_has() {
 }
 
 #[test]
-fn empty_sets_are_removed_and_others_kept() {
+fn empty_groups_are_removed_and_others_kept() {
     let store = store_with(Index::label("app", "app"));
     for (at, key) in ["retain", "delete"].into_iter().enumerate() {
         put(&store, pod_with(key, at as u64 + 1, &json!({"metadata": {"labels": {"app": "x"}}})));
@@ -121,7 +121,7 @@ fn empty_sets_are_removed_and_others_kept() {
 }
 
 #[test]
-fn the_newest_state_is_found_also_where_the_value_has_not_changed() {
+fn the_newest_state_is_found_under_an_unchanged_value() {
     let store = store_with(Index::namespace());
     put(&store, pod("web/api", 1));
     put(&store, pod("web/api", 2));
@@ -129,7 +129,7 @@ fn the_newest_state_is_found_also_where_the_value_has_not_changed() {
 }
 
 #[test]
-fn an_index_added_while_running_has_what_is_stored_already() {
+fn an_index_added_while_running_contains_stored_objects() {
     let store = new_store();
     for at in 0..200 {
         put(&store, pod(&format!("ns-{}/{at}", at % 3), at + 1));
@@ -142,37 +142,37 @@ fn an_index_added_while_running_has_what_is_stored_already() {
     assert_eq!(store.by_index("last", "7").unwrap().len(), 20);
     delete(&store, pod("ns-1/7", 900));
     assert_eq!(store.by_index("last", "7").unwrap().len(), 19);
-    assert!(before.by_index("namespace", "ns-1").is_err(), "not in the moment before");
+    assert!(before.by_index("namespace", "ns-1").is_err(), "not in the earlier snapshot");
 }
 
 #[test]
 fn a_second_index_of_the_same_name_is_an_error() {
     let store = store_with(Index::namespace());
     let error = store.add_index(&Index::label("namespace", "x")).unwrap_err();
-    assert_eq!(error.to_string(), "there is an index `namespace` already: give the new one another name");
+    assert_eq!(error.to_string(), "index `namespace` already exists; choose another name");
     let twice = config().index(Index::namespace()).index(Index::namespace());
     assert!(Store::new(twice).is_err());
 }
 
 #[test]
-fn indexing_what_is_dropped_or_does_not_exist_is_an_error_at_the_start() {
+fn indexing_a_dropped_or_missing_field_is_an_error_at_the_start() {
     let config = || {
         config().projection(Projection::dropping(["status"]).unwrap()).type_meta(TypeMeta::new("v1", "Pod"))
     };
     let error = |path: &str| Store::new(config().index(Index::field("x", path))).unwrap_err().to_string();
     assert_eq!(
         error("status.phase"),
-        "index `x`: the field `status.phase` is dropped from every object; keep it, or index another"
+        "invalid index `x`: the projection drops field `status.phase`; keep it, or index another"
     );
-    assert!(error("spec..nodeName").starts_with("index `x`: "), "{}", error("spec..nodeName"));
-    assert!(error("spec.nodName").starts_with("index `x`: "), "{}", error("spec.nodName"));
+    assert!(error("spec..nodeName").starts_with("invalid index `x`: "), "{}", error("spec..nodeName"));
+    assert!(error("spec.nodName").starts_with("invalid index `x`: "), "{}", error("spec.nodName"));
     assert!(Store::new(config().index(Index::field("x", "spec.nodeName"))).is_ok());
     let running = Store::new(config()).unwrap();
-    assert!(matches!(running.add_index(&Index::field("x", "status.phase")), Err(IndexError::Dropped { .. })));
+    assert!(matches!(running.add_index(&Index::field("x", "status.phase")), Err(IndexError::Dropped(..))));
 }
 
 #[test]
-fn an_index_function_that_fails_is_reported_with_the_key_and_the_object_is_stored_all_the_same() {
+fn a_failing_index_function_is_reported_with_the_key_and_the_object_is_stored() {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let reported = reports.clone();
     let fails = Index::try_by("picky", |object| match object.name() {
@@ -192,8 +192,8 @@ fn an_index_function_that_fails_is_reported_with_the_key_and_the_object_is_store
     assert_eq!(
         *reports.lock(),
         [
-            "index `picky` cannot read object `error`, and will not find it: no thanks",
-            "index `picky` cannot read object `panic`, and will not find it: it panicked: at the disco",
+            "index `picky` cannot read object `error` and will not find it: no thanks",
+            "index `picky` cannot read object `panic` and will not find it: panicked: at the disco",
         ]
     );
 }
@@ -214,19 +214,19 @@ fn an_index_that_can_no_longer_read_an_object_no_longer_finds_it() {
 }
 
 #[test]
-fn an_index_function_that_changes_its_mind_leaves_nothing_behind() {
+fn a_nondeterministic_index_function_leaves_no_stale_values() {
     let calls = AtomicUsize::new(0);
     let store = store_with(Index::by("fickle", move |_| [calls.fetch_add(1, Ordering::Relaxed).to_string()]));
     put(&store, pod("a", 1));
     assert_eq!(values(&store, "fickle"), ["0: 1"]);
     put(&store, pod("a", 2));
-    assert_eq!(values(&store, "fickle"), ["1: 1"], "called once for each state");
+    assert_eq!(values(&store, "fickle"), ["1: 1"], "called once per state");
     delete(&store, pod("a", 3));
     assert_eq!(values(&store, "fickle"), [""; 0]);
 }
 
 #[test]
-fn the_name_of_the_namespace_index_is_for_no_other() {
+fn the_name_of_the_namespace_index_is_reserved() {
     let others = [
         Index::field("namespace", "spec.namespace"),
         Index::field("namespace", "metadata.namespace"),
@@ -238,22 +238,25 @@ fn the_name_of_the_namespace_index_is_for_no_other() {
     put(&store, pod_with("web/api", 1, &json!({"spec": {"namespace": "other"}})));
     for other in others {
         let error = store.add_index(&other).unwrap_err();
-        assert_eq!(error, IndexError::Reserved("namespace".into()), "{other:?}");
-        assert!(error.to_string().contains("take `Index::namespace()`, or give"), "{error}");
+        assert_eq!(error, IndexError::Duplicate("namespace".into()), "{other:?}");
+        assert!(
+            error.to_string().contains("index `namespace` already exists; choose another name"),
+            "{error}"
+        );
         assert_eq!(keys(store.snapshot().namespace("web")), ["web/api"]);
     }
     store.add_index(&Index::namespace()).unwrap();
     assert_eq!(keys(store.snapshot().namespace("web")), ["web/api"]);
 }
 
-/// The CPU time this thread takes to write several states of one object with so many values.
+/// The CPU time of this thread to write several states of one object with this many values.
 fn cost_of_updates(index: &Index, values: u32) -> Duration {
     let state = |version: u64, from: u32| {
         let images = (from..from + values).map(|image| json!({"image": format!("image-{image}")}));
         let containers = images.collect::<Vec<_>>();
         stored(pod_with("web/api", version, &json!({"spec": {"containers": containers}})))
     };
-    // Some values stay, some go, some come; then all are replaced.
+    // Some values stay, some are removed, some are added; then all are replaced.
     let states = [state(1, 0), state(2, values / 2), state(3, 0), state(4, 2 * values)];
     let store = store_with(index.clone());
     let began = thread_time();
@@ -263,8 +266,8 @@ fn cost_of_updates(index: &Index, values: u32) -> Duration {
     let cost = thread_time() - began;
     let snapshot = store.snapshot();
     assert_eq!(snapshot.index_values(index).unwrap().count(), values as usize);
-    assert_eq!(found(&store, index.name(), &format!("image-{}", 2 * values)), ["web/api"]);
-    assert_eq!(found(&store, index.name(), "image-0"), [""; 0]);
+    assert_eq!(found(&store, index.as_ref(), &format!("image-{}", 2 * values)), ["web/api"]);
+    assert_eq!(found(&store, index.as_ref(), "image-0"), [""; 0]);
     cost
 }
 
@@ -306,7 +309,7 @@ fn an_object_with_a_hundred_thousand_values_is_updated_and_deleted() {
 }
 
 #[test]
-fn a_panicking_index_error_callback_leaves_store_and_indexes_whole() {
+fn a_panicking_index_error_callback_leaves_store_and_indexes_consistent() {
     let fails = Index::try_by("picky", |object| match object.name() {
         "error" => Err("no thanks".into()),
         name => Ok(vec![name.to_owned()]),
@@ -323,7 +326,7 @@ fn a_panicking_index_error_callback_leaves_store_and_indexes_whole() {
 }
 
 #[test]
-fn an_index_error_that_cannot_be_printed_is_an_error_like_any_other() {
+fn a_panic_while_printing_an_index_error_is_reported_like_any_error() {
     #[derive(Debug)]
     struct Unprintable;
     impl std::error::Error for Unprintable {}

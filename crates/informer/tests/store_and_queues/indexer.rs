@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use kube_informer::Index;
+use kube_informer::StoredObject;
+use kube_informer::building_blocks::Indexer;
 use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig};
-use kube_informer::building_blocks::{Indexer, StoredObject};
 use kube_wire::RawObject;
 use serde_json::json;
 
@@ -53,7 +54,7 @@ fn add_update_delete_get_list_and_replace() {
 }
 
 #[test]
-fn index_finds_what_shares_a_value_with_an_object() {
+fn index_finds_objects_that_share_a_value() {
     let indexer = Indexer::new(Arc::new(new_store()));
     indexer.add_indexers([Index::label("by_val", "value")]).unwrap();
     for (name, value) in [("a", "b"), ("c", "b"), ("e", "f"), ("g", "h")] {
@@ -107,7 +108,7 @@ fn by_index_follows_additions_changes_and_deletions() {
 }
 
 #[test]
-fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
+fn a_delta_from_a_queue_by_key_does_not_advance_the_scope() {
     let store = Arc::new(new_store());
     let indexer = Indexer::new(store.clone());
     indexer.replace(A, [valued("a", 10, ""), valued("b", 11, "")], "11");
@@ -124,8 +125,8 @@ fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
     };
     let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
     pop();
-    assert!(store.has_seen(A, &a, "40"), "the object itself says so");
-    assert!(!store.has_seen(A, &b, "30"), "b is what it was");
+    assert!(store.has_seen(A, &a, "40"), "the object has the version");
+    assert!(!store.has_seen(A, &b, "30"), "b has not changed");
     assert!(store.wait_for(A, &b, "30").now_or_never().is_none());
     assert_eq!(store.resource_version(A), "11");
     pop();
@@ -137,15 +138,15 @@ fn what_a_queue_by_key_hands_out_first_does_not_say_that_the_rest_is_in() {
     indexer.apply(&Delta::Vanished(valued("a", 50, "")));
     assert_eq!(store.resource_version(A), "11");
     apply(&store, [bookmark(A, "60")]);
-    assert!(store.has_seen(A, &b, "60"), "unless it is told");
+    assert!(store.has_seen(A, &b, "60"), "the bookmark covers it");
 }
 
 #[test]
-fn an_index_function_may_ask_what_another_index_finds() {
+fn an_index_function_can_query_another_index() {
     let store = Arc::new(new_store());
     let indexer = Indexer::new(store.clone());
     let reader = Arc::downgrade(&store);
-    // How many are there already of the same value? Asked while the store is being written to.
+    // Counts the objects with the same value, while the store is being written to.
     let rank = Index::by("rank", move |object| {
         let indexer = Indexer::new(reader.upgrade()?);
         Some(indexer.index("by_val", object).ok()?.len().to_string())
@@ -160,9 +161,9 @@ fn an_index_function_may_ask_what_another_index_finds() {
 }
 
 #[test]
-fn what_shares_many_values_is_found_once_each_among_many() {
+fn objects_that_share_many_values_are_found_once_each() {
     let indexer = Indexer::new(Arc::new(new_store()));
-    // The first is everybody's, so is the second, which is given twice.
+    // All objects share the first two values; the second is returned twice.
     let shared = Index::by("shared", |object| ["all", "each", "each", object.name()].map(str::to_owned));
     indexer.add_indexers([shared]).unwrap();
     let objects = (0..300).map(|at| valued(&format!("pod-{at}"), 1, "")).collect::<Vec<_>>();
@@ -171,7 +172,7 @@ fn what_shares_many_values_is_found_once_each_among_many() {
 }
 
 #[test]
-fn of_an_object_that_an_index_cannot_read_nothing_is_found() {
+fn an_object_that_an_index_cannot_read_finds_nothing() {
     let store = Arc::new(new_store());
     let indexer = Indexer::new(store.clone());
     let picky = Index::try_by("picky", |object| match object.name() {

@@ -1,12 +1,12 @@
-//! Packing, which nobody notices: the same bytes whatever is trained and packed anew, few dictionaries, and plain where
-//! packing is of no use.
+//! Packing is invisible: the bytes stay the same through training and repacking, dictionaries are few, and objects stay
+//! uncompressed where packing does not help.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_informer::building_blocks::Delta;
-use kube_informer::building_blocks::{Packing, Snapshot, Store, StoreConfig, StoredObject};
-use kube_informer::{Index, Memory};
+use kube_informer::building_blocks::{Packing, Snapshot, Store, StoreConfig};
+use kube_informer::{Index, Memory, StoredObject};
 use kube_wire::path::PathReader;
 use kube_wire::{Encoding, RawObject, TypeMeta};
 use proptest::prelude::*;
@@ -14,12 +14,12 @@ use serde_json::json;
 
 use super::support::*;
 
-/// What was put last under each name.
+/// The last object put under each name.
 type Model = BTreeMap<String, RawObject>;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Some objects, of one flavour: what one has in common with the next changes with it.
+    /// Objects of one flavour, which determines what they have in common.
     Put {
         from: usize,
         count: usize,
@@ -30,12 +30,12 @@ enum Step {
         from: usize,
         count: usize,
     },
-    /// A full list of these.
+    /// A complete list of these.
     Replace {
         count: usize,
         flavour: u8,
     },
-    /// Somebody holds what there is.
+    /// A reader holds a snapshot.
     Pin,
 }
 
@@ -64,7 +64,7 @@ fn object(number: usize, version: u64, flavour: u8, protobuf: bool) -> RawObject
     )
 }
 
-/// Every object is as it was put, in every way to look at it.
+/// Every object is as it was put, through every way to read it.
 fn check(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(snapshot.len(), model.len());
     for (name, source) in model {
@@ -97,7 +97,7 @@ fn check(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn any_sequence_of_puts_trainings_and_repackings_gives_back_the_same_bytes(
+    fn any_sequence_of_puts_trainings_and_repackings_preserves_the_bytes(
         steps in prop::collection::vec(step(), 1..30),
         drift_objects in 1..60_u64,
     ) {
@@ -140,10 +140,10 @@ proptest! {
     }
 }
 
-/// Objects that are much alike, of about half a kilobyte each.
+/// Similar objects, about half a kilobyte each.
 fn alike(count: usize, what: &str) -> Vec<RawObject> {
     let one = |number: usize| {
-        // Long, without repeating itself: only a dictionary makes it short.
+        // Long and without repetition: only a dictionary makes it short.
         let text = (1..40).map(|word| format!("{what} {} ", word * 7919 % 9973)).collect::<String>();
         let labels = json!({"app": format!("app-{}", number / 10)});
         pod_with(
@@ -161,7 +161,7 @@ fn is_packed(store: &Store) -> (usize, usize) {
 }
 
 #[test]
-fn a_name_that_is_escaped_in_json_is_found_and_its_bytes_come_back() {
+fn an_escaped_json_name_is_found_and_its_bytes_are_preserved() {
     let store = Store::new(config().memory(Packing::eager())).unwrap();
     let escaped = |number: usize| {
         let text = format!(
@@ -182,7 +182,7 @@ fn a_name_that_is_escaped_in_json_is_found_and_its_bytes_come_back() {
 }
 
 #[test]
-fn a_first_full_state_is_packed_as_it_comes_with_one_dictionary() {
+fn an_initial_list_is_packed_as_it_arrives_with_one_dictionary() {
     let store = Store::default();
     let objects = alike(8000, "lists");
     let bytes = objects.iter().map(|object| object.bytes().len()).sum::<usize>();
@@ -193,7 +193,7 @@ fn a_first_full_state_is_packed_as_it_comes_with_one_dictionary() {
 }
 
 #[test]
-fn objects_that_come_one_by_one_are_packed_once_there_are_enough() {
+fn objects_from_a_watch_are_packed_once_there_are_enough() {
     let store = Store::default();
     for object in alike(6000, "events") {
         put(&store, object);
@@ -203,7 +203,7 @@ fn objects_that_come_one_by_one_are_packed_once_there_are_enough() {
 }
 
 #[test]
-fn small_stores_objects_that_do_not_shrink_and_plain_stores_stay_plain() {
+fn small_stores_incompressible_objects_and_plain_stores_stay_uncompressed() {
     let small = Store::default();
     replace(&small, A, alike(100, "settings"), "10");
     assert_eq!(is_packed(&small), (0, 100));
@@ -217,7 +217,7 @@ fn small_stores_objects_that_do_not_shrink_and_plain_stores_stay_plain() {
         let mut text = String::new();
         while text.len() < 600 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Letters of more sorts than a byte of packed text can tell apart.
+            // More distinct letters than a byte of packed text can distinguish.
             text.push(char::from_u32(0x4e00 + (state >> 40) as u32 % 0x4000).unwrap_or('x'));
         }
         text
@@ -231,7 +231,7 @@ fn small_stores_objects_that_do_not_shrink_and_plain_stores_stay_plain() {
 }
 
 #[test]
-fn when_objects_drift_another_dictionary_is_trained_and_never_a_fifth() {
+fn drift_trains_a_new_dictionary_and_never_a_fifth() {
     let store = Store::default();
     replace(&store, A, alike(6000, "lists"), "10");
     let mut most = 0;
@@ -242,7 +242,7 @@ fn when_objects_drift_another_dictionary_is_trained_and_never_a_fifth() {
             most = most.max(store.snapshot().dictionaries());
         }
     }
-    assert!((2..=4).contains(&most), "{most} dictionaries at once");
+    assert!((2..=4).contains(&most), "{most} dictionaries at the same time");
     for object in store.snapshot().iter() {
         let raw = object.raw();
         assert_eq!(StoredObject::new(A, raw).unwrap().content_hash(), object.content_hash());
@@ -250,12 +250,12 @@ fn when_objects_drift_another_dictionary_is_trained_and_never_a_fifth() {
 }
 
 #[test]
-fn when_most_objects_are_gone_the_rest_is_moved_together_and_stays_what_it_was() {
+fn objects_are_compacted_unchanged_when_most_are_deleted() {
     let store = Store::new(StoreConfig::default().index(Index::namespace())).unwrap();
     replace(&store, A, alike(6000, "object"), "10");
     let handles = store.snapshot().iter().cloned().collect::<Vec<_>>();
     let (left, gone) = handles.split_at(1000);
-    // Nobody else holds what is gone, but somebody what is left.
+    // Only the remaining objects are held elsewhere.
     apply(&store, gone.iter().cloned().map(Delta::Vanished));
     let mut bookmarks = 0;
     let is_moved = || store.snapshot().iter().all(|object| !left.iter().any(|held| held.ptr_eq(object)));
@@ -270,7 +270,7 @@ fn when_most_objects_are_gone_the_rest_is_moved_together_and_stays_what_it_was()
         let moved = snapshot.get(&Key::new(held.namespace(), held.name())).unwrap();
         assert_eq!(moved.raw().bytes(), held.raw().bytes());
         let group = snapshot.by_index("namespace", held.namespace()).unwrap();
-        assert!(group.into_iter().any(|object| object.ptr_eq(moved)), "the index has what the store has");
+        assert!(group.into_iter().any(|object| object.ptr_eq(moved)), "the index has the stored object");
     }
 }
 
@@ -292,8 +292,8 @@ fn a_snapshot_outlives_its_store_and_its_dictionaries() {
 }
 
 #[test]
-fn an_object_of_one_store_can_be_put_into_another_of_any_sort() {
-    let memories = || [Memory::Packed(Packing::eager()), Memory::Plain, Memory::Packed(Packing::eager())];
+fn an_object_of_one_store_can_be_put_into_another() {
+    let memories = || [Memory::from(Packing::eager()), Memory::Plain, Memory::from(Packing::eager())];
     let stores = memories().map(|memory| Store::new(StoreConfig::default().memory(memory)).unwrap());
     replace(&stores[0], A, alike(20, "lists"), "10");
     for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
@@ -313,15 +313,15 @@ fn an_object_of_one_store_can_be_put_into_another_of_any_sort() {
 }
 
 #[test]
-fn who_hears_of_a_change_has_the_object_as_it_came_and_it_is_the_one_that_is_stored() {
+fn a_change_holds_the_object_as_received_and_refers_to_the_stored_one() {
     let store = Store::new(StoreConfig::default().memory(Packing::eager())).unwrap();
-    // The first is what the dictionary is trained on.
+    // The dictionary is trained on the first object.
     put(&store, pod("first", 1));
     let changes = apply(&store, [Delta::Updated(stored(pod("web/api", 2)))]);
-    let told = changes[0].object();
+    let reported = changes[0].object();
     let kept = store.get(&Key::new("web", "api")).unwrap();
-    assert!(!told.is_packed() && kept.is_packed());
-    assert!(told.ptr_eq(&kept) && kept.ptr_eq(told));
+    assert!(!reported.is_packed() && kept.is_packed());
+    assert!(reported.ptr_eq(&kept) && kept.ptr_eq(reported));
 }
 
 #[test]
@@ -348,11 +348,11 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
 }
 
 #[test]
-fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_handle() {
-    for memory in [Memory::Plain, Memory::Packed(Packing::eager())] {
+fn two_stores_keep_the_same_handle_independently() {
+    for memory in [Memory::Plain, Memory::from(Packing::eager())] {
         let other = Arc::new(Store::new(StoreConfig::default().memory(Packing::eager())).unwrap());
         put(&other, pod("first", 1));
-        // The other store gets the handle in the midst of a write: nothing that one of them notes in it may confuse the other.
+        // The other store gets the handle during a write: what one store records in it must not affect the other.
         let copy = other.clone();
         let copied = Index::by("copied", move |object| {
             apply(&copy, [Delta::Updated(object.clone())]);
@@ -361,13 +361,13 @@ fn a_store_keeps_an_object_in_its_own_way_while_another_store_packs_the_same_han
         let plain = memory == Memory::Plain;
         let store = Store::new(StoreConfig::default().memory(memory).index(copied)).unwrap();
         for (object, version) in alike(20, "copied").into_iter().zip(1..) {
-            let told = apply(&store, [Delta::Updated(stored(object))]);
-            let here = store.get(&Key::new("web", told[0].object().name())).unwrap();
+            let reported = apply(&store, [Delta::Updated(stored(object))]);
+            let here = store.get(&Key::new("web", reported[0].object().name())).unwrap();
             let there = other.get(&Key::new("web", here.name())).unwrap();
             assert!(there.is_packed());
-            // (A packed one may have been packed anew right away.)
+            // (A packed object may have been repacked immediately.)
             assert!(
-                !plain || !here.is_packed() && here.ptr_eq(told[0].object()),
+                !plain || !here.is_packed() && here.ptr_eq(reported[0].object()),
                 "{here:?} in a plain store"
             );
             let found = store.by_index("copied", "web").unwrap();

@@ -1,11 +1,11 @@
-//! A new full state: compared, staged, applied as a whole.
+//! A complete list: compared, staged, and applied as a whole.
 
 use std::sync::Arc;
 
 use kube_informer::Key;
 use kube_informer::building_blocks::Delta;
-use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject};
-use kube_informer::{Index, Memory};
+use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig};
+use kube_informer::{Index, Memory, StoredObject};
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn store_of(objects: &[(&str, u64)]) -> Store {
 }
 
 #[test]
-fn the_first_full_state_is_initial_and_later_ones_are_relists() {
+fn the_first_list_is_initial_and_later_ones_are_relists() {
     let store = new_store();
     assert!(!store.snapshot().is_complete(A));
     let first = replace(&store, A, vec![pod("b", 2), pod("a", 1)], "10");
@@ -29,7 +29,7 @@ fn the_first_full_state_is_initial_and_later_ones_are_relists() {
 }
 
 #[test]
-fn what_vanished_is_told_first_then_what_is_new_or_different_in_list_order() {
+fn deletions_are_reported_first_then_new_and_changed_objects_in_list_order() {
     let store = store_of(&[("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
     let changes = replace(&store, A, vec![pod("z", 12), pod("d", 11), pod("b", 2), pod("e", 10)], "12");
     let (gone, rest) = changes.split_at(2);
@@ -41,12 +41,12 @@ fn what_vanished_is_told_first_then_what_is_new_or_different_in_list_order() {
 }
 
 #[test]
-fn what_is_there_but_cannot_be_put_stays_as_it_is_known() {
+fn an_unreadable_listed_object_keeps_its_cached_state() {
     let store = store_of(&[("a", 1), ("b", 2), ("c", 3)]);
     replace(&store, B, vec![pod("of-b", 4)], "11");
     let mut replacement = store.begin_replace(A);
     replacement.put(pod("b", 12)).unwrap();
-    // What is not known, or of another scope, is not made up.
+    // Keys that are unknown or in another scope are not invented.
     ["a", "of-b", "unknown"].iter().for_each(|key| replacement.keep(&key.parse().unwrap()));
     let list = Delta::ReplacedAll(Arc::new(replacement.finish("12")));
     let changes = apply(&store, [list]);
@@ -55,7 +55,7 @@ fn what_is_there_but_cannot_be_put_stays_as_it_is_known() {
 }
 
 #[test]
-fn promise_3_an_object_replaced_meanwhile_is_told_as_vanished_and_added() {
+fn promise_3_an_object_recreated_meanwhile_is_reported_as_vanished_and_added() {
     let store = store_of(&[("a", 1), ("b", 2)]);
     let recreated = pod_with("a", 11, &json!({"metadata": {"uid": "other"}}));
     let changes = replace(&store, A, vec![recreated, pod("b", 2)], "12");
@@ -64,15 +64,15 @@ fn promise_3_an_object_replaced_meanwhile_is_told_as_vanished_and_added() {
 }
 
 #[test]
-fn unchanged_is_the_same_uid_a_version_and_the_same_bytes() {
+fn unchanged_means_equal_uid_version_and_bytes() {
     let store = new_store();
     let unversioned = || raw(&json!({"metadata": {"name": "metrics"}, "usage": 1}));
     let versioned = || pod_with("a", 5, &json!({"spec": {"x": 1}}));
     replace(&store, A, vec![unversioned(), versioned()], "10");
     let handle = store.get(&Key::new("", "a")).unwrap();
-    // Without a version nobody can tell.
+    // Without a version, equality cannot be determined.
     assert_eq!(replace(&store, A, vec![unversioned(), versioned()], "11"), ["relist: updated metrics  -> "]);
-    assert!(store.get(&Key::new("", "a")).unwrap().ptr_eq(&handle), "what is unchanged is kept");
+    assert!(store.get(&Key::new("", "a")).unwrap().ptr_eq(&handle), "an unchanged object is kept");
     // Defaulting and conversion change bodies without a new version.
     let converted = pod_with("a", 5, &json!({"spec": {"x": 2}}));
     let changes = replace(&store, A, vec![unversioned(), converted], "12");
@@ -80,7 +80,7 @@ fn unchanged_is_the_same_uid_a_version_and_the_same_bytes() {
 }
 
 #[test]
-fn across_encodings_uid_and_version_decide_and_the_bytes_are_swapped_silently() {
+fn across_encodings_uid_and_version_decide_and_the_bytes_are_replaced_silently() {
     let store = store_of(&[("web/a", 5), ("web/b", 6)]);
     let changes = replace(&store, A, vec![pod_in_protobuf("web/a", 5), pod_in_protobuf("web/b", 11)], "12");
     assert_eq!(changes, ["relist: updated web/b 6 -> 11"]);
@@ -90,7 +90,7 @@ fn across_encodings_uid_and_version_decide_and_the_bytes_are_swapped_silently() 
 }
 
 #[test]
-fn of_several_with_one_key_the_last_counts() {
+fn the_last_of_several_objects_with_one_key_counts() {
     let store = store_of(&[("a", 5)]);
     let changes = replace(&store, A, vec![pod("b", 7), pod("a", 6), pod("b", 8), pod("a", 5)], "12");
     assert_eq!(changes, ["relist: added b 8"], "a is unchanged after all");
@@ -98,7 +98,7 @@ fn of_several_with_one_key_the_last_counts() {
 }
 
 #[test]
-fn what_is_removed_while_the_state_is_streamed_is_not_part_of_it() {
+fn an_object_removed_during_streaming_is_not_part_of_the_list() {
     let store = store_of(&[("a", 5), ("b", 6)]);
     let mut replacement = store.begin_replace(A);
     for object in [pod("a", 5), pod("b", 6), pod("c", 7)] {
@@ -114,7 +114,7 @@ fn what_is_removed_while_the_state_is_streamed_is_not_part_of_it() {
 }
 
 #[test]
-fn a_state_that_breaks_half_way_leaves_the_store_untouched() {
+fn an_interrupted_list_leaves_the_store_unchanged() {
     let store = store_of(&[("a", 5)]);
     let mut replacement = store.begin_replace(A);
     replacement.put(pod("b", 7)).unwrap();
@@ -136,11 +136,15 @@ fn a_replace_touches_its_own_scope_only() {
 }
 
 #[test]
-fn an_older_list_begins_a_new_epoch_in_which_versions_begin_anew() {
+fn an_older_list_begins_a_new_epoch_and_resets_versions() {
     let store = store_of(&[("a", 5), ("b", 9)]);
     put(&store, pod("a", 12));
     let changes = replace(&store, A, vec![pod("a", 5), pod("b", 9)], "9");
-    assert_eq!(changes, ["relist: updated a 12 -> 5"], "what is identical stays, every difference is told");
+    assert_eq!(
+        changes,
+        ["relist: updated a 12 -> 5"],
+        "identical objects stay, every difference is reported"
+    );
     assert_eq!((store.snapshot().epoch(A), store.resource_version(A).as_str()), (1, "9"));
     assert_eq!(store.stats().stale, 0);
 }
@@ -160,13 +164,13 @@ fn an_older_item_under_the_same_uid_begins_a_new_epoch() {
 }
 
 #[test]
-fn an_unknown_item_that_must_have_been_seen_begins_a_new_epoch() {
+fn an_unknown_item_older_than_the_cache_begins_a_new_epoch() {
     let store = store_of(&[("a", 8)]);
     put(&store, pod("b", 12));
     delete(&store, pod("b", 14));
-    // The server was restored to 11, and has come as far as 15 again: on another way.
+    // The server was restored to 11, and has advanced to 15 again with a different history.
     assert_eq!(replace(&store, A, vec![pod("a", 8), pod("b", 11)], "15"), ["relist: added b 11"]);
-    assert_eq!(store.snapshot().epoch(A), 1, "b was seen in a later state");
+    assert_eq!(store.snapshot().epoch(A), 1, "b was cached in a later state");
     replace(&store, A, vec![pod("a", 8), pod("b", 11), pod("c", 16)], "16");
     assert_eq!(store.snapshot().epoch(A), 1);
 }
@@ -184,7 +188,7 @@ fn a_large_replace_is_applied_in_one_step_while_a_snapshot_is_held() {
 }
 
 #[test]
-fn a_large_replace_leaves_every_index_as_if_it_had_always_been_so() {
+fn a_large_replace_updates_every_index() {
     let indexed = || {
         let config = config()
             .index(Index::namespace())
@@ -201,7 +205,7 @@ fn a_large_replace_leaves_every_index_as_if_it_had_always_been_so() {
     };
     let (store, other) = (indexed(), indexed());
     replace(&store, A, pods(0..3000, 1), "5000");
-    // A thousand go, a thousand come, and two thousand stand on another node.
+    // A thousand are deleted, a thousand are new, and two thousand moved to another node.
     replace(&store, A, pods(1000..4000, 10_000), "20000");
     replace(&other, A, pods(1000..4000, 10_000), "20000");
     let (store, other) = (store.snapshot(), other.snapshot());
@@ -227,11 +231,11 @@ fn a_large_replace_leaves_every_index_as_if_it_had_always_been_so() {
 }
 
 #[test]
-fn nothing_that_is_held_shares_a_block_of_memory_with_what_was_let_go() {
-    // Once there is a little more than this, the rest is packed.
+fn stored_objects_share_no_block_of_memory_with_released_ones() {
+    // With slightly more bytes than this, the rest is packed.
     let mut soon = Packing::default();
     (soon.sample_bytes, soon.bytes_min) = (2000, 1);
-    // The last is not enough to be packed by default.
+    // The last has too few bytes to be packed by default.
     for memory in [memory(), Memory::from(soon), Memory::default()] {
         let store = Store::new(StoreConfig::default().memory(memory.clone())).unwrap();
         for version in [1, 2] {
@@ -242,9 +246,9 @@ fn nothing_that_is_held_shares_a_block_of_memory_with_what_was_let_go() {
                 replacement.put(pod).unwrap();
             }
             let list = Delta::ReplacedAll(Arc::new(replacement.finish("5")));
-            let (told, stored) = (apply(&store, [list]), store.snapshot());
-            assert_eq!((told.len(), stored.len()), (50, 50));
-            let held = told.iter().map(Change::object).chain(stored.iter());
+            let (reported, stored) = (apply(&store, [list]), store.snapshot());
+            assert_eq!((reported.len(), stored.len()), (50, 50));
+            let held = reported.iter().map(Change::object).chain(stored.iter());
             assert!(held.into_iter().all(|object| !object.raw().is_in_block()), "{memory:?}");
         }
         let live = StoredObject::new(A, pod("pod-1", 3)).unwrap();
@@ -254,7 +258,7 @@ fn nothing_that_is_held_shares_a_block_of_memory_with_what_was_let_go() {
 }
 
 #[test]
-fn listed_objects_count_even_where_they_are_older() {
+fn listed_objects_count_even_if_older() {
     let store = store_of(&[("a", 8)]);
     let changes = apply(&store, [Delta::Replaced(stored(pod("a", 3)))]);
     assert_eq!(lines(changes), ["relist: updated a 8 -> 3"]);

@@ -2,8 +2,9 @@
 
 use kube_informer::Index;
 use kube_informer::Key;
+use kube_informer::StoredObject;
 use kube_informer::building_blocks::Delta;
-use kube_informer::building_blocks::{Store, StoredObject};
+use kube_informer::building_blocks::Store;
 use kube_wire::Encoding;
 use serde_json::json;
 
@@ -22,17 +23,16 @@ fn the_key_is_namespace_and_name_or_name_for_cluster_scoped_objects() {
 }
 
 #[test]
-fn an_object_without_a_proper_key_is_refused_with_its_key_named() {
+fn an_object_without_a_valid_key_is_rejected_with_its_key() {
     for (namespace, name) in [("web", ""), ("web", "a/b"), ("a/b", "api")] {
         let object = raw(&json!({"metadata": {"namespace": namespace, "name": name}}));
         let error = StoredObject::new(A, object).unwrap_err().to_string();
-        assert!(error.contains(&format!("object `{namespace}/{name}`")), "{error}");
-        assert!(error.contains("needs a name"), "{error}");
+        assert!(error.contains(&format!("invalid object key `{namespace}/{name}`")), "{error}");
     }
 }
 
 #[test]
-fn a_handle_shows_the_head_without_decoding_and_gives_back_the_object() {
+fn a_handle_shows_the_head_without_decoding_and_returns_the_object() {
     let more = json!({
         "metadata": {
             "generation": 3, "labels": {"app": "api"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -54,14 +54,14 @@ fn a_handle_shows_the_head_without_decoding_and_gives_back_the_object() {
 
 #[test]
 fn the_content_hash_is_the_same_on_every_machine() {
-    // XXH3, 64 bits, of the kept bytes.
+    // 64-bit XXH3 of the stored bytes.
     let object = stored(raw(&json!({"metadata": {"name": "a"}})));
     assert_eq!(object.raw().bytes(), &br#"{"metadata":{"name":"a"}}"#[..]);
     assert_eq!(object.content_hash(), 13_451_952_499_705_976_702);
 }
 
 #[test]
-fn the_stores_version_moves_with_bookmarks_writes_and_deletes_but_not_with_tombstones_or_back() {
+fn the_version_advances_with_bookmarks_writes_and_deletes_but_not_with_tombstones() {
     let store = new_store();
     let version = || store.resource_version(A);
     assert_eq!(version(), "");
@@ -74,14 +74,14 @@ fn the_stores_version_moves_with_bookmarks_writes_and_deletes_but_not_with_tombs
     delete(&store, pod("b", 30));
     assert_eq!(version(), "30");
     apply(&store, [Delta::Vanished(stored(pod("a", 99)))]);
-    assert_eq!(version(), "30", "a tombstone does not know");
+    assert_eq!(version(), "30", "a tombstone has no version of the deletion");
     apply(&store, [Delta::Updated(stored(pod("c", 40))), Delta::Updated(stored(pod("d", 35)))]);
     assert_eq!(version(), "40", "the highest of a batch");
     put(&store, raw(&json!({"metadata": {"name": "e"}})));
-    assert_eq!(version(), "40", "an object without a version says nothing");
+    assert_eq!(version(), "40", "an object without a version does not count");
     replace(&store, A, vec![pod("a", 41)], "50");
     assert_eq!(version(), "50");
-    assert_eq!(store.resource_version(B), "", "each scope has its own");
+    assert_eq!(store.resource_version(B), "", "each scope has its own version");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn promise_2_an_older_state_of_the_same_object_never_replaces_a_newer_one_and_is
     assert!(delete(&store, pod("web/api", 8)).is_empty());
     assert_eq!(store.stats().stale, 2);
     assert_eq!(snapshot_content(&store.snapshot()), ["web/api 9"]);
-    // Versions that cannot be compared stop nothing.
+    // Incomparable versions are accepted.
     let odd = pod_with("web/api", 0, &json!({"metadata": {"resourceVersion": "x"}}));
     assert_eq!(put(&store, odd), ["live: updated web/api 9 -> x"]);
     assert_eq!(store.stats().stale, 2);
@@ -113,7 +113,7 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
     assert_eq!(store.get(&Key::new("web", "api")).unwrap().uid(), "second");
     assert_eq!(keys(&store.by_index("app", "second").unwrap()), ["web/api"]);
     assert_eq!(keys(&store.by_index("app", "first").unwrap()), [""; 0]);
-    // A newer one replaces it, although its deletion was missed; and so does one that cannot be compared.
+    // A newer object replaces it, although its deletion was missed; and so does one with an incomparable version.
     assert_eq!(put(&store, object("third", 12)), ["live: vanished web/api 9", "live: added web/api 12"]);
     let odd = pod_with("web/api", 0, &json!({"metadata": {"uid": "fourth", "resourceVersion": "x"}}));
     assert_eq!(put(&store, odd), ["live: vanished web/api 12", "live: added web/api x"]);
@@ -121,7 +121,7 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
 }
 
 #[test]
-fn the_same_state_once_more_is_a_resync_and_keeps_the_stored_object() {
+fn a_repeated_state_is_a_resync_and_keeps_the_stored_object() {
     let store = new_store();
     put(&store, pod("web/api", 9));
     let before = store.get(&Key::new("web", "api")).unwrap();
@@ -138,15 +138,15 @@ fn the_same_version_with_other_bytes_is_an_update() {
 }
 
 #[test]
-fn a_key_under_which_another_object_was_is_told_as_vanished_and_added() {
+fn a_recreated_object_is_reported_as_vanished_and_added() {
     let store = new_store();
     put(&store, pod("web/api", 5));
     let recreated = || pod_with("web/api", 7, &json!({"metadata": {"uid": "other"}}));
     assert_eq!(put(&store, recreated()), ["live: vanished web/api 5", "live: added web/api 7"]);
-    // The late deletion of the first one does not take the second away.
+    // The late deletion of the first object does not remove the second.
     assert!(delete(&store, pod("web/api", 6)).is_empty());
     assert_eq!(snapshot_content(&store.snapshot()), ["web/api 7"]);
-    // A later one says that whatever was there is gone.
+    // A later deletion implies that the stored object is gone.
     assert_eq!(delete(&store, pod("web/api", 8)), ["live: vanished web/api 7"]);
     assert!(store.is_empty());
 }
@@ -161,7 +161,7 @@ fn promise_3_a_repeated_or_unknown_deletion_is_not_reported() {
 }
 
 #[test]
-fn a_key_that_comes_twice_in_one_write_is_written_twice() {
+fn a_key_that_appears_twice_in_one_write_is_written_twice() {
     let store = Store::new(config().index(Index::label("app", "app"))).unwrap();
     let labelled = |version, app: &str| {
         stored(pod_with("web/api", version, &json!({"metadata": {"labels": {"app": app}}})))
@@ -188,7 +188,7 @@ fn promise_8_a_snapshot_is_one_moment_of_objects_indexes_and_versions() {
     assert_eq!(snapshot_content(&snapshot), before);
     assert_eq!((snapshot.len(), snapshot.resource_version(A)), (500, "500"));
     assert_eq!(snapshot.namespace("ns-3").count(), 71);
-    assert_eq!(snapshot.by_index(Index::NAMESPACE, "ns-3").unwrap().count(), 71);
+    assert_eq!(snapshot.by_index(Index::namespace(), "ns-3").unwrap().count(), 71);
     assert_eq!(snapshot.clone().into_objects().len(), 500);
     assert_eq!(content(&snapshot.into_objects().collect::<Vec<_>>()), before);
 }
@@ -208,7 +208,7 @@ fn a_namespace_is_listed_with_or_without_its_index() {
 }
 
 #[test]
-fn the_order_of_a_list_depends_on_history_alone() {
+fn the_order_of_a_list_depends_only_on_history() {
     let list = || {
         let store = new_store();
         for at in 0..300 {

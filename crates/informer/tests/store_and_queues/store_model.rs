@@ -1,5 +1,5 @@
-//! The store against a map: whatever is written, replaced and indexed in whatever order, the store has what the map has,
-//! indexes are what recomputing them would give, snapshots stay one moment, and whoever only listens knows the same.
+//! The store against a map: after any sequence of writes, lists and indexes, the store equals the map, indexes equal a
+//! recomputation, snapshots do not change, and a listener has the same state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use kube_informer::Scope;
 use kube_informer::building_blocks::Delta;
-use kube_informer::building_blocks::{Change, Snapshot, Store, StoredObject};
-use kube_informer::{Index, Origin};
+use kube_informer::building_blocks::{Change, Snapshot, Store};
+use kube_informer::{Index, Origin, StoredObject};
 use kube_wire::{Encoding, RawObject};
 use proptest::prelude::*;
 use serde_json::json;
@@ -19,7 +19,7 @@ const KEYS: [&str; 6] = ["a/x", "a/y", "a/z", "b/x", "b/y", "b/z"];
 
 /// A state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct State {
+pub(crate) struct State {
     uid: u8,
     version: u64,
     label: u8,
@@ -27,10 +27,10 @@ struct State {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     /// A batch of a watch.
-    Watch(Vec<(usize, Told)>),
-    /// A full state of the first or the second half of the keys.
+    Watch(Vec<(usize, Watched)>),
+    /// A complete list of the first or the second half of the keys.
     Relist {
         scope: u16,
         puts: Vec<(usize, State)>,
@@ -47,7 +47,7 @@ enum Op {
 }
 
 #[derive(Clone, Debug)]
-enum Told {
+pub(crate) enum Watched {
     Put(State),
     Delete(State),
 }
@@ -97,8 +97,8 @@ fn state() -> impl Strategy<Value = State> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let told = prop_oneof![3 => state().prop_map(Told::Put), 1 => state().prop_map(Told::Delete)];
-    let watch = prop::collection::vec((0..KEYS.len(), told), 1..5).prop_map(Op::Watch);
+    let watched = prop_oneof![3 => state().prop_map(Watched::Put), 1 => state().prop_map(Watched::Delete)];
+    let watch = prop::collection::vec((0..KEYS.len(), watched), 1..5).prop_map(Op::Watch);
     let relist = (
         0..2u16,
         prop::collection::vec((0..3usize, state()), 0..6),
@@ -120,18 +120,23 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Any sequence of operations. `fuzz/fuzz_targets/packed_store.rs` uses it, too.
+pub(crate) fn history() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..40)
+}
+
 // === the model ===
 
 impl Model {
-    fn watch(&mut self, key: usize, told: &Told) {
-        let (Told::Put(state) | Told::Delete(state)) = told;
+    fn watch(&mut self, key: usize, watched: &Watched) {
+        let (Watched::Put(state) | Watched::Delete(state)) = watched;
         self.reach(scope_of(key), state.version);
         let known = self.objects.get(&key);
         let older = known.is_some_and(|known| state.version < known.version);
-        match told {
-            Told::Put(_) | Told::Delete(_) if older => self.stale += 1,
-            Told::Put(_) => drop(self.objects.insert(key, state.clone())),
-            Told::Delete(_) => drop(self.objects.remove(&key)),
+        match watched {
+            Watched::Put(_) | Watched::Delete(_) if older => self.stale += 1,
+            Watched::Put(_) => drop(self.objects.insert(key, state.clone())),
+            Watched::Delete(_) => drop(self.objects.remove(&key)),
         }
     }
 
@@ -140,7 +145,7 @@ impl Model {
         list.retain(|key, _| !removes.contains(key));
         let at = usize::from(scope.0);
         let went_back = list.iter().any(|(key, state)| {
-            // Everything up to there was seen.
+            // Everything up to this version was received.
             let seen = self.complete[at] && state.version <= self.versions[at];
             match self.objects.get(key) {
                 Some(known) if known.uid == state.uid => state.version < known.version,
@@ -163,7 +168,7 @@ impl Model {
 
 // === the listener ===
 
-/// Knows what it was told, and nothing else.
+/// Knows only the reported changes.
 #[derive(Default)]
 struct Listener(BTreeMap<usize, State>);
 
@@ -176,15 +181,15 @@ impl Listener {
             }
             Change::Updated { old, new, .. } => {
                 let ((key, old), (_, new)) = (state_of(old), state_of(new));
-                let known = self.0.insert(key, new).expect("updated what was never added");
+                let known = self.0.insert(key, new).expect("updated an object that was never added");
                 assert_eq!((known.uid, known.version), (old.uid, old.version), "{change:?}");
                 assert_eq!(old.uid, self.0[&key].uid, "an update is never another object");
             }
             Change::Deleted { last, final_state_known, .. } => {
                 let known = self.0.remove(&state_of(last).0);
-                assert!(known.is_some(), "deleted what was never added: {change:?}");
+                assert!(known.is_some(), "deleted an object that was never added: {change:?}");
                 if change.origin() == Origin::Relist {
-                    assert!(!final_state_known, "nobody saw it go");
+                    assert!(!final_state_known, "its deletion was not observed");
                 }
             }
         }
@@ -195,7 +200,7 @@ impl Listener {
     }
 }
 
-/// Uid and version: the same ones in another encoding are swapped silently.
+/// Uid and version: the same state in another encoding is replaced silently.
 fn identities(objects: &BTreeMap<usize, State>) -> BTreeMap<usize, (u8, u64)> {
     objects.iter().map(|(key, state)| (*key, (state.uid, state.version))).collect()
 }
@@ -238,12 +243,12 @@ fn check(snapshot: &Snapshot, model: &Model) {
     }
 }
 
-/// What an index would say, read from the model.
+/// The expected values of an index, from the model.
 fn values_of(index: &str, key: &str, state: &State) -> Vec<String> {
     match index {
         "namespace" => vec![key[..1].to_owned()],
         "label" => vec![format!("label-{}", state.label)],
-        // Two values, the second only for every other version; the third version is refused.
+        // Two values, the second only for every other version; the third version is rejected.
         _ if state.version.is_multiple_of(3) => vec![],
         _ if state.version.is_multiple_of(2) => vec![key[2..].to_owned(), "even".to_owned()],
         _ => vec![key[2..].to_owned()],
@@ -272,63 +277,68 @@ fn check_never_back(before: &Model, after: &Model) {
     }
 }
 
-proptest! {
-    #[test]
-    fn promises_2_3_and_8_hold_for_any_history(ops in prop::collection::vec(op(), 1..40)) {
-        let config = config().index(Index::namespace()).index(Index::label("label", "label"));
-        let store = Store::new(config).unwrap();
-        let (mut model, mut listener) = (Model::default(), Listener::default());
-        let mut snapshots = Vec::<(Snapshot, Model)>::new();
-        for op in ops {
-            match op {
-                Op::Watch(batch) => {
-                    let objects = batch.iter().map(|(key, told)| {
-                        let (Told::Put(state) | Told::Delete(state)) = told;
-                        StoredObject::new(scope_of(*key), raw_of(*key, state)).unwrap()
-                    });
-                    let objects = objects.collect::<Vec<_>>();
-                    let writes = batch.iter().zip(&objects).map(|((_, told), object)| match told {
-                        Told::Put(_) => Delta::Updated(object.clone()),
-                        Told::Delete(_) => Delta::Deleted(object.clone()),
-                    });
-                    for change in apply(&store, writes) {
-                        listener.receive(&change);
-                    }
-                    for (key, told) in &batch {
-                        let before = model.clone();
-                        model.watch(*key, told);
-                        check_never_back(&before, &model);
-                    }
+/// Runs the operations on a store and on the model, and compares after each.
+pub(crate) fn check_history(ops: Vec<Op>) {
+    let config = config().index(Index::namespace()).index(Index::label("label", "label"));
+    let store = Store::new(config).unwrap();
+    let (mut model, mut listener) = (Model::default(), Listener::default());
+    let mut snapshots = Vec::<(Snapshot, Model)>::new();
+    for op in ops {
+        match op {
+            Op::Watch(batch) => {
+                let objects = batch.iter().map(|(key, watched)| {
+                    let (Watched::Put(state) | Watched::Delete(state)) = watched;
+                    StoredObject::new(scope_of(*key), raw_of(*key, state)).unwrap()
+                });
+                let objects = objects.collect::<Vec<_>>();
+                let writes = batch.iter().zip(&objects).map(|((_, watched), object)| match watched {
+                    Watched::Put(_) => Delta::Updated(object.clone()),
+                    Watched::Delete(_) => Delta::Deleted(object.clone()),
+                });
+                for change in apply(&store, writes) {
+                    listener.receive(&change);
                 }
-                Op::Relist { scope, puts, removes, version } => {
-                    let mut replacement = store.begin_replace(Scope(scope));
-                    for (key, state) in &puts {
-                        replacement.put(raw_of(*key, state)).unwrap();
-                    }
-                    for key in &removes {
-                        replacement.remove(&KEYS[*key].parse().unwrap());
-                    }
-                    let list = Delta::ReplacedAll(Arc::new(replacement.finish(&version.to_string())));
-    let changes = apply(&store, [list]);
-                    changes.iter().for_each(|change| listener.receive(change));
+                for (key, watched) in &batch {
                     let before = model.clone();
-                    model.relist(Scope(scope), &puts, &removes, version);
+                    model.watch(*key, watched);
                     check_never_back(&before, &model);
                 }
-                Op::Bookmark { scope, version } => {
-                    apply(&store, [bookmark(Scope(scope), &version.to_string())]);
-                    model.reach(Scope(scope), version);
+            }
+            Op::Relist { scope, puts, removes, version } => {
+                let mut replacement = store.begin_replace(Scope(scope));
+                for (key, state) in &puts {
+                    replacement.put(raw_of(*key, state)).unwrap();
                 }
-                Op::AddIndex => drop(store.add_index(&function_index())),
-                Op::TakeSnapshot => snapshots.push((store.snapshot(), model.clone())),
-                Op::DropSnapshots => snapshots.clear(),
+                for key in &removes {
+                    replacement.remove(&KEYS[*key].parse().unwrap());
+                }
+                let list = Delta::ReplacedAll(Arc::new(replacement.finish(&version.to_string())));
+                let changes = apply(&store, [list]);
+                changes.iter().for_each(|change| listener.receive(change));
+                let before = model.clone();
+                model.relist(Scope(scope), &puts, &removes, version);
+                check_never_back(&before, &model);
             }
-            check(&store.snapshot(), &model);
-            prop_assert_eq!(listener.knows(), identities(&model.objects));
-            prop_assert_eq!(store.stats().stale, model.stale);
-            for (snapshot, then) in &snapshots {
-                check(snapshot, then);
+            Op::Bookmark { scope, version } => {
+                apply(&store, [bookmark(Scope(scope), &version.to_string())]);
+                model.reach(Scope(scope), version);
             }
+            Op::AddIndex => drop(store.add_index(&function_index())),
+            Op::TakeSnapshot => snapshots.push((store.snapshot(), model.clone())),
+            Op::DropSnapshots => snapshots.clear(),
         }
+        check(&store.snapshot(), &model);
+        assert_eq!(listener.knows(), identities(&model.objects));
+        assert_eq!(store.stats().stale, model.stale);
+        for (snapshot, then) in &snapshots {
+            check(snapshot, then);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn promises_2_3_and_8_hold_for_any_history(ops in history()) {
+        check_history(ops);
     }
 }

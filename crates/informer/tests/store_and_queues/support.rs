@@ -8,9 +8,9 @@ use futures::FutureExt;
 pub(crate) use kube_informer::Key;
 use kube_informer::Scope;
 use kube_informer::building_blocks::StoreSink;
-use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig, StoredObject};
+use kube_informer::building_blocks::{Change, Packing, Snapshot, Store, StoreConfig};
 use kube_informer::building_blocks::{Committed, Delta, Fifo, FifoConfig, Newest, Replace, Sink, SinkError};
-use kube_informer::{Memory, Origin};
+use kube_informer::{Memory, Origin, StoredObject};
 use kube_wire::internals::proto::Writer;
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, TypeMeta};
 use serde_json::{Value, json};
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 pub(crate) const A: Scope = Scope(0);
 pub(crate) const B: Scope = Scope(1);
 
-/// How stores hold their objects: plain here, packed where the tests run once more, in `packed.rs`.
+/// How stores hold their objects: plain here, packed when `packed.rs` runs the tests again, and in the fuzz target.
 pub(crate) fn memory() -> Memory {
     match env!("CARGO_CRATE_NAME") {
-        "packed" => Packing::eager().into(),
+        "packed" | "packed_store" => Packing::eager().into(),
         _ => Memory::Plain,
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn pod(key: &str, version: u64) -> RawObject {
     raw(&pod_json(key, version))
 }
 
-/// With other members, `metadata` merged.
+/// With more members; `metadata` is merged.
 pub(crate) fn pod_with(key: &str, version: u64, more: &Value) -> RawObject {
     let mut object = pod_json(key, version);
     for (name, value) in more.as_object().unwrap() {
@@ -107,7 +107,7 @@ pub(crate) fn stored(object: RawObject) -> StoredObject {
     StoredObject::new(A, object).unwrap()
 }
 
-/// Applies deltas; returns what that changed.
+/// Applies deltas. Returns the changes.
 pub(crate) fn apply(store: &Store, deltas: impl IntoIterator<Item = Delta>) -> Vec<Change> {
     store.apply(&deltas.into_iter().collect::<Vec<_>>()).changes().to_vec()
 }
@@ -116,7 +116,7 @@ pub(crate) fn bookmark(scope: Scope, version: &str) -> Delta {
     Delta::Bookmark { scope, resource_version: version.to_owned() }
 }
 
-/// A `Fifo`, and the sink that leads to it.
+/// A `Fifo`, and its sink.
 #[derive(Clone)]
 pub(crate) struct Queue {
     fifo: Fifo,
@@ -179,7 +179,7 @@ pub(crate) fn delete(store: &Store, object: RawObject) -> Vec<String> {
     lines(apply(store, [Delta::Deleted(stored(object))]))
 }
 
-/// Replaces a scope of a store by a list; gives what that changed.
+/// Replaces a scope of a store with a list. Returns the changes.
 pub(crate) fn replace(store: &Store, scope: Scope, objects: Vec<RawObject>, version: &str) -> Vec<String> {
     let mut replacement = store.begin_replace(scope);
     for object in objects {
@@ -231,7 +231,7 @@ pub(crate) fn snapshot_content(snapshot: &Snapshot) -> Vec<String> {
     content(snapshot.iter())
 }
 
-/// The result of what must not wait.
+/// The output of a future that must be ready.
 #[track_caller]
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("it should not have to wait")
@@ -267,7 +267,7 @@ pub(crate) fn remove(sink: &impl Sink, object: RawObject) -> Result<(), SinkErro
     now(sink.delete(A, object))
 }
 
-/// A future and how often it was polled.
+/// A future, and how often it was polled.
 pub(crate) fn counted<F: Future>(future: F) -> (impl Future<Output = F::Output>, Arc<AtomicUsize>) {
     let polls = Arc::<AtomicUsize>::default();
     let (mut future, count) = (Box::pin(future), polls.clone());

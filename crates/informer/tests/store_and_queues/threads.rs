@@ -1,10 +1,11 @@
-//! Readers and the writer on threads of their own: whatever the moment, what is read belongs together.
+//! Readers and the writer on separate threads: every read is consistent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube_informer::Index;
+use kube_informer::StoredObject;
 use kube_informer::building_blocks::Delta;
-use kube_informer::building_blocks::{Store, StoredObject};
+use kube_informer::building_blocks::Store;
 use serde_json::json;
 
 use super::support::*;

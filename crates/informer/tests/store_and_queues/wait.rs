@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use kube_informer::Key;
-use kube_informer::building_blocks::StoredObject;
+use kube_informer::StoredObject;
 use tokio::task::yield_now;
 
 use super::support::*;
@@ -15,10 +15,10 @@ fn key() -> Key {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_in_when_its_object_has_reached_the_version() {
+async fn a_write_is_seen_when_its_object_has_reached_the_version() {
     let store = Arc::new(new_store());
     put(&store, pod("web/api", 5));
-    assert!(store.wait_for(A, &key(), "5").now_or_never().is_some(), "no wait for what is there");
+    assert!(store.wait_for(A, &key(), "5").now_or_never().is_some(), "no wait for a stored version");
     let waiting = tokio::spawn({
         let store = store.clone();
         async move { store.wait_for(A, &key(), "8").await }
@@ -33,7 +33,7 @@ async fn a_write_is_in_when_its_object_has_reached_the_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_in_when_the_scope_has_reached_the_version() {
+async fn a_write_is_seen_when_the_scope_has_reached_the_version() {
     let store = Arc::new(new_store());
     let waiting = tokio::spawn({
         let store = store.clone();
@@ -42,7 +42,7 @@ async fn a_write_is_in_when_the_scope_has_reached_the_version() {
     yield_now().await;
     apply(&store, [bookmark(B, "100")]);
     yield_now().await;
-    assert!(!waiting.is_finished(), "another scope says nothing");
+    assert!(!waiting.is_finished(), "another scope does not count");
     apply(&store, [bookmark(A, "8")]);
     assert_eq!(
         waiting.await.unwrap().map(|object| object.is_some()),
@@ -52,7 +52,7 @@ async fn a_write_is_in_when_the_scope_has_reached_the_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_ends_when_the_server_goes_back_in_time() {
+async fn waiting_ends_when_the_server_regresses() {
     let store = Arc::new(new_store());
     replace(&store, A, vec![pod("web/api", 5)], "10");
     let waiting = tokio::spawn({
@@ -67,7 +67,7 @@ async fn waiting_ends_when_the_server_goes_back_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_may_wait_until_an_object_is_as_wanted_or_gone() {
+async fn an_object_state_or_deletion_can_be_awaited() {
     let store = Arc::new(new_store());
     let gone = tokio::spawn({
         let store = store.clone();
@@ -117,10 +117,10 @@ async fn promise_11_a_commit_wakes_only_the_callers_it_concerns() {
         yield_now().await;
     }
     let polls = || (for_polls.load(Ordering::Relaxed), until_polls.load(Ordering::Relaxed));
-    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((1, 1), 1), "neither was concerned");
+    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((1, 1), 1), "neither was woken");
     put(&store, pod("web/api", 300));
     until.await.unwrap();
-    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((2, 2), 2), "both look at their object");
+    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((2, 2), 2), "both check their object");
     apply(&store, [bookmark(A, "499")]);
     yield_now().await;
     assert_eq!(polls().0, 2, "not there yet");
@@ -129,7 +129,7 @@ async fn promise_11_a_commit_wakes_only_the_callers_it_concerns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_is_checked_once_per_state_however_large_the_commit() {
+async fn a_condition_is_checked_once_per_state_for_any_commit_size() {
     let store = Arc::new(new_store());
     replace(&store, A, vec![pod("web/api", 1)], "10");
     let checks = Arc::<AtomicUsize>::default();
@@ -157,7 +157,7 @@ async fn a_condition_is_checked_once_per_state_however_large_the_commit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_that_never_have_to_wait_let_other_tasks_run() {
+async fn callers_that_never_wait_let_other_tasks_run() {
     let store = new_store();
     put(&store, pod("web/api", 5));
     let turns = Arc::<AtomicUsize>::default();

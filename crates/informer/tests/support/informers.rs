@@ -1,4 +1,4 @@
-//! What the informers' tests share.
+//! Shared code of the informers' tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ pub fn on_node(name: &str, node: &str) -> Value {
     json!({"metadata": {"namespace": "web", "name": name}, "spec": {"nodeName": node, "containers": []}})
 }
 
-/// The next events, as many as there are lines, each as it prints.
-pub async fn hear(events: &mut Subscription<Pod>, lines: &[&str]) {
+/// Asserts the next events, one per line, in their `Debug` format.
+pub async fn expect_events(events: &mut Subscription<Pod>, lines: &[&str]) {
     for line in lines {
-        let event = events.next().await.expect("the stream goes on");
+        let event = events.next().await.expect("the stream is open");
         assert_eq!(format!("{event:?}"), *line);
     }
 }
 
-/// Lets everything that can happen at this moment happen, without time passing.
+/// Runs everything that is ready, without advancing time.
 pub async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
 }
 
-/// What somebody who only listens knows. Panics at events that contradict what was heard before.
+/// The state of a listener. Panics on events that contradict earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ListenerView {
     /// uid and resourceVersion by key.
     pub objects: BTreeMap<String, (String, String)>,
     pub synced: bool,
 }
 
-impl Told {
-    pub fn hear(&mut self, event: &Event<Pod>) {
+impl ListenerView {
+    pub fn receive(&mut self, event: &Event<Pod>) {
         let state = |object: &kube_informer::Object<Pod>| {
             (object.uid().to_owned(), object.resource_version().to_owned())
         };
@@ -52,8 +52,8 @@ impl Told {
             }
             Event::Updated { old, new, .. } => {
                 let before = self.objects.insert(new.key().to_string(), state(new));
-                assert_eq!(before, Some(state(old)), "{event:?}: `old` is what was heard last");
-                assert_eq!(old.uid(), new.uid(), "{event:?}: an update is of one object");
+                assert_eq!(before, Some(state(old)), "{event:?}: `old` is the last received state");
+                assert_eq!(old.uid(), new.uid(), "{event:?}: an update concerns one object");
             }
             Event::Deleted { last, .. } => {
                 let before = self.objects.remove(&last.key().to_string());
@@ -64,17 +64,17 @@ impl Told {
                 );
             }
             Event::Synced => {
-                assert!(!self.synced, "synced is heard once");
+                assert!(!self.synced, "synced is received once");
                 self.synced = true;
             }
         }
     }
 
-    /// What the server has.
+    /// The server's state.
     pub fn of(source: &ScriptedSource) -> Self {
         let state = |object: &kube_wire::RawObject| {
             let head = object.head();
-            let key = kube_informer::Key::of(&head).to_string();
+            let key = kube_informer::Key::of_head(&head).to_string();
             (key, (head.uid().to_owned(), head.resource_version().to_owned()))
         };
         Self { objects: source.objects().iter().map(state).collect(), synced: true }

@@ -1,5 +1,5 @@
-//! What the reflector's tests share: a sink that writes down what it is told, and a rig around it.
-#![allow(dead_code, clippy::unwrap_used, reason = "tests; each binary uses its part")]
+//! Shared code of the reflector's tests: a sink that records its calls, and a rig around it.
+#![allow(dead_code, clippy::unwrap_used, reason = "tests; each binary uses a part")]
 
 pub mod informers;
 
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube_informer::building_blocks::{
     Committed, LastVersion, ListOptions, Newest, Packing, Reflector, ReflectorConfig, ReflectorStatus,
-    Replace, Sink, SinkError, StoredObject, WatchOptions,
+    Replace, Sink, SinkError, WatchOptions,
 };
 use kube_informer::testing::{Request, ScriptedSource};
-use kube_informer::{Key, Memory, Scope, WatchList};
+use kube_informer::{Key, Memory, Scope, StoredObject, WatchList};
 use kube_wire::{RawObject, Status};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How stores hold their objects: plain here, packed where the tests run once more, in `packed.rs`.
+/// How stores hold their objects: plain here, packed when `packed.rs` runs the tests again.
 pub fn memory() -> Memory {
     match env!("CARGO_CRATE_NAME") {
         "packed" => Packing::eager().into(),
@@ -27,7 +27,7 @@ pub fn memory() -> Memory {
     }
 }
 
-/// Writes down every call, one line each.
+/// Records every call, one line each.
 #[derive(Debug, Default)]
 pub struct Recorder {
     log: watch::Sender<Vec<String>>,
@@ -41,7 +41,7 @@ pub struct Staged {
     items: BTreeMap<Key, RawObject>,
 }
 
-/// Objects with this name are refused, as a store would refuse one it cannot key.
+/// Objects with this name are rejected, like objects without a valid key.
 pub const REJECTED: &str = "rejected";
 
 impl Recorder {
@@ -63,7 +63,7 @@ impl Recorder {
     }
 
     fn take(&self, what: &str, object: RawObject) -> Result<(), SinkError> {
-        let key = Key::of(&object.head());
+        let key = Key::of_head(&object.head());
         if key.name() == REJECTED {
             return Err(SinkError::Rejected { key: key.to_string(), why: "for a test".to_owned() });
         }
@@ -118,7 +118,7 @@ impl Sink for RecorderSink {
 
 impl Replace for Staged {
     fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
-        self.items.insert(Key::of(&object.head()), object);
+        self.items.insert(Key::of_head(&object.head()), object);
         Ok(())
     }
 
@@ -140,17 +140,17 @@ impl Replace for Staged {
     }
 }
 
-/// A reflector at work on a scripted source.
+/// A running reflector on a scripted source.
 pub struct Rig {
     pub source: ScriptedSource,
     pub sink: Arc<Recorder>,
     pub status: watch::Receiver<ReflectorStatus>,
     pub last_version: LastVersion,
-    pub troubles: Arc<Mutex<Vec<String>>>,
+    pub errors: Arc<Mutex<Vec<String>>>,
     pub task: JoinHandle<()>,
 }
 
-/// A config that lists; watch-list is switched on where it is the subject.
+/// A config with lists; tests of watch-list enable it.
 pub fn listing() -> ReflectorConfig {
     let mut config = streaming();
     config.watch_list = WatchList::Off;
@@ -173,9 +173,9 @@ pub fn pod(name: &str) -> Value {
 
 impl Rig {
     pub fn start(source: &ScriptedSource, mut config: ReflectorConfig) -> Self {
-        let troubles = Arc::<Mutex<Vec<String>>>::default();
-        let heard = troubles.clone();
-        config.on_error = Some(Arc::new(move |trouble| heard.lock().push(trouble.to_string())));
+        let errors = Arc::<Mutex<Vec<String>>>::default();
+        let received = errors.clone();
+        config.on_error = Some(Arc::new(move |report| received.lock().push(report.to_string())));
         let sink = RecorderSink::default();
         let reflector =
             Reflector::new(Arc::new(source.clone()), Arc::new(sink.clone()), Scope::default(), config);
@@ -184,7 +184,7 @@ impl Rig {
             sink: sink.0,
             status: reflector.status(),
             last_version: reflector.last_version(),
-            troubles,
+            errors,
             task: tokio::spawn(reflector.run()),
         }
     }
@@ -199,7 +199,7 @@ impl Rig {
         self.state("watching").await;
     }
 
-    /// Waits for a state, by how it prints.
+    /// Waits for a state by the beginning of its text.
     pub async fn state(&mut self, begins_with: &str) {
         let begins = |status: &ReflectorStatus| status.state.to_string().starts_with(begins_with);
         self.status.wait_for(begins).await.unwrap();
@@ -210,11 +210,11 @@ impl Rig {
         self.source.requests().iter().map(print).collect()
     }
 
-    pub fn troubles(&self) -> Vec<String> {
-        self.troubles.lock().clone()
+    pub fn errors(&self) -> Vec<String> {
+        self.errors.lock().clone()
     }
 
-    /// Lets everything that can happen at this moment happen, without time passing.
+    /// Runs everything that is ready, without advancing time.
     pub async fn settle(&self) {
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -243,7 +243,7 @@ pub fn print(request: &Request) -> String {
     }
 }
 
-/// A server's refusal.
+/// A refusal by the server.
 pub fn status(code: u16, reason: &str) -> Status {
     let body = json!({"kind": "Status", "code": code, "reason": reason, "message": "for a test"});
     Status::from_response(code, "application/json", None, body.to_string().as_bytes())

@@ -1,4 +1,4 @@
-//! Why there are no credentials, in words that hold none.
+//! Credential errors, with messages that contain no credentials.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,25 +6,24 @@ use std::time::Duration;
 use kube_client::Error;
 use kube_client::client::AuthError;
 
-/// Why a request has no credentials, or a configuration cannot be used. It never shows a token or a plugin's standard
-/// output.
+/// Why a request has no credentials, or a configuration is invalid. It never shows a token or a plugin's standard output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CredentialsError {
     /// The server's address has no host.
-    #[error("invalid server address {url:?}: write https://HOST:PORT")]
+    #[error("invalid server address {url:?}; write https://HOST:PORT")]
     InvalidAddress {
         /// The address, without user and password.
         url: String,
     },
-    /// A token holds characters that no header can.
-    #[error("invalid bearer token: it holds control characters")]
+    /// A token contains characters that are invalid in a header.
+    #[error("invalid bearer token: it contains control characters")]
     InvalidToken,
     /// A token file cannot be read.
     #[error("cannot read token file {}: {error}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system reports.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The kubeconfig names no command for its plugin.
@@ -33,51 +32,51 @@ pub(super) enum CredentialsError {
     /// A plugin cannot be started.
     #[error("cannot run {command}: {error}{hint}")]
     NotStarted {
-        /// Which one: `exec plugin "aws"`.
+        /// Such as `exec plugin "aws"`.
         command: String,
-        /// What the system reports.
+        /// The system's error.
         error: std::io::Error,
-        /// How to install it, as the kubeconfig has it, after a semicolon; or nothing.
+        /// The kubeconfig's install hint, after a semicolon; or empty.
         hint: String,
     },
-    /// A plugin that asks questions has no terminal to ask them on.
+    /// An interactive plugin has no terminal.
     #[error("cannot run {command}: it needs a terminal (interactiveMode: Always)")]
     NoTerminal {
-        /// Which one.
+        /// The plugin.
         command: String,
     },
-    /// A plugin did not end in time; it was ended.
-    #[error("{command} timed out after {limit:?}")]
+    /// A plugin exceeded its time limit and was killed.
+    #[error("timed out after {limit:?} running {command}")]
     TimedOut {
-        /// Which one.
+        /// The plugin.
         command: String,
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// A plugin printed too much; it was ended.
+    /// A plugin printed too much and was killed.
     #[error("{command} printed more than {limit} bytes")]
     TooMuchOutput {
-        /// Which one.
+        /// The plugin.
         command: String,
-        /// How much it may print.
+        /// The limit on its output.
         limit: usize,
     },
     /// A plugin failed.
     #[error("{command} failed: {status}{words}")]
     Failed {
-        /// Which one.
+        /// The plugin.
         command: String,
         /// Its exit status.
         status: std::process::ExitStatus,
-        /// The end of its standard error, after a colon; or nothing.
+        /// The end of its standard error, after a colon; or empty.
         words: String,
     },
     /// A plugin printed something other than credentials.
     #[error("{command} printed no usable credentials: {why}")]
     NotACredential {
-        /// Which one.
+        /// The plugin.
         command: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }

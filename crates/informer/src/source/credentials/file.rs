@@ -1,4 +1,4 @@
-//! A token that a file holds, as a pod's service account does.
+//! A token from a file, such as a pod's service account token.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl TokenFile {
         Ok(Self { path, last: Mutex::new((header, Instant::now())) })
     }
 
-    /// The token's header. One that cannot be read any more is used as it was: some files are removed once read.
+    /// The token's header. If the file can no longer be read, the last token is used: some files are removed once read.
     pub(super) fn header(&self) -> Result<HeaderValue, CredentialsError> {
         let mut last = self.last.lock();
         if last.1.elapsed() >= READ_AGAIN {

@@ -1,9 +1,8 @@
-//! The credentials of requests: tokens, token files, exec plugins and the commands of auth providers, as client-go
-//! understands them.
+//! The credentials of requests: tokens, token files, exec plugins and auth provider commands, as client-go handles them.
 //!
-//! kube runs commands without limits, blocks the thread that asks, and prints their standard output (a token, mostly)
-//! when they fail. It panics at a token with a line break, and refuses a token file with one. So tokens, token files and
-//! commands are handled here, and everything else (client certificates, passwords, OIDC) is left to kube.
+//! kube runs commands without limits, blocks the calling thread, and prints their standard output (usually a token) when
+//! they fail. It panics on a token with a line break, and rejects a token file with one. So tokens, token files and
+//! commands are handled here; everything else (client certificates, passwords, OIDC) is left to kube.
 
 mod error;
 mod file;
@@ -25,14 +24,15 @@ use error::CredentialsError;
 use file::TokenFile;
 use plugin::Plugin;
 
-/// Makes a client with the certificates, proxies and addresses of a configuration.
+/// Makes a client with the certificates, proxies and address of a configuration.
 type Connect = dyn Fn(&Config) -> Result<Client, Error> + Send + Sync;
 
-/// A client that sends the configuration's credentials with each request. `connect` makes the client below it, which is
-/// given no token, token file or plugin.
+/// A client that sends the configuration's credentials with each request. `connect` makes the client below it, which gets
+/// no token, token file or plugin.
 ///
 /// # Errors
-/// If the address, a token or a token file is invalid, or `connect` fails. A plugin runs with the first request.
+/// Returns an error if the address, a token or a token file is invalid, or `connect` fails. A plugin runs with the first
+/// request.
 pub(super) fn client(
     mut config: Config,
     connect: impl Fn(&Config) -> Result<Client, Error> + Send + Sync + 'static,
@@ -46,7 +46,7 @@ pub(super) fn client(
         return Ok(Client::new(Authenticated(Arc::new(Credentials::Plugin(Box::new(plugin)))), namespace));
     }
     let is_kubes = auth.auth_provider.is_some() || (auth.username.is_some() && auth.password.is_some());
-    // The order in which kube looks at them.
+    // In kube's order of precedence.
     let source = if is_kubes {
         CredentialSource::Kube
     } else if let Some(token) = auth.token.take().filter(|token| !token.expose_secret().trim().is_empty()) {
@@ -66,7 +66,7 @@ pub(super) fn client(
     Ok(Client::new(Authenticated(Arc::new(Credentials::Fixed { below, source })), namespace))
 }
 
-/// As kubectl completes them: an address without a scheme is HTTPS if the configuration speaks of certificates.
+/// Completes an address like kubectl: one without a scheme is HTTPS if the configuration has certificates.
 fn complete_address(config: &mut Config) -> Result<(), Error> {
     let url = &config.cluster_url;
     let Some(authority) = url.authority().filter(|authority| !authority.host().is_empty()) else {
@@ -85,7 +85,7 @@ fn complete_address(config: &mut Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// An address that can be shown: the user and password in it are left out.
+/// An address without user and password, for messages.
 pub(super) fn without_password(url: &Uri) -> Uri {
     let Some((_, host)) = url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
         return url.clone();
@@ -95,7 +95,7 @@ pub(super) fn without_password(url: &Uri) -> Uri {
     Uri::from_parts(parts).unwrap_or_default()
 }
 
-/// A header with a token. Files and plugins often end theirs with a line break.
+/// A header with a token. Tokens from files and plugins often end with a line break.
 fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
     let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
     let mut header = header.map_err(|_| CredentialsError::InvalidToken)?;

@@ -1,8 +1,9 @@
-//! Commands that print credentials: exec plugins (`ExecCredential` of `client.authentication.k8s.io`) and the commands of
-//! `gcp` auth providers, their predecessors, which print a token by itself or in JSON.
+//! Commands that print credentials: exec plugins (`ExecCredential` of `client.authentication.k8s.io`), and the commands of
+//! `gcp` auth providers, their predecessors, which print a token alone or in JSON.
 //!
 //! A plugin runs when the first request needs it, when its credentials expire, and after the server has answered 401. It
-//! runs once for all requests that wait, within limits of time and output, and dies with the request that started it.
+//! runs once for all waiting requests, with limits on time and output, and is killed if the request that started it is
+//! dropped.
 
 use std::io::IsTerminal;
 use std::process::Stdio;
@@ -22,31 +23,31 @@ use tokio::sync::Mutex;
 
 use super::{Connect, CredentialsError, bearer};
 
-/// How long a plugin may take.
+/// Time limit of a plugin.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// How long a plugin may take that can ask its user to log in.
+/// Time limit of a plugin that can ask its user to log in.
 const INTERACTIVE_TIME_MAX: Duration = Duration::from_secs(300);
-/// Bytes that a plugin may print: far more than any token or certificate.
+/// Limit on a plugin's output in bytes: far more than any token or certificate.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of its standard error that an error shows.
 const WORDS_BYTES_MAX: usize = 1 << 10;
 /// Credentials are renewed this long before they expire: a request takes time.
 const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// A plugin, and what it issued last.
+/// A plugin, and the credentials it issued last.
 pub(super) struct Plugin {
     exec: ExecConfig,
     command: String,
     prints: Prints,
-    /// Credentials that the kubeconfig holds, for use until they expire.
+    /// Credentials from the kubeconfig, used until they expire.
     given: Option<CredentialStatus>,
     config: Config,
     connect: Arc<Connect>,
-    /// Held while the plugin runs.
+    /// Locked while the plugin runs.
     last: Mutex<Option<Issued>>,
 }
 
-/// Credentials, and a client that has them.
+/// Credentials, and a client that uses them.
 #[derive(Clone)]
 pub(super) struct Issued {
     pub(super) client: Client,
@@ -63,10 +64,10 @@ struct Identity {
     key: String,
 }
 
-/// What a plugin prints.
+/// The output format of a plugin.
 enum Prints {
     ExecCredential,
-    /// A token, by itself or in JSON at this path.
+    /// A token, alone or in JSON at this path.
     Token {
         token_key: Option<String>,
         expiry_key: Option<String>,
@@ -106,7 +107,7 @@ impl Plugin {
         Ok(Self { exec, command, prints, given: None, config, connect, last: Mutex::default() })
     }
 
-    /// The command of an auth provider for which [`runs_command`] holds.
+    /// The command of an auth provider for which [`runs_command`] is true.
     pub(super) fn of_provider(
         mut provider: AuthProviderConfig,
         config: Config,
@@ -133,10 +134,10 @@ impl Plugin {
         Ok(Self { prints, given, ..Self::new(exec, config, connect)? })
     }
 
-    /// Credentials that are valid now.
+    /// Valid credentials.
     ///
     /// # Cancel safety
-    /// If dropped, the plugin is ended; the next request starts it again.
+    /// Dropping the future kills the plugin; the next request starts it again.
     pub(super) async fn issued(&self) -> Result<Issued, Error> {
         let mut last = self.last.lock().await;
         if let (None, Some(given)) = (&*last, &self.given) {
@@ -151,7 +152,7 @@ impl Plugin {
         Ok(issued)
     }
 
-    /// The server does not accept these: the next request runs the plugin.
+    /// Discards credentials that the server refused: the next request runs the plugin.
     pub(super) async fn revoke(&self, issued: &Issued) {
         let mut last = self.last.lock().await;
         if let Some(last) = last.as_mut().filter(|last| last.number == issued.number) {
@@ -180,7 +181,7 @@ impl Plugin {
         let header = token.map(|token| bearer(&token)).transpose()?;
         let client = match before.filter(|before| before.identity == identity) {
             Some(before) => before.client.clone(),
-            // Connections that were made with another certificate are not used again.
+            // Do not reuse connections made with another certificate.
             None => (self.connect)(&self.config_with(identity.as_ref()))?,
         };
         let number = before.map_or(0, |before| before.number + 1);
@@ -206,7 +207,7 @@ impl Plugin {
     }
 
     fn read_json<'o, T: Deserialize<'o>>(&self, output: &'o [u8]) -> Result<T, CredentialsError> {
-        // What is wrong with a value is not shown: the value may be a token.
+        // Do not show the invalid value: it may be a token.
         serde_json::from_slice(output).map_err(|error| {
             self.unusable(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
         })
@@ -251,7 +252,7 @@ impl Plugin {
         CredentialsError::NotACredential { command: self.name(), why: why.to_owned() }
     }
 
-    /// For messages.
+    /// The plugin's name, for messages.
     fn name(&self) -> String {
         let what = match self.prints {
             Prints::ExecCredential => "exec plugin",
@@ -260,7 +261,7 @@ impl Plugin {
         format!("{what} {:?}", self.command)
     }
 
-    /// Runs the plugin; returns what it printed.
+    /// Runs the plugin. Returns its output.
     async fn run(&self) -> Result<Vec<u8>, CredentialsError> {
         let interactive = self.is_interactive()?;
         let limit = if interactive { INTERACTIVE_TIME_MAX } else { TIME_MAX };
@@ -318,11 +319,11 @@ impl Plugin {
         }
         command.stdout(Stdio::piped()).kill_on_drop(true);
         if interactive {
-            // It talks to its user over the terminal.
+            // It talks to its user through the terminal.
             command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
         } else {
             command.stdin(Stdio::null()).stderr(Stdio::piped());
-            // A group of its own can be ended as a whole. On a terminal it could not read from there.
+            // A process group can be killed as a whole. With a terminal, the plugin could not read from it.
             #[cfg(unix)]
             command.process_group(0);
         }
@@ -349,7 +350,7 @@ pub(super) fn runs_command(provider: &AuthProviderConfig) -> bool {
     provider.name == "gcp" && has("cmd-path") && !provider.config.contains_key("id-token")
 }
 
-/// The value at a path as kubeconfigs write it: `{.credential.access_token}`, `a.b`, `$['a'][0]`.
+/// The value at a path in kubeconfig syntax: `{.credential.access_token}`, `a.b`, `$['a'][0]`.
 fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let names = path.split(['{', '}', '$', '.', '[', ']', '\'', '"']).filter(|name| !name.is_empty());
     names.into_iter().try_fold(value, |value, name| match value {
@@ -358,7 +359,7 @@ fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-/// A running plugin; dropping it ends it, with everything that it has started.
+/// A running plugin. Dropping it kills it and its child processes.
 struct PluginRun {
     child: Child,
     has_group: bool,
@@ -370,7 +371,7 @@ impl Drop for PluginRun {
         if let Some(group) = self.child.id().filter(|_| self.has_group)
             && let Some(group) = i32::try_from(group).ok().and_then(rustix::process::Pid::from_raw)
         {
-            // It may have ended already.
+            // It may have exited already.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         #[cfg(not(unix))]
@@ -378,7 +379,7 @@ impl Drop for PluginRun {
     }
 }
 
-/// All of a stream; none if it is longer than that.
+/// Reads a whole stream; `None` if it exceeds the limit.
 async fn read_within(
     stream: Option<impl AsyncRead + Unpin>,
     bytes_max: usize,
@@ -390,12 +391,12 @@ async fn read_within(
     Ok((bytes.len() <= bytes_max).then_some(bytes))
 }
 
-/// The end of what a stream says, after a colon; empty if it says nothing. It is read to its end.
+/// Reads a stream to its end. Returns the last part of it after a colon; empty if the stream is empty.
 async fn last_words(stream: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut stream) = stream else { return String::new() };
     let mut kept = Vec::new();
     let mut piece = vec![0; WORDS_BYTES_MAX];
-    // What cannot be read of it does not hide why the plugin failed.
+    // A read error must not hide why the plugin failed.
     while let Ok(count @ 1..) = stream.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
         let surplus = kept.len().saturating_sub(WORDS_BYTES_MAX);

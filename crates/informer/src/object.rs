@@ -1,34 +1,35 @@
-//! An object as the store holds it: a handle to its kept bytes, plain or packed.
+//! An object as the store holds it: a handle to its bytes, plain (uncompressed) or packed.
 //!
-//! On its way in an object is plain. The store packs it, keeps the packed one, and notes that in the plain one. So listeners
-//! read the bytes as received, and both handles are known to be one object.
+//! An object arrives plain. The store packs it, keeps the packed one, and links it from the plain one. So listeners read
+//! the bytes as received, and both handles are known to be the same object.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use kube_wire::path::{FieldValue, PathReader};
-use kube_wire::{Encoding, Head, KeptBytes, Labels, Owners, RawObject, TypeMeta};
+use kube_wire::{Encoding, FieldPath, Head, KeptBytes, Labels, Owners, RawObject, TypeMeta};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
-use super::packing::{Dictionary, Packed, PackedRef};
-use super::table::Hashed;
-use crate::Key;
+use crate::key::{InvalidKey, Key};
+use crate::packing::{Dictionary, Packed, PackedRef};
 use crate::scope::Scope;
 
-/// A handle to an object: its bytes, what its head says, and a hash of the bytes. Cloning shares everything.
+/// A handle to an object: its bytes, its head, and a hash of the bytes. Cloning shares everything.
 ///
-/// Nothing is decoded and no string is copied. What the head says (everything but [`raw`](Self::raw) and
-/// [`for_each_field`](Self::for_each_field)) is read as it is, even if the object is [packed](super::Memory).
-#[derive(Clone)]
+/// Nothing is decoded and no string is copied. Everything but [`raw`](Self::raw) and
+/// [`for_each_field`](Self::for_each_field) is read from the head, without unpacking a [packed](crate::Memory) object.
+#[derive(Clone, derive_more::Debug)]
+#[debug("{}@{}", self.key(), self.resource_version())]
 pub struct StoredObject(ThinArc<StoredParts, u8>);
 
-/// 72 bytes with its counter and a length; the bytes of a packed object follow. A million of them are meant to be held.
+/// 72 bytes including its counter and a length; the bytes of a packed object follow. Sized for millions of objects.
 struct StoredParts {
-    /// Of the kept bytes: the same object in the same encoding has the same.
+    /// The hash of the stored bytes: equal for the same object in the same encoding.
     content_hash: u64,
-    /// Of namespace and name.
+    /// The hash of namespace and name.
     key_hash: u64,
     body: StoredBody,
 }
@@ -47,51 +48,41 @@ enum StoredView<'a> {
 struct PlainObject {
     raw: RawObject,
     scope: Scope,
-    /// The same object as a store keeps it; `None` in it: it was tried and is kept as it is.
+    /// The same object as a store keeps it; `Some(None)` if packing was tried and it is kept plain.
     packed: OnceLock<Option<StoredObject>>,
 }
 
-/// The object cannot be stored, because it has no proper key.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "object `{namespace}/{name}` cannot be stored: it needs a name, and neither name nor namespace may hold a slash"
-)]
-#[non_exhaustive]
-pub struct UnnamedObject {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-/// How an object that came relates to the one that is known under its key.
+/// How a received object relates to the stored one with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
-    /// It is the same: uid, resourceVersion and bytes.
+    /// The same: uid, resourceVersion and bytes.
     Same,
-    /// It is the same in another encoding: uid and resourceVersion decide.
+    /// The same in another encoding: uid and resourceVersion are equal.
     Reencoded,
-    /// It is another state of the same object.
+    /// Another state of the same object.
     Changed,
-    /// It is another object: the known one was deleted meanwhile.
+    /// Another object: the stored one was deleted meanwhile.
     Recreated,
 }
 
 // === impl StoredObject ===
 
 impl StoredObject {
-    /// Takes an object into a scope.
+    /// Creates a handle to an object in a scope.
     ///
     /// # Errors
-    /// If the object has no name.
-    pub fn new(scope: Scope, object: RawObject) -> Result<Self, UnnamedObject> {
+    /// If the object has no name, or its name or namespace contains a slash.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    pub fn new(scope: Scope, object: RawObject) -> Result<Self, InvalidKey> {
         let content_hash = content_hash(&object);
         Self::with_hash(scope, object.detached(), content_hash)
     }
 
-    pub(super) fn with_hash(scope: Scope, raw: RawObject, content_hash: u64) -> Result<Self, UnnamedObject> {
+    pub(crate) fn with_hash(scope: Scope, raw: RawObject, content_hash: u64) -> Result<Self, InvalidKey> {
         let head = raw.head();
         let (namespace, name) = (head.namespace(), head.name());
         if name.is_empty() || name.contains('/') || namespace.contains('/') {
-            return Err(UnnamedObject { namespace: namespace.to_owned(), name: name.to_owned() });
+            return Err(InvalidKey(format!("{namespace}/{name}")));
         }
         let key_hash = key_hash(namespace, name);
         Ok(Self::plain(scope, raw, content_hash, key_hash))
@@ -113,7 +104,7 @@ impl StoredObject {
         }
     }
 
-    /// The key. Making it costs an allocation; [`namespace`](Self::namespace) and [`name`](Self::name) cost nothing.
+    /// The key. It costs an allocation; [`namespace`](Self::namespace) and [`name`](Self::name) are free.
     pub fn key(&self) -> Key {
         Key::new(self.namespace(), self.name())
     }
@@ -134,7 +125,7 @@ impl StoredObject {
         }
     }
 
-    /// The uid; empty if the server gave none.
+    /// The uid; empty if absent.
     pub fn uid(&self) -> &str {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.head().uid(),
@@ -142,7 +133,7 @@ impl StoredObject {
         }
     }
 
-    /// The resourceVersion; empty if the server gave none.
+    /// The resourceVersion; empty if absent.
     pub fn resource_version(&self) -> &str {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.head().resource_version(),
@@ -150,7 +141,7 @@ impl StoredObject {
         }
     }
 
-    /// The generation; 0 if the kind has none.
+    /// The generation; 0 for kinds without one.
     pub fn generation(&self) -> i64 {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.head().generation(),
@@ -183,6 +174,7 @@ impl StoredObject {
     }
 
     /// apiVersion and kind.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn type_meta(&self) -> &TypeMeta {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.type_meta(),
@@ -191,6 +183,7 @@ impl StoredObject {
     }
 
     /// The encoding of the bytes.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn encoding(&self) -> Encoding {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.encoding(),
@@ -198,7 +191,8 @@ impl StoredObject {
         }
     }
 
-    /// The scope that the object was seen in.
+    /// The scope that the object belongs to.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn scope(&self) -> Scope {
         match self.view() {
             StoredView::Plain(plain) => plain.scope,
@@ -206,7 +200,8 @@ impl StoredObject {
         }
     }
 
-    /// The object with all that was kept of it. Unpacking it takes about a microsecond and a copy of its bytes.
+    /// The object with all its stored bytes. Unpacking takes about a microsecond and a copy of the bytes.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn raw(&self) -> RawObject {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.clone(),
@@ -214,7 +209,7 @@ impl StoredObject {
         }
     }
 
-    /// A value of any type that the object fits, made anew. (Informers keep those that were made lately.)
+    /// Decodes a new value of any type that fits. (Informers cache recent values.)
     ///
     /// # Errors
     /// As [`RawObject::decode`].
@@ -222,11 +217,11 @@ impl StoredObject {
         self.read(|kept| kept.decode())
     }
 
-    /// Hands every value that a path leads to on to `each`. The object is unpacked into a buffer that is used again, and not
-    /// decoded.
+    /// Calls `each` with every value at a path. The object is unpacked into a reused buffer, and not decoded.
     ///
     /// # Errors
     /// As [`PathReader::for_each`].
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn for_each_field(
         &self,
         path: &PathReader,
@@ -240,7 +235,52 @@ impl StoredObject {
         }
     }
 
-    /// How many bytes are held for the object's content.
+    /// The annotations. Empty if the informer does not keep them.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        let mut annotations = BTreeMap::new();
+        // Malformed annotations end the reading, as malformed labels do.
+        let _ = self.read_path("metadata.annotations", |field| {
+            if let Ok(Value::Object(entries)) = field.to_value() {
+                let text = |value: Value| value.as_str().map(str::to_owned);
+                annotations
+                    .extend(entries.into_iter().filter_map(|(name, value)| Some((name, text(value)?))));
+            }
+        });
+        annotations
+    }
+
+    /// The finalizers. Empty if the informer does not keep them.
+    pub fn finalizers(&self) -> Vec<String> {
+        let mut finalizers = Vec::new();
+        // As for annotations.
+        let _ = self.read_path("metadata.finalizers[*]", |field| {
+            finalizers.extend(field.text().map(|text| text.into_owned()));
+        });
+        finalizers
+    }
+
+    /// The first value that a field path leads to: `spec.nodeName`, or `status.conditions[?type=Ready].status`. `None` if the object
+    /// has no such field. The object is not decoded.
+    ///
+    /// # Errors
+    /// Returns an error if the path is invalid, if the kind is built in and has no such field, or if the bytes are malformed.
+    pub fn field(&self, path: &str) -> Result<Option<Value>, kube_wire::Error> {
+        let mut found = None;
+        self.read_path(path, |field| {
+            if found.is_none() {
+                found = Some(field.to_value());
+            }
+        })?;
+        found.transpose()
+    }
+
+    fn read_path(&self, path: &str, each: impl FnMut(FieldValue<'_>)) -> Result<(), kube_wire::Error> {
+        let path = path.parse::<FieldPath>()?;
+        self.for_each_field(&PathReader::new(&path, self.type_meta())?, each)
+    }
+
+    /// How many bytes the store holds for the object's content.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn stored_bytes(&self) -> usize {
         match self.view() {
             StoredView::Plain(plain) => plain.raw.bytes().len(),
@@ -248,7 +288,7 @@ impl StoredObject {
         }
     }
 
-    /// How many bytes the content has, unpacked. For tests.
+    /// The size of the content, unpacked. For tests.
     #[doc(hidden)]
     pub fn plain_bytes(&self) -> usize {
         match self.view() {
@@ -257,24 +297,26 @@ impl StoredObject {
         }
     }
 
-    /// A hash of the kept bytes, the same in every process and on every machine.
+    /// A hash of the stored bytes, equal in every process and on every machine.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn content_hash(&self) -> u64 {
         self.parts().content_hash
     }
 
-    /// Whether this handle is of a packed object. (The store may keep a packed one of a plain one.) For tests.
+    /// Whether this handle is of a packed object. (The store may keep a packed version of a plain one.) For tests.
     #[doc(hidden)]
     pub fn is_packed(&self) -> bool {
         self.packed().is_some()
     }
 
     /// Whether both are handles to the same stored object: the same state, stored once.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        // A handle is itself whatever another store, meanwhile, makes of what is kept of it.
+        // Compare the handles first: another store may pack the object meanwhile.
         self.place() == other.place() || self.kept().place() == other.kept().place()
     }
 
-    /// Reads the kept bytes where they are, or from a buffer that is used again.
+    /// Reads the stored bytes in place, or from a reused buffer.
     pub(crate) fn read<T>(&self, read: impl FnOnce(KeptBytes<'_>) -> T) -> T {
         let (encoding, type_meta) = (self.encoding(), self.type_meta());
         match self.view() {
@@ -285,7 +327,7 @@ impl StoredObject {
         }
     }
 
-    /// The handle that the store keeps. Who holds an object for long holds this one: it is small.
+    /// The handle that the store keeps. Use it to hold an object for a long time: it is small.
     pub(crate) fn kept(&self) -> &Self {
         match self.view() {
             StoredView::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
@@ -293,8 +335,8 @@ impl StoredObject {
         }
     }
 
-    /// The handle that is held for long: what is packed of it, or it itself with its bytes in memory of its own.
-    pub(super) fn at_rest(&self) -> Self {
+    /// The handle for long-term storage: the packed one, or this one with bytes in its own allocation.
+    pub(crate) fn as_stored(&self) -> Self {
         match &self.parts().body {
             StoredBody::Plain(plain) if plain.raw.is_in_block() && !self.kept().is_packed() => {
                 let StoredParts { content_hash, key_hash, .. } = *self.parts();
@@ -308,18 +350,18 @@ impl StoredObject {
         }
     }
 
-    /// Where in memory this handle leads: no two objects that are held at the same time have the same.
+    /// The address of the object: unique among all live objects.
     pub(crate) fn place(&self) -> usize {
         self.0.as_ptr().addr()
     }
 
-    /// How many handles to it there are.
+    /// The number of handles to it.
     pub(crate) fn holders(&self) -> usize {
         ThinArc::strong_count(&self.0)
     }
 
-    /// The packed object, if this handle is of one.
-    pub(super) fn packed(&self) -> Option<PackedRef<'_>> {
+    /// The packed object, if this is one.
+    pub(crate) fn packed(&self) -> Option<PackedRef<'_>> {
         match self.view() {
             StoredView::Plain(_) => None,
             StoredView::Packed(packed) => Some(packed),
@@ -327,40 +369,40 @@ impl StoredObject {
     }
 
     /// The dictionary that it is packed with.
-    pub(super) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
+    pub(crate) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
         self.packed().map(PackedRef::dictionary)
     }
 
-    /// What is to be packed: nothing, if that was tried already.
-    pub(super) fn unpacked(&self) -> Option<(&RawObject, Scope)> {
+    /// The object to pack; `None` if packing was already tried.
+    pub(crate) fn unpacked(&self) -> Option<(&RawObject, Scope)> {
         match self.view() {
             StoredView::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
             _ => None,
         }
     }
 
-    /// Notes how the object is kept: packed, or (`None`) as it is.
-    pub(super) fn settle(&self, kept: Option<Self>) {
+    /// Records how the object is kept: packed, or `None` for plain.
+    pub(crate) fn settle(&self, kept: Option<Self>) {
         if let StoredBody::Plain(plain) = &self.parts().body {
-            // Somebody else may have been faster, with the same object.
+            // Another thread may already have set it, for the same object.
             let _ = plain.packed.set(kept);
         }
     }
 
-    /// The same object, packed like this, in a place of its own.
-    pub(super) fn packed_as(&self, packed: Packed, bytes: &[u8]) -> Self {
+    /// The same object, packed like this, in its own allocation.
+    pub(crate) fn packed_as(&self, packed: Packed, bytes: &[u8]) -> Self {
         let StoredParts { content_hash, key_hash, .. } = *self.parts();
         let parts = StoredParts { content_hash, key_hash, body: StoredBody::Packed(packed) };
         Self(ThinArc::from_header_and_slice(parts, bytes))
     }
 
-    /// The same object, plain, and not yet kept anywhere.
-    pub(super) fn to_plain(&self) -> Self {
+    /// The same object, plain, and not stored anywhere yet.
+    pub(crate) fn to_plain(&self) -> Self {
         Self::plain(self.scope(), self.raw(), self.parts().content_hash, self.parts().key_hash)
     }
 
-    /// The same object, packed as it is, in another place of memory; `None` of a plain one.
-    pub(super) fn moved(&self) -> Option<Self> {
+    /// The same packed object in a new allocation; `None` for a plain one.
+    pub(crate) fn moved(&self) -> Option<Self> {
         match &self.parts().body {
             StoredBody::Packed(packed) => Some(self.packed_as(packed.clone(), &self.0.slice)),
             StoredBody::Plain(_) => None,
@@ -384,7 +426,7 @@ impl StoredObject {
         self.parts().key_hash == other.parts().key_hash && self.has_key(other.namespace(), other.name())
     }
 
-    /// How an object that came under this one's key relates to it; `hash` is of its bytes.
+    /// How an object received under this key relates to this one; `hash` is that of its bytes.
     pub(crate) fn likeness(&self, head: Head<'_>, encoding: Encoding, hash: u64) -> Likeness {
         self.likeness_to(head.uid(), head.resource_version(), encoding, hash)
     }
@@ -409,19 +451,7 @@ impl StoredObject {
     }
 }
 
-impl Hashed for StoredObject {
-    fn hash(&self) -> u64 {
-        self.parts().key_hash
-    }
-}
-
-impl fmt::Debug for StoredObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.key(), self.resource_version())
-    }
-}
-
-pub(super) fn content_hash(object: &RawObject) -> u64 {
+pub(crate) fn content_hash(object: &RawObject) -> u64 {
     XxHash3_64::oneshot(object.bytes())
 }
 
@@ -430,7 +460,7 @@ pub(crate) fn key_hash(namespace: &str, name: &str) -> u64 {
     if namespace.is_empty() {
         return text_hash(name);
     }
-    // Long enough for every name that a server accepts: hashing in one go is several times faster than in pieces.
+    // Long enough for every valid name: one-shot hashing is several times faster than streaming.
     let mut text = [0; 384];
     let (slash, len) = (namespace.len(), namespace.len() + 1 + name.len());
     match text.get_mut(..len) {
@@ -444,7 +474,7 @@ pub(crate) fn key_hash(namespace: &str, name: &str) -> u64 {
     }
 }
 
-/// The hash of a key, or of a value of an index.
-pub(super) fn text_hash(text: &str) -> u64 {
+/// The hash of a key, or of an index value.
+pub(crate) fn text_hash(text: &str) -> u64 {
     XxHash3_64::oneshot(text.as_bytes())
 }

@@ -1,13 +1,12 @@
-//! Objects at rest, compressed.
+//! Compressed objects.
 //!
-//! Objects of a kind are much alike. A [`Dictionary`] is trained on the first of them and holds what they have in common;
-//! with it a pod of 2.5 KB becomes 290 bytes in two microseconds, and is a pod again in one. What is asked of an object
-//! all the time stays readable as it is ([`Packed`]).
+//! Objects of a kind are similar. A [`Dictionary`] is trained on the first of them and holds what they have in common: it
+//! packs a pod of 2.5 KB into 290 bytes in two microseconds, and unpacks it in one. Frequently read parts of an object stay
+//! readable without unpacking ([`Packed`]).
 //!
-//! **Invariants.** A dictionary never changes, and every packed object holds its own: so whoever has an object can read
-//! it, whatever becomes of the store. New objects are packed with the newest dictionary of their kind. A store holds
-//! objects of at most [`DICTIONARIES_MAX`] dictionaries a kind: before another is trained, those of the oldest are packed
-//! anew.
+//! **Invariants.** A dictionary never changes, and every packed object holds a reference to its own. So an object stays
+//! readable whatever happens to the store. New objects are packed with the newest dictionary of their kind. A store uses at
+//! most [`DICTIONARIES_MAX`] dictionaries per kind: before another is trained, the objects of the oldest are repacked.
 
 mod contexts;
 mod dictionary;
@@ -23,79 +22,80 @@ use kube_wire::{Encoding, RawObject, TypeMeta};
 use parking_lot::{Mutex, RwLock};
 
 use self::contexts::Contexts;
-pub(super) use self::dictionary::Dictionary;
-pub(super) use self::packed::{Packed, PackedRef};
+pub(crate) use self::dictionary::Dictionary;
+pub(crate) use self::packed::{Packed, PackedRef};
 use self::sets::Sets;
-use super::memory::{Memory, Packing};
-use super::object::StoredObject;
+use crate::memory::{Memory, Packing};
+use crate::object::StoredObject;
 
-/// How many dictionaries of a kind there are at most.
-pub(super) const DICTIONARIES_MAX: usize = 4;
-/// How many kinds a store has dictionaries for; objects of others stay plain.
+/// Maximum number of dictionaries per kind.
+pub(crate) const DICTIONARIES_MAX: usize = 4;
+/// Maximum number of kinds with dictionaries; objects of others stay uncompressed.
 const KINDS_MAX: usize = 8;
-/// Another dictionary must save this much more, in percent, to be worth having.
+/// A new dictionary must save at least this many percent more.
 const GAIN_PERCENT_MIN: u64 = 10;
 
 /// Packs the objects of one store.
-pub(super) struct Packer {
-    /// `None`: objects stay as they came.
+pub(crate) struct Packer {
+    /// `None` if objects stay uncompressed.
     packing: Option<Packing>,
     contexts: Arc<Contexts>,
     sets: Mutex<Sets>,
     kinds: RwLock<Vec<Kind>>,
-    /// There may be something to be done beside packing.
+    /// Maintenance may be due.
     due: AtomicBool,
 }
 
 struct Kind {
     type_meta: TypeMeta,
     encoding: Encoding,
-    /// Oldest first; new objects are packed with the last.
+    /// Oldest first; new objects use the last.
     dictionaries: Vec<Arc<Dictionary>>,
-    /// What was stored plain for want of a dictionary.
+    /// Bytes stored uncompressed because there was no dictionary.
     plain_bytes: AtomicU64,
 }
 
-/// What is to be done beside packing what comes.
-pub(super) enum Duty {
-    /// There is a new dictionary: pack what is stored plain.
+/// Pending maintenance.
+pub(crate) enum Duty {
+    /// There is a new dictionary: pack the uncompressed objects.
     PackPlain,
-    /// Pack anew what was packed with this dictionary, to make room for another.
+    /// Repack the objects of this dictionary, to make way for another.
     Retire(Arc<Dictionary>),
-    /// Much was deleted: copy what is left, so that it lies together and the memory around it is free.
+    /// Many objects were deleted: copy the rest into contiguous memory, so that the memory around them can be freed.
     Move,
 }
 
 impl Packer {
-    pub(super) fn new(memory: Memory) -> Self {
+    pub(crate) fn new(memory: Memory) -> Self {
         let packing = match memory {
-            Memory::Packed(packing) => Some(packing),
+            Memory::Packed => Some(Packing::default()),
+            Memory::Tuned(packing) => Some(packing),
             Memory::Plain => None,
         };
         let (contexts, sets, kinds, due) = Default::default();
         Self { packing, contexts, sets, kinds, due }
     }
 
-    /// How objects are packed, if they are.
-    pub(super) fn packing(&self) -> Option<&Packing> {
+    /// How objects are packed; `None` if they are not.
+    pub(crate) fn packing(&self) -> Option<&Packing> {
         self.packing.as_ref()
     }
 
-    /// Makes an object ready to be stored; gives what is kept of it, packed with a dictionary of this store, or plain.
-    pub(super) fn admit(&self, object: &mut StoredObject) -> StoredObject {
+    /// Prepares an object for storing. Returns what the store keeps: packed with a dictionary of this store, or plain.
+    pub(crate) fn admit(&self, object: &mut StoredObject) -> StoredObject {
         loop {
             self.pack(object);
             let kept = object.kept().clone();
             if kept.dictionary().is_none_or(|dictionary| self.has(dictionary)) {
                 return kept;
             }
-            // From another store, or packed when this one was another. What it becomes is nobody else's.
+            // It is from another store, or packed with a retired dictionary. The plain copy belongs to this store alone.
             *object = object.to_plain();
         }
     }
 
-    /// Packs a plain object, if there is a dictionary for it and that saves anything: its handle leads there from now on.
-    pub(super) fn pack(&self, object: &StoredObject) {
+    /// Packs a plain object, if there is a dictionary and it helps. Its handle then leads to the packed one.
+    pub(crate) fn pack(&self, object: &StoredObject) {
         let (Some(packing), Some((body, scope))) = (&self.packing, object.unpacked()) else { return };
         let Some(dictionary) = self.dictionary_for(body) else { return self.count_plain(body, packing) };
         let share = |labels: &[u8], owners: &[u8]| {
@@ -113,27 +113,27 @@ impl Packer {
     }
 
     /// Trains a first dictionary for the kind of the first sample.
-    pub(super) fn train(&self, samples: &[RawObject]) {
+    pub(crate) fn train(&self, samples: &[RawObject]) {
         let (Some(packing), Some(first)) = (&self.packing, samples.first()) else { return };
         let dictionary = Dictionary::train(samples, packing.dictionary_bytes, &self.contexts);
         let mut kinds = self.kinds.write();
         let Some(kind) = Kind::of(&mut kinds, first) else { return };
-        // Somebody else may have been faster.
+        // Another thread may have trained one meanwhile.
         if kind.dictionaries.is_empty() {
             kind.dictionaries.extend(dictionary.map(Arc::new));
         }
     }
 
-    /// So many objects have gone from the store, or taken another state.
-    pub(super) fn release(&self, objects: usize) {
+    /// Records that this many objects were removed or changed.
+    pub(crate) fn release(&self, objects: usize) {
         if self.packing.is_some() && objects > 0 {
             self.sets.lock().release(objects);
         }
     }
 
-    /// Finds out what is to be done; trains a dictionary if it is time for one. `sample` gives objects of a kind from all
-    /// over the store, and how many bytes there are of it in all.
-    pub(super) fn next_duty(
+    /// Returns the next duty, and trains a dictionary if one is due. `sample` returns objects of a kind from the whole
+    /// store, and the total bytes of the kind.
+    pub(crate) fn next_duty(
         &self,
         sample: impl FnOnce(&TypeMeta, Encoding) -> (Vec<RawObject>, usize),
     ) -> Option<Duty> {
@@ -146,14 +146,14 @@ impl Packer {
         if dictionaries.len() >= DICTIONARIES_MAX {
             return Some(Duty::Retire(dictionaries[0].clone()));
         }
-        // Training takes a while; nobody is kept from packing meanwhile.
+        // Training takes a while; do not hold the lock.
         let current = dictionaries.last();
         let (samples, bytes) = sample(&type_meta, encoding);
         let trained = match bytes >= packing.bytes_min {
             true => Dictionary::train(&samples, packing.dictionary_bytes, &self.contexts),
             false => None,
         };
-        // Both are tried on the same objects: what came of late may be what no dictionary is good for.
+        // Evaluate both on the same objects: recent ones may be incompressible for any dictionary.
         let is_gain = |trained: &Dictionary| {
             packing.is_eager()
                 || current.is_none_or(|current| {
@@ -165,11 +165,11 @@ impl Packer {
         let kind = kinds.iter_mut().find(|kind| kind.type_meta == type_meta && kind.encoding == encoding)?;
         kind.plain_bytes.store(0, Ordering::Relaxed);
         match (trained, kind.dictionaries.last()) {
-            // Unless somebody was faster.
+            // Unless another thread added one meanwhile.
             (Some(trained), last) if last.is_none() || last.map(Arc::as_ptr) == current.map(Arc::as_ptr) => {
                 kind.dictionaries.push(trained);
             }
-            // What there is is as good as it gets.
+            // The current dictionary is the optimum.
             (_, Some(last)) if current.is_some() => {
                 last.settle();
                 return None;
@@ -180,8 +180,8 @@ impl Packer {
         Some(Duty::PackPlain)
     }
 
-    /// Nothing in the store is packed with this dictionary any more.
-    pub(super) fn retire(&self, dictionary: &Arc<Dictionary>) {
+    /// Drops a dictionary that no stored object uses.
+    pub(crate) fn retire(&self, dictionary: &Arc<Dictionary>) {
         for kind in self.kinds.write().iter_mut() {
             kind.dictionaries.retain(|known| !Arc::ptr_eq(known, dictionary));
         }
@@ -219,7 +219,7 @@ impl Kind {
         self.encoding == object.encoding() && self.type_meta == *object.type_meta()
     }
 
-    /// Whether it is time for a dictionary, the first or another.
+    /// Whether a dictionary is due, the first or another.
     fn wants_training(&self, packing: &Packing) -> bool {
         match self.dictionaries.last() {
             None => self.plain_bytes.load(Ordering::Relaxed) >= packing.sample_bytes as u64,
@@ -233,7 +233,7 @@ impl Kind {
         (self.type_meta.clone(), self.encoding, self.dictionaries.clone())
     }
 
-    /// The kind of an object; `None` if there are too many.
+    /// The entry for the kind of an object; `None` if there are too many kinds.
     fn of<'a>(kinds: &'a mut Vec<Self>, object: &RawObject) -> Option<&'a mut Self> {
         let at = match kinds.iter().position(|kind| kind.is_of(object)) {
             Some(at) => at,

@@ -1,41 +1,41 @@
-//! What is left of an object when everything is cut out that no dictionary can know: its names, which are kept beside the
-//! packed bytes anyway, and long runs of hexadecimal digits (container ids, digests, checksums), which are kept as the bytes
-//! they stand for.
+//! The compressible part of an object. Two things that no dictionary can predict are cut out: its names, which are stored
+//! next to the packed bytes anyway, and long runs of hexadecimal digits (container ids, digests, checksums), which are
+//! stored as binary.
 //!
-//! Such text is what compressing spends most of its time on, byte by byte, to no avail. Without it a pod takes a third less
-//! time and a sixth less room.
+//! Compression spends most of its time on such text without success. Without it, packing a pod takes a third less time and
+//! a sixth less memory.
 
 use std::ops::Range;
 
 /// Namespace, name, uid and resourceVersion of an object.
 pub(super) type Names<'a> = [&'a [u8]; 4];
 
-/// What was cut out.
+/// A part that was cut out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cuts {
-    /// How many places something was cut out from.
+    /// The number of cuts.
     count: u8,
-    /// A bit for each name that was.
+    /// One bit per name that was cut out.
     names: u8,
-    /// How many bytes the digits stand for.
+    /// The size of the digits in binary.
     pub(super) digit_bytes: u16,
 }
 
-/// How many digits are worth it. They are looked for at every so many bytes: so no run is missed.
+/// The shortest run of digits to cut out. Probing at this interval finds every run.
 const RUN_MIN: usize = 32;
-/// Where something is cut out is said in three bytes, so less is not worth it.
+/// A cut takes three bytes to describe, so shorter names are not cut out.
 const NAME_LEN_MIN: usize = 4;
-/// How much is cut out at most, so that what says where remains small.
+/// Limits on cuts, to keep their description small.
 const CUTS_MAX: u8 = 64;
 const DIGIT_BYTES_MAX: usize = 32 << 10;
-/// What a place says: the number of a name, or this and how many bytes the digits stand for.
+/// The kind of a cut: the number of a name, or this plus the size of the digits in binary.
 const DIGITS: u8 = 4;
 const RUN_BYTES_MAX: usize = (u8::MAX - DIGITS) as usize;
-/// A place: how many bytes stand before it in the skeleton since the last one, and what was there.
+/// A cut: the bytes in the skeleton since the last one, and what was cut out.
 const PLACE_LEN: usize = 3;
 const PLACES_LEN: usize = CUTS_MAX as usize * PLACE_LEN;
 
-/// Cuts names and digits out of an object; `names` are parts of `plain`. The skeleton ends with where they stood.
+/// Cuts names and digits out of an object; `names` are slices of `plain`. The skeleton ends with the list of cuts.
 pub(super) fn take_apart(
     plain: &[u8],
     names: Names<'_>,
@@ -65,7 +65,7 @@ pub(super) fn take_apart(
     cuts
 }
 
-/// The reverse. Nothing if these parts do not belong together.
+/// The inverse; `None` if the parts do not belong together.
 pub(super) fn put_together(
     skeleton: &[u8],
     names: Names<'_>,
@@ -97,7 +97,7 @@ pub(super) fn put_together(
 }
 
 impl Cuts {
-    /// How many bytes the object has whose skeleton has so many.
+    /// The unpacked size of an object whose skeleton has this size.
     pub(super) fn plain_len(self, skeleton_len: usize, names: Names<'_>) -> usize {
         let is_cut = |(number, _): &(usize, &&[u8])| self.names & 1 << number != 0;
         let names = names.iter().enumerate().filter(is_cut).map(|(_, name)| name.len()).sum::<usize>();
@@ -111,7 +111,7 @@ struct Knife<'a> {
     digits: &'a mut Vec<u8>,
     places: [u8; PLACES_LEN],
     cuts: Cuts,
-    /// Up to here `plain` is dealt with.
+    /// The position in `plain` up to which everything is processed.
     at: usize,
 }
 
@@ -135,7 +135,7 @@ impl Knife<'_> {
         }
     }
 
-    /// Cuts a part out, unless too much was cut already.
+    /// Cuts out a part, unless a limit is reached.
     fn cut(&mut self, part: Range<usize>, what: u8) -> bool {
         let Ok(before) = u16::try_from(part.start - self.at) else { return false };
         if self.cuts.count == CUTS_MAX {
@@ -150,11 +150,11 @@ impl Knife<'_> {
     }
 }
 
-/// The next run of at least [`RUN_MIN`] digits, as many as make whole bytes.
+/// The next run of at least [`RUN_MIN`] digits, of even length.
 fn find_digits(plain: &[u8], from: usize) -> Option<Range<usize>> {
     let mut probe = from + RUN_MIN - 1;
     while let Some(byte) = plain.get(probe) {
-        // Most words have a letter that is a digit. A run has half of itself before one of its places, or from there on.
+        // Most words contain a letter that is a digit. So check a whole half of a run, before or after the probe.
         let is_run = |half: Option<&[u8; RUN_MIN / 2]>| half.is_some_and(are_digits);
         let (before, after) = (&plain[from..probe], &plain[probe..]);
         if !is_digit(*byte) || !(is_run(before.last_chunk()) || is_run(after.first_chunk())) {
@@ -181,14 +181,14 @@ fn ends_with_digits(text: &[u8]) -> usize {
     whole + text[..text.len() - whole].iter().rev().take_while(|byte| is_digit(**byte)).count()
 }
 
-/// Where a part of some bytes stands in them.
+/// The range of `part` within `whole`.
 fn place_of(part: &[u8], whole: &[u8]) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
     (whole.get(start..end)? == part).then_some(start..end)
 }
 
-// Without branches: a processor does sixteen at once.
+// Branch-free, so that the compiler vectorizes it: sixteen bytes at a time.
 
 fn are_digits(text: &[u8; 16]) -> bool {
     text.iter().fold(true, |all, byte| all & is_digit(*byte))
@@ -198,7 +198,7 @@ fn is_digit(byte: u8) -> bool {
     (byte.wrapping_sub(b'0') < 10) | (byte.wrapping_sub(b'a') < 6)
 }
 
-/// What a digit stands for.
+/// The value of a digit.
 fn value(digit: u8) -> u8 {
     (digit & 15) + 9 * (digit >> 6)
 }
@@ -219,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    /// Takes bytes apart and puts them together; gives the skeleton and the bytes of digits.
-    fn there_and_back(plain: &[u8], names: Names<'_>) -> (Vec<u8>, Vec<u8>) {
+    /// Takes bytes apart and puts them together again. Returns the skeleton and the bytes of the digits.
+    fn round_trip(plain: &[u8], names: Names<'_>) -> (Vec<u8>, Vec<u8>) {
         let (mut skeleton, mut digits, mut again) = (Vec::new(), Vec::new(), Vec::new());
         let cuts = take_apart(plain, names, &mut skeleton, &mut digits);
         assert_eq!(usize::from(cuts.digit_bytes), digits.len());
@@ -231,42 +231,42 @@ mod tests {
     }
 
     #[test]
-    fn names_and_digits_are_cut_out_and_the_rest_stays() {
+    fn names_and_digits_are_cut_out_of_the_skeleton() {
         let text = format!("name=web-7 uid=4711 id=sha256:{} end", "0123456789abcdef".repeat(4));
         let (plain, none) = (text.as_bytes(), &b""[..]);
-        let (skeleton, digits) = there_and_back(plain, [none, &plain[5..10], &plain[15..19], none]);
+        let (skeleton, digits) = round_trip(plain, [none, &plain[5..10], &plain[15..19], none]);
         assert_eq!(&skeleton[..23], b"name= uid= id=sha256: e");
         assert_eq!(skeleton.len(), "name= uid= id=sha256: end".len() + 3 * PLACE_LEN + 1);
         assert_eq!(digits, [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef].repeat(4));
     }
 
     #[test]
-    fn what_is_not_worth_it_or_not_possible_stays() {
+    fn short_or_unsupported_text_is_not_cut_out() {
         let none = [&b""[..]; 4];
         for (what, text) in [
             ("31 digits", "-".to_owned() + &"a".repeat(31) + "-"),
             ("capital digits", "ABCDEF0123456789".repeat(4)),
             ("digits that are too far apart", "-".repeat(70_000) + &"a".repeat(64)),
         ] {
-            let (skeleton, digits) = there_and_back(text.as_bytes(), none);
+            let (skeleton, digits) = round_trip(text.as_bytes(), none);
             assert_eq!((skeleton.len(), digits.len()), (text.len() + 1, 0), "{what}");
         }
-        // As much as may be is cut.
+        // Cuts up to the limit.
         let many = ("-".to_owned() + &"a".repeat(32)).repeat(100);
-        assert_eq!(there_and_back(many.as_bytes(), none).1.len(), usize::from(CUTS_MAX) * 16);
-        assert!(there_and_back("f".repeat(200_000).as_bytes(), none).1.len() > 15_000);
+        assert_eq!(round_trip(many.as_bytes(), none).1.len(), usize::from(CUTS_MAX) * 16);
+        assert!(round_trip("f".repeat(200_000).as_bytes(), none).1.len() > 15_000);
     }
 
     #[test]
-    fn names_that_are_no_part_of_it_or_overlap_are_left_alone() {
+    fn names_outside_the_object_or_overlapping_are_ignored() {
         let plain = b"metadata: name-of-it";
-        there_and_back(plain, [b"name-of-it", &plain[10..], &plain[12..], &plain[10..14]]);
+        round_trip(plain, [b"name-of-it", &plain[10..], &plain[12..], &plain[10..14]]);
     }
 
     #[test]
-    fn parts_that_do_not_belong_together_are_refused() {
+    fn mismatched_parts_are_rejected() {
         let plain = "id=".to_owned() + &"0f".repeat(32);
-        let (skeleton, digits) = there_and_back(plain.as_bytes(), [b""; 4]);
+        let (skeleton, digits) = round_trip(plain.as_bytes(), [b""; 4]);
         for (skeleton, digits) in
             [(&skeleton[..], &digits[1..]), (&skeleton[1..], &digits), (&[7], &[]), (&[], &[])]
         {
@@ -275,12 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_found_wherever_it_begins_and_however_long_it_is() {
+    fn a_run_of_digits_is_found_at_any_offset_and_length() {
         for (start, len) in (0..70).flat_map(|start| (30..70).map(move |len| (start, len))) {
             let text = "-".repeat(start) + &"7".repeat(len) + "xyz";
             let expected = (len >= RUN_MIN).then_some(start..start + (len & !1));
             assert_eq!(find_digits(text.as_bytes(), 0), expected, "{len} digits at {start}");
-            // The text before is no part of what is searched.
+            // The text before the start is not searched.
             let whole = "5".repeat(9) + &text;
             let expected = expected.map(|run| run.start + 9..run.end + 9);
             assert_eq!(find_digits(whole.as_bytes(), 9), expected, "{len} digits at {start} after digits");
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_come_back(
+        fn any_bytes_round_trip(
             parts in prop::collection::vec(prop_oneof!["[0-9a-f]{0,600}", "[ -~]{0,40}", ".{0,20}"], 0..30),
             names in prop::array::uniform4((any::<prop::sample::Index>(), 0..40_usize)),
         ) {
@@ -304,7 +304,7 @@ mod tests {
                 let start = start.index(plain.len() + 1);
                 &plain[start..plain.len().min(start + len)]
             });
-            there_and_back(&plain, names);
+            round_trip(&plain, names);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A dictionary: what objects of one kind have in common, so that packing need only say what is particular to each.
+//! A dictionary: what objects of one kind have in common, so that a packed object holds only the differences.
 //!
-//! An object that was packed with a dictionary is unpacked with the same one, so every packed object holds its own. It
-//! never changes once it is trained.
+//! An object is unpacked with the dictionary it was packed with, so every packed object holds a reference to its own. A
+//! dictionary never changes after training.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,44 +14,49 @@ use zstd::zstd_safe::{self, CDict, DCtx, DDict};
 use super::contexts::Contexts;
 use super::skeleton::{Cuts, Names, put_together, take_apart};
 
-/// Of levels and dictionaries that were tried: see docs/design/packing.md.
+/// The best of the levels and dictionaries that were tried: see docs/design/packing.md.
 const LEVEL: i32 = 1;
-/// Training time grows with what is trained on, its use does not: 100 pods give what 1,000 give.
+/// Training time grows with the training data, its benefit does not: 100 pods are as good as 1,000.
 const TRAINING_BYTES_MAX: usize = 512 << 10;
-/// The beginning of a large object says as much as the whole.
+/// The beginning of a large object is as representative as the whole.
 const SAMPLE_BYTES_MAX: usize = 32 << 10;
-/// How many samples a dictionary is tried on.
+/// With fewer bytes per byte of the dictionary, training gains nothing: it costs megabytes of memory and milliseconds however
+/// little there is to train on.
+const TRAINING_RATIO_MIN: usize = 8;
+/// How many samples a dictionary is evaluated on.
 const TRIED_MAX: usize = 256;
-/// What a trained dictionary begins with; four bytes of a number that nobody needs follow.
+/// The magic number of a trained dictionary. A four-byte id follows, which is not used.
 const MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
 /// Packs and unpacks objects of one kind in one encoding.
-pub(in crate::store) struct Dictionary {
+pub(crate) struct Dictionary {
     type_meta: TypeMeta,
     encoding: Encoding,
     pack: CDict<'static>,
     unpack: DDict<'static>,
     contexts: Arc<Contexts>,
-    /// How many bytes a thousand became when it was trained, or when that was last found to be as good as it gets.
+    /// Packed bytes per 1,000 uncompressed bytes, at training or when last accepted as the optimum.
     expected: AtomicU64,
-    /// What was packed since.
+    /// Counters since then.
     objects: AtomicU64,
     plain_bytes: AtomicU64,
     packed_bytes: AtomicU64,
 }
 
 impl Dictionary {
-    /// Trains a dictionary on objects of one kind; `None` if there are none.
+    /// Trains a dictionary on objects of one kind; `None` without samples.
     pub(super) fn train(samples: &[RawObject], bytes_max: usize, contexts: &Arc<Contexts>) -> Option<Self> {
         let first = samples.first()?;
         let chosen = choose(samples);
-        let mut content = zstd::dict::from_samples(&chosen, bytes_max).unwrap_or_default();
+        let worthwhile = chosen.iter().map(Vec::len).sum::<usize>() >= TRAINING_RATIO_MIN * bytes_max;
+        let trained = worthwhile.then(|| zstd::dict::from_samples(&chosen, bytes_max).ok()).flatten();
+        let mut content = trained.unwrap_or_default();
         if content.starts_with(&MAGIC) && content.len() > 8 {
-            // Without a number, no frame has to name it: four bytes less an object.
+            // Without an id, frames need not name it: this saves four bytes per object.
             content[4..8].fill(0);
         } else {
-            // Too few or too small to train on: then they are the dictionary themselves. (The zero keeps it from being
-            // taken for a trained one.)
+            // Too little data to train on: use the samples themselves as the dictionary. (The zero distinguishes it from a
+            // trained one.)
             content = chosen.iter().flatten().copied().take(bytes_max).collect();
             content.insert(0, 0);
         }
@@ -70,16 +75,16 @@ impl Dictionary {
         Some(dictionary)
     }
 
-    pub(in crate::store) fn type_meta(&self) -> &TypeMeta {
+    pub(crate) fn type_meta(&self) -> &TypeMeta {
         &self.type_meta
     }
 
-    pub(in crate::store) fn encoding(&self) -> Encoding {
+    pub(crate) fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// Packs an object, and hands on what it became, in a buffer that may be added to: the packed skeleton, then the bytes
-    /// of its digits.
+    /// Packs an object, and calls `take` with the result, in a buffer that may be extended: the packed skeleton,
+    /// then the bytes of its digits.
     pub(super) fn pack<T>(
         &self,
         object: &RawObject,
@@ -93,7 +98,7 @@ impl Dictionary {
         })
     }
 
-    /// How many bytes a thousand of these would become.
+    /// Packed bytes per 1,000 uncompressed bytes of these samples.
     pub(super) fn rate_of(&self, samples: &[RawObject]) -> u64 {
         let (mut plain_bytes, mut packed_bytes) = (0, 0);
         for sample in samples.iter().step_by(samples.len().div_ceil(TRIED_MAX).max(1)) {
@@ -104,29 +109,30 @@ impl Dictionary {
     }
 
     fn compress<T>(&self, object: &RawObject, take: impl FnOnce(&mut Vec<u8>, Cuts) -> T) -> Option<T> {
-        self.contexts.pack(|room| {
-            let cuts = take_apart(object.bytes(), names_of(object), &mut room.skeleton, &mut room.digits);
-            room.buffer.reserve(zstd_safe::compress_bound(room.skeleton.len()));
-            // Cannot fail with a buffer of this size; if it did, the object would stay plain.
-            room.context.compress_using_cdict(&mut room.buffer, &room.skeleton, &self.pack).ok()?;
-            room.buffer.extend_from_slice(&room.digits);
-            Some(take(&mut room.buffer, cuts))
+        self.contexts.pack(|scratch| {
+            let cuts =
+                take_apart(object.bytes(), names_of(object), &mut scratch.skeleton, &mut scratch.digits);
+            scratch.buffer.reserve(zstd_safe::compress_bound(scratch.skeleton.len()));
+            // Cannot fail with a buffer of this size; if it did, the object would stay uncompressed.
+            scratch.context.compress_using_cdict(&mut scratch.buffer, &scratch.skeleton, &self.pack).ok()?;
+            scratch.buffer.extend_from_slice(&scratch.digits);
+            Some(take(&mut scratch.buffer, cuts))
         })
     }
 
-    /// Unpacks into a buffer that is used again, for as long as `read` takes.
+    /// Unpacks into a reused buffer for the duration of `read`.
     pub(super) fn unpack<T>(&self, parts: &Parts<'_>, read: impl FnOnce(&[u8]) -> T) -> T {
-        self.contexts.unpack(|room| {
-            self.decompress(parts, &mut room.context, &mut room.skeleton, &mut room.buffer);
-            read(&room.buffer)
+        self.contexts.unpack(|scratch| {
+            self.decompress(parts, &mut scratch.context, &mut scratch.skeleton, &mut scratch.buffer);
+            read(&scratch.buffer)
         })
     }
 
-    /// Unpacks an object for somebody to keep.
+    /// Unpacks an object into a new allocation.
     pub(super) fn restore(&self, parts: &Parts<'_>) -> RawObject {
         let mut plain = Vec::new();
-        self.contexts.unpack(|room| {
-            self.decompress(parts, &mut room.context, &mut room.skeleton, &mut plain);
+        self.contexts.unpack(|scratch| {
+            self.decompress(parts, &mut scratch.context, &mut scratch.skeleton, &mut plain);
         });
         RawObject::restore(Bytes::from(plain), self.encoding, self.type_meta.clone()).expect(UNPACKS)
     }
@@ -145,18 +151,18 @@ impl Dictionary {
         put_together(skeleton, parts.names, digits, plain).expect(UNPACKS);
     }
 
-    /// How many objects were packed since it was trained or settled.
+    /// How many objects were packed since training or `settle`.
     pub(super) fn objects(&self) -> u64 {
         self.objects.load(Ordering::Relaxed)
     }
 
-    /// By how many percent objects pack worse than is expected.
+    /// By how many percent objects pack worse than expected.
     pub(super) fn drift_percent(&self) -> u64 {
         let expected = self.expected.load(Ordering::Relaxed).max(1);
         (self.rate() * 100 / expected).saturating_sub(100)
     }
 
-    /// How objects have packed of late is what is to be expected.
+    /// Accepts the recent packing rate as the expected one.
     pub(super) fn settle(&self) {
         if self.objects() == 0 {
             return;
@@ -167,7 +173,7 @@ impl Dictionary {
         }
     }
 
-    /// How many bytes a thousand have become since it was trained or settled.
+    /// Packed bytes per 1,000 uncompressed bytes since training or `settle`.
     fn rate(&self) -> u64 {
         let (plain, packed) = (&self.plain_bytes, &self.packed_bytes);
         packed.load(Ordering::Relaxed) * 1000 / plain.load(Ordering::Relaxed).max(1)
@@ -175,9 +181,9 @@ impl Dictionary {
 }
 
 /// The invariant behind every `expect` here: memory does not change by itself.
-const UNPACKS: &str = "what a dictionary has packed, it unpacks";
+const UNPACKS: &str = "a dictionary unpacks what it has packed";
 
-/// What there is of a packed object.
+/// The parts of a packed object.
 pub(super) struct Parts<'a> {
     /// The packed skeleton, then the bytes of its digits.
     pub(super) bytes: &'a [u8],
@@ -186,7 +192,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// How many bytes the object will have.
+    /// The unpacked size of the object.
     pub(super) fn plain_len(&self) -> usize {
         self.cuts.plain_len(skeleton_len(self.split().0), self.names)
     }
@@ -207,7 +213,7 @@ fn names_of(object: &RawObject) -> Names<'_> {
     [head.namespace(), head.name(), head.uid(), head.resource_version()].map(str::as_bytes)
 }
 
-/// Skeletons from all over the list, as far as there is time for them.
+/// Skeletons sampled from the whole list, within the training limit.
 fn choose(samples: &[RawObject]) -> Vec<Vec<u8>> {
     let cut = |sample: &'_ RawObject| sample.bytes().len().min(SAMPLE_BYTES_MAX);
     let total = samples.iter().map(cut).sum::<usize>();

@@ -1,29 +1,29 @@
-//! Bytes that many objects have in common, held once: their labels, their owner references.
+//! Bytes shared by many objects and stored once: labels and owner references.
 //!
-//! The pods of a replica set have the same labels and the same owner, so that both can stay readable without unpacking and
-//! cost a pointer. What nobody refers to any more is thrown out when as much was released as is held.
+//! The pods of a replica set have the same labels and owner. Sharing them costs a pointer per object, and keeps them
+//! readable without unpacking. Unreferenced sets are evicted after half as many objects were released as sets are held.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use triomphe::ThinArc;
 use twox_hash::XxHash3_64;
 
-/// A set of bytes that others may have too: one word that leads to one allocation.
-pub(in crate::store) type SharedBytes = ThinArc<(), u8>;
+/// Shared bytes: a one-word handle to one allocation.
+pub(crate) type SharedBytes = ThinArc<(), u8>;
 
-/// Everything that is shared.
+/// All shared bytes.
 #[derive(Default)]
 pub(super) struct Sets {
     known: HashTable<SharedBytes>,
-    /// How many objects have gone since the last look at what is in use.
+    /// Objects released since the last sweep.
     released: usize,
 }
 
-/// Below this, throwing out is not worth it.
+/// Below this, a sweep is not worthwhile.
 const SWEEP_MIN: usize = 256;
 
 impl Sets {
-    /// The one copy of these bytes; none of nothing.
+    /// The shared copy of these bytes; `None` if they are empty.
     pub(super) fn share(&mut self, bytes: &[u8]) -> Option<SharedBytes> {
         if bytes.is_empty() {
             return None;
@@ -31,11 +31,11 @@ impl Sets {
         let entry = self.known.entry(hash(bytes), |known| known.slice == *bytes, |known| hash(&known.slice));
         Some(match entry {
             Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(room) => room.insert(ThinArc::from_header_and_slice((), bytes)).get().clone(),
+            Entry::Vacant(vacant) => vacant.insert(ThinArc::from_header_and_slice((), bytes)).get().clone(),
         })
     }
 
-    /// So many objects have gone or taken another state.
+    /// Records that this many objects were removed or changed.
     pub(super) fn release(&mut self, objects: usize) {
         self.released += objects;
         if self.released >= SWEEP_MIN.max(self.known.len() / 2) {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_bytes_are_held_once_and_no_longer_than_they_are_used() {
+    fn equal_bytes_are_stored_once_and_evicted_when_unused() {
         let mut sets = Sets::default();
         let kept = sets.share(b"kept").unwrap();
         assert_eq!(kept.as_ptr(), sets.share(b"kept").unwrap().as_ptr());

@@ -1,10 +1,8 @@
-//! An object at rest: what its head says, readable as it is, and the rest packed.
+//! A packed object: its head stays readable, the rest is compressed.
 //!
-//! All of it is one piece of memory: what is asked of every object, then its packed bytes, then its four names as text (which
-//! the packed bytes are without).
-//! Labels and owners are shared with all objects that have the same. So whatever is asked of an object all the time (its
-//! key, its resourceVersion, whether a selector matches) is answered without unpacking, and everything else waits until
-//! somebody looks.
+//! It is one allocation: the fixed part, then the packed bytes, then its four names as text (which the packed bytes omit).
+//! Labels and owners are shared between all objects that have the same. So frequent reads (the key, the resourceVersion,
+//! whether a selector matches) need no unpacking.
 
 use std::sync::Arc;
 
@@ -15,9 +13,9 @@ use super::sets::SharedBytes;
 use super::skeleton::Cuts;
 use crate::scope::Scope;
 
-/// What stands before the bytes of a packed object: 40 bytes.
+/// The fixed part before the bytes of a packed object: 40 bytes.
 #[derive(Clone)]
-pub(in crate::store) struct Packed {
+pub(crate) struct Packed {
     dictionary: Arc<Dictionary>,
     labels: Option<SharedBytes>,
     owners: Option<SharedBytes>,
@@ -30,14 +28,14 @@ pub(in crate::store) struct Packed {
 
 /// A packed object with its bytes: the packed ones, then namespace, name, uid and resourceVersion.
 #[derive(Clone, Copy)]
-pub(in crate::store) struct PackedRef<'a> {
+pub(crate) struct PackedRef<'a> {
     head: &'a Packed,
     bytes: &'a [u8],
 }
 
 impl Packed {
-    /// Packs an object and hands it on; `None` if it does not become shorter than `len_max`, or its head is not what heads
-    /// are like.
+    /// Packs an object and passes it on; `None` if it does not become shorter than `len_max`, or its head has an unusual
+    /// form.
     pub(super) fn make<T>(
         object: &RawObject,
         scope: Scope,
@@ -64,76 +62,76 @@ impl Packed {
         })?
     }
 
-    pub(in crate::store) fn with<'a>(&'a self, bytes: &'a [u8]) -> PackedRef<'a> {
+    pub(crate) fn with<'a>(&'a self, bytes: &'a [u8]) -> PackedRef<'a> {
         PackedRef { head: self, bytes }
     }
 }
 
 impl<'a> PackedRef<'a> {
-    pub(in crate::store) fn dictionary(self) -> &'a Arc<Dictionary> {
+    pub(crate) fn dictionary(self) -> &'a Arc<Dictionary> {
         &self.head.dictionary
     }
 
-    pub(in crate::store) fn namespace(self) -> &'a str {
+    pub(crate) fn namespace(self) -> &'a str {
         self.text(0)
     }
 
-    pub(in crate::store) fn name(self) -> &'a str {
+    pub(crate) fn name(self) -> &'a str {
         self.text(1)
     }
 
-    /// As comparing both with [`namespace`](Self::namespace) and [`name`](Self::name), without finding out that they are text.
-    pub(in crate::store) fn has_key(self, namespace: &str, name: &str) -> bool {
+    /// Like comparing [`namespace`](Self::namespace) and [`name`](Self::name), without the UTF-8 check.
+    pub(crate) fn has_key(self, namespace: &str, name: &str) -> bool {
         self.text_bytes(1) == name.as_bytes() && self.text_bytes(0) == namespace.as_bytes()
     }
 
-    pub(in crate::store) fn uid(self) -> &'a str {
+    pub(crate) fn uid(self) -> &'a str {
         self.text(2)
     }
 
-    pub(in crate::store) fn resource_version(self) -> &'a str {
+    pub(crate) fn resource_version(self) -> &'a str {
         self.text(3)
     }
 
-    pub(in crate::store) fn generation(self) -> i64 {
+    pub(crate) fn generation(self) -> i64 {
         self.head.generation.into()
     }
 
-    pub(in crate::store) fn is_deleting(self) -> bool {
+    pub(crate) fn is_deleting(self) -> bool {
         self.head.deleting
     }
 
-    pub(in crate::store) fn scope(self) -> Scope {
+    pub(crate) fn scope(self) -> Scope {
         self.head.scope
     }
 
-    pub(in crate::store) fn label_bytes(self) -> &'a [u8] {
+    pub(crate) fn label_bytes(self) -> &'a [u8] {
         self.head.labels.as_ref().map_or(&[], |shared| &shared.slice)
     }
 
-    pub(in crate::store) fn owner_bytes(self) -> &'a [u8] {
+    pub(crate) fn owner_bytes(self) -> &'a [u8] {
         self.head.owners.as_ref().map_or(&[], |shared| &shared.slice)
     }
 
     /// How many bytes are held for this object alone.
-    pub(in crate::store) fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         self.bytes.len()
     }
 
-    pub(in crate::store) fn plain_len(self) -> usize {
+    pub(crate) fn plain_len(self) -> usize {
         self.parts().plain_len()
     }
 
-    pub(in crate::store) fn restore(self) -> RawObject {
+    pub(crate) fn restore(self) -> RawObject {
         self.head.dictionary.restore(&self.parts())
     }
 
-    pub(in crate::store) fn unpack<T>(self, read: impl FnOnce(&[u8]) -> T) -> T {
+    pub(crate) fn unpack<T>(self, read: impl FnOnce(&[u8]) -> T) -> T {
         self.head.dictionary.unpack(&self.parts(), read)
     }
 
     fn text(self, at: usize) -> &'a str {
-        // It was text when it was packed.
+        // It was valid UTF-8 when it was packed.
         std::str::from_utf8(self.text_bytes(at)).unwrap_or_default()
     }
 
