@@ -1,12 +1,12 @@
-//! What the server costs: watches of one resource over HTTP/2 and TLS, a million pods, starting up.
+//! The server's cost: watches of one resource over HTTP/2 and TLS, a million pods, startup.
 //!
 //! ```text
-//! cargo bench -p embedded-apiserver --bench load -- watches 5000     # deliveries, CPU and memory a watch
+//! cargo bench -p embedded-apiserver --bench load -- watches 5000     # deliveries, CPU and memory per watch
 //! cargo bench -p embedded-apiserver --bench load -- pods 1000000     # memory of pods, and listing them in pages
-//! cargo bench -p embedded-apiserver --bench load -- start            # time to the first answer, memory when empty
+//! cargo bench -p embedded-apiserver --bench load -- start            # time to the first response, memory when empty
 //! ```
 //!
-//! The server runs in a process of its own, so that its CPU time and its memory can be told from the client's.
+//! The server runs in its own process, so that its CPU time and memory are separate from the client's.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that measures")]
 
@@ -30,7 +30,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Watches on one connection; the server allows a hundred.
 const STREAMS: usize = 80;
-/// Changes that may be under way before the slowest watch has seen them.
+/// Maximum number of changes in flight before the slowest watch has seen them.
 const AHEAD: u64 = 256;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn main() {
     }
 }
 
-/// The server's side: prints its address, then its certificate authority, then serves until its input ends.
+/// The server process: prints its address and its certificate authority, then serves until its input ends.
 async fn serve(pods: u64) {
     let server = Server::builder().tls().start().await.unwrap();
     if pods > 0 {
@@ -258,7 +258,7 @@ async fn start() {
     );
 }
 
-/// A pod of about 2.4 KB in protobuf, different from all others.
+/// A unique pod of about 2.4 KB in protobuf.
 fn pod(n: u64) -> serde_json::Value {
     let container = |name: &str, at: u64| {
         json!({

@@ -1,11 +1,11 @@
-//! Runs the server on its own, so that other programs can talk to it:
+//! Runs a standalone server for other programs:
 //!
 //! ```text
 //! cargo run -p embedded-apiserver --example serve -- /tmp/kubeconfig &
 //! kubectl --kubeconfig /tmp/kubeconfig get namespaces
 //! ```
 //!
-//! It serves until it is interrupted. Without a place for the kubeconfig it shows what would be in it, and ends.
+//! Serves until interrupted. Without a path for the kubeconfig, prints the kubeconfig and exits.
 
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 

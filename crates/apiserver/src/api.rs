@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -9,36 +10,38 @@ use parking_lot::{Mutex, RwLock};
 use crate::clock::{Chance, Clock};
 use crate::crd::Definition;
 use crate::faults::Faults;
-use crate::http::WatchListMode;
+use crate::http::{Tally, WatchListMode};
 use crate::objects::{Configurations, Definitions, TerminatingPods, Tokens, Unsupported};
 use crate::resources::Registry;
 use crate::storage::{Storage, Window};
 
-/// What can be chosen about a server; the builder fills it.
+/// The server's settings; filled in by the builder.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) window: Window,
     pub(crate) watch_list: WatchListMode,
-    /// Bytes of a request's body.
+    /// Support `shardSelector`.
+    pub(crate) sharded_list_and_watch: bool,
+    /// Maximum size of a request body, in bytes.
     pub(crate) body_bytes_max: usize,
-    /// How long a list waits for a revision that is not there yet.
+    /// How long a list waits for a revision that the server has not reached yet.
     pub(crate) fresh_wait: Duration,
     pub(crate) bookmark_interval: Duration,
-    /// The least time a watch without `timeoutSeconds` lasts; the most is twice that.
+    /// Minimum duration of a watch without `timeoutSeconds`; the maximum is twice this.
     pub(crate) watch_timeout_min: Duration,
     /// Collect the dependents of deleted objects and empty terminating namespaces, as the controllers of a cluster do.
     pub(crate) garbage_collection: bool,
-    /// Remove terminating pods when their grace period is over, as a kubelet does.
+    /// Remove terminating pods after their grace period, as a kubelet does.
     pub(crate) pod_termination: bool,
     pub(crate) token: Option<String>,
-    /// Hosts that a server without a token answers to in addition to its own.
+    /// Additional host names that a server without a token accepts.
     pub(crate) allowed_hosts: Vec<String>,
-    /// Serve faults over HTTP, too.
+    /// Serve the fault endpoints over HTTP.
     pub(crate) admin: bool,
     pub(crate) unsupported: Unsupported,
 }
 
-/// See the module's text.
+/// The server's state; see the module documentation.
 pub(crate) struct Api {
     pub(crate) storage: Storage,
     registry: RwLock<Arc<Registry>>,
@@ -46,15 +49,19 @@ pub(crate) struct Api {
     pub(crate) chance: Chance,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
+    pub(crate) tally: Tally,
     pub(crate) terminating: TerminatingPods,
     pub(crate) tokens: Tokens,
     pub(crate) configurations: Configurations,
     pub(crate) definitions: Definitions,
-    /// Held while stored definitions become served ones: of two at a time, the one that read first must not register last.
+    /// How often every watch was asked for a bookmark.
+    pub(crate) bookmark_requests: AtomicU64,
+    /// Held while stored definitions are registered. Otherwise, of two concurrent registrations, the one that read
+    /// first could register last.
     pub(crate) defining: Mutex<()>,
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -65,7 +72,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Without the objects, which may be Secrets.
+/// Omits the objects, which may be Secrets.
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Api").field("options", &self.options).finish_non_exhaustive()
@@ -77,6 +84,7 @@ impl Default for Options {
         Self {
             window: Window::default(),
             watch_list: WatchListMode::On,
+            sharded_list_and_watch: false,
             body_bytes_max: 3 << 20,
             fresh_wait: Duration::from_secs(3),
             bookmark_interval: Duration::from_secs(60),
@@ -105,20 +113,22 @@ impl Api {
             chance,
             options,
             faults,
+            tally: Tally::default(),
             terminating: TerminatingPods::default(),
             tokens: Tokens::default(),
             configurations,
             definitions: Definitions::default(),
+            bookmark_requests: AtomicU64::new(0),
             defining: Mutex::default(),
         }
     }
 
-    /// The resources as they are now.
+    /// The resources currently served.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().clone()
     }
 
-    /// Serves exactly these custom resources.
+    /// Replaces the served custom resources with these.
     pub(crate) fn register(&self, definitions: &[Arc<Definition>]) {
         let mut registry = self.registry.write();
         *registry = Arc::new(registry.with_custom(definitions, &self.storage));

@@ -1,5 +1,4 @@
-//! Time and chance, which come in from outside: with a fixed clock and a seed, a run of the server repeats itself to the
-//! last uid.
+//! Time and randomness, injected from outside: with a fixed clock and a seed, a run of the server is reproducible.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +10,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::Instant;
 
-/// The longest time that anything waits: thirty years. Longer waits are cut to it, so that deadlines can be computed.
+/// The longest wait: thirty years. Longer waits are truncated so that computing a deadline cannot overflow.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// The wall clock that timestamps are read from.
+/// The wall clock for timestamps.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
-/// Uids, name suffixes and jitter.
+/// The source of randomness for uids, name suffixes and jitter.
 #[derive(Debug)]
 pub(crate) struct Chance(Mutex<StdRng>);
 
@@ -30,32 +29,32 @@ impl Clock {
         Self::new(SystemTime::now)
     }
 
-    /// A clock that shows `start` now and goes on with [`tokio::time`], paused and advanced as that is.
+    /// A clock that starts at `start` and advances with [`tokio::time`], including when that is paused.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime whose time is enabled.
+    /// If called outside a tokio runtime with time enabled.
     pub fn starting_at(start: SystemTime) -> Self {
         let began = Instant::now();
         Self::new(move || start + began.elapsed())
     }
 
-    /// A clock of one's own.
+    /// A custom clock.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// Now, in seconds since 1970.
+    /// The current time in seconds since 1970.
     pub(crate) fn unix_seconds(&self) -> u64 {
         (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
     }
 
-    /// Now, as objects show it: RFC 3339 with whole seconds.
+    /// The current time as objects show it: RFC 3339 with whole seconds.
     pub(crate) fn timestamp(&self) -> String {
         self.timestamp_in(Duration::ZERO)
     }
 
-    /// The timestamp after a time; at most 9999-12-31T23:59:59Z, the last one that RFC 3339 can write.
+    /// The timestamp `later` from now; at most 9999-12-31T23:59:59Z, the latest that RFC 3339 can express.
     pub(crate) fn timestamp_in(&self, later: Duration) -> String {
         let now = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(now.saturating_add(later).as_secs()).unwrap_or(i64::MAX);
@@ -76,7 +75,7 @@ impl Chance {
         Self(Mutex::new(StdRng::seed_from_u64(seed)))
     }
 
-    /// From the system's randomness.
+    /// Seeded by the operating system.
     pub(crate) fn system() -> Self {
         Self(Mutex::new(rand::make_rng()))
     }
@@ -86,19 +85,19 @@ impl Chance {
         uuid::Builder::from_random_bytes(self.0.lock().random()).into_uuid().to_string()
     }
 
-    /// The five characters behind a `generateName`, from an alphabet that spells no words.
+    /// The five characters appended to a `generateName`, from an alphabet that spells no words.
     pub(crate) fn name_suffix(&self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.0.lock();
         (0..5).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
     }
 
-    /// A key for signatures.
+    /// A signing key.
     pub(crate) fn key(&self) -> [u8; 32] {
         self.0.lock().random()
     }
 
-    /// A seed for something else that needs chance.
+    /// A seed for another random generator.
     pub(crate) fn seed(&self) -> u64 {
         self.0.lock().random()
     }
@@ -109,7 +108,7 @@ impl Chance {
     }
 }
 
-/// The moment that lies `wait` after `now`, or as far ahead as the server looks.
+/// The instant `wait` after `now`, capped at the longest wait.
 pub(crate) fn deadline(now: Instant, wait: Duration) -> Instant {
     now + wait.min(WAIT_MAX)
 }
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_itself() {
+    fn the_same_seed_gives_the_same_values() {
         let (a, b) = (Chance::seeded(7), Chance::seeded(7));
         let uid = a.uid();
         assert_eq!((uid.as_str(), a.name_suffix()), (b.uid().as_str(), b.name_suffix()));

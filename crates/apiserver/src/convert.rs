@@ -1,4 +1,5 @@
-//! `events.k8s.io/v1` events are core events under other names; both live in one collection, stored as core events.
+//! Conversion between core events and `events.k8s.io/v1` events, which have different field names. Both share one
+//! collection, stored as core events.
 
 use serde_json::Value;
 
@@ -13,12 +14,12 @@ const NAMES: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
 ];
 
-/// A core event as an `events.k8s.io` one.
+/// Converts a core event to an `events.k8s.io` one.
 pub(crate) fn events_from_core(core: &Value) -> Value {
     rename(core, |name| NAMES.iter().find(|(core, _)| *core == name).map(|(_, other)| *other))
 }
 
-/// An `events.k8s.io` event as a core one.
+/// Converts an `events.k8s.io` event to a core one.
 pub(crate) fn events_to_core(event: &Value) -> Value {
     rename(event, |name| NAMES.iter().find(|(_, other)| *other == name).map(|(core, _)| *core))
 }

@@ -1,4 +1,4 @@
-//! What the crate's own tests reach into. Not part of the crate's promises.
+//! Internals exposed to the crate's own tests. Not covered by semantic versioning.
 
 /// Server-side apply.
 pub mod apply {

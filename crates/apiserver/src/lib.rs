@@ -1,9 +1,10 @@
-//! A Kubernetes API server in your process: for tests of controllers and clients, for demos, for trouble on request.
+//! A Kubernetes API server in your process: for tests of controllers and clients, for demos, and for fault injection.
 //!
-//! It speaks the list/watch protocol of a kube-apiserver 1.37 over HTTP/1.1 and HTTP/2, plain or TLS, in JSON and
-//! protobuf, or without any socket as a tower service; it stores what it is sent in memory, and does to it what an API
-//! server does: names, uids, generations, conflicts, patches, server-side apply, finalizers, owners, namespaces, custom
-//! resources. kubectl, kube-rs and client-go work against it. It starts in milliseconds and is gone when it is dropped.
+//! It speaks the list/watch protocol of a kube-apiserver 1.37 over HTTP/1.1 and HTTP/2, with or without TLS, in JSON
+//! and protobuf, or as a tower service without a socket. It stores objects in memory and processes writes like an API
+//! server: names, uids, generations, conflicts, patches, server-side apply, finalizers, owners, namespaces, custom
+//! resources. kubectl, kube-rs and client-go work against it. It starts in milliseconds and is gone when it is
+//! dropped.
 //!
 //! ```
 //! # #[cfg(feature = "client")]
@@ -29,26 +30,27 @@
 //! # fn main() {}
 //! ```
 //!
-//! # How it is built
+//! # Architecture
 //!
 //! | module | knows |
 //! |---|---|
 //! | `storage` | encoded objects by key, one revision counter, a window of events; synchronous, no I/O, no clock |
-//! | `watch` | a cursor into that window as a stream of frames, each encoded once for everybody |
-//! | `codec` | values, stored bytes, and what goes over the wire: protobuf for built-in kinds, JSON for the rest |
-//! | `resources` | which resources there are, and discovery |
+//! | `watch` | a cursor into that window as a stream of frames, each encoded once for all watchers |
+//! | `codec` | values, stored bytes and wire forms: protobuf for built-in kinds, JSON for the rest |
+//! | `resources` | the served resources, and discovery |
 //! | `selector` | label and field selectors |
-//! | `objects` | what writes do to objects, and what follows from them |
+//! | `objects` | the semantics of writes, and their consequences |
 //! | `apply`, `patch`, `crd` | the logic of server-side apply, patches and custom resources, as pure functions over JSON values |
-//! | `http` | requests to calls, calls to answers, errors as `Status` in the words of a kube-apiserver |
-//! | `faults` | what goes wrong, for whom, how often |
+//! | `http` | requests and responses, errors as `Status` in the wording of a kube-apiserver |
+//! | `faults` | fault injection: what fails, for which requests, how often |
 //! | `server` | sockets, TLS, tasks, clients |
 //!
-//! Three decisions carry the rest. Objects are kept as **bytes**, with only labels, selectable fields, uid and owners
-//! beside them: a million pods fit into memory, and a protobuf answer is the stored bytes in an envelope. Watches keep
-//! **no queue**: a cursor reads the shared window, so that a watch costs a few kilobytes and a slow one costs nothing more
-//! until it is let go. And everything that is no socket is **synchronous**: a write is complete, with all that follows
-//! from it, when it is answered, and with a [`Clock`] and a [seed](Builder::seed) a run repeats itself.
+//! Three decisions shape the design. Objects are stored as **bytes**, with only labels, selectable fields, uid and
+//! owners decoded: a million pods fit into memory, and a protobuf response is the stored bytes in an envelope. Watches
+//! have **no queue**: each is a cursor into the shared window, so a watch costs a few kilobytes, and a slow one costs
+//! no more until it falls out of the window and ends. Everything except sockets is **synchronous**: a write and all
+//! its consequences are complete when it is answered, and with a [`Clock`] and a [seed](Builder::seed) a run is
+//! reproducible.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
@@ -71,8 +73,8 @@ mod watch;
 
 pub use clock::Clock;
 pub use faults::{Action, ArmedFault, Fault, FaultId, Faults, Match, Schedule, Verb};
-pub use http::{ApiBody, ApiService, WatchListMode};
+pub use http::{ApiBody, ApiService, RequestCount, WatchListMode};
 pub use objects::Unsupported;
 #[cfg(feature = "client")]
 pub use server::ClientError;
-pub use server::{Backup, Builder, Feed, FeedError, Restart, Server, StartError};
+pub use server::{Backup, Builder, Feed, FeedError, ManifestError, Manifests, Restart, Server, StartError};

@@ -1,14 +1,14 @@
-//! Who may talk to the server: tokens, what is answered to anyone, and web pages that try.
+//! Access control: tokens, public paths, and requests from web pages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use bytes::Bytes;
 use embedded_apiserver::{Action, Fault, Server};
+use http_body_util::Empty;
 use serde_json::json;
-use support::Session;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tower::ServiceExt as _;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -31,22 +31,32 @@ async fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> u16 {
     ask(server, "GET", path, headers, "").await
 }
 
+/// The status code of an in-process request.
+async fn get_in_process(server: &Server, path: &str, headers: &[(&str, &str)]) -> u16 {
+    let mut request = http::Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Empty::<Bytes>::new()).unwrap();
+    server.service().oneshot(request).await.unwrap().status().as_u16()
+}
+
 #[tokio::test]
 async fn health_and_version_are_answered_without_a_token() {
-    let session = Session::new(Server::builder().without_socket().token("right").start().await.unwrap());
+    let server = Server::builder().without_socket().token("right").start().await.unwrap();
     for path in ["/healthz", "/livez", "/readyz", "/version", "/version/", "/readyz?verbose"] {
-        assert_eq!(session.request("GET", path, &[], Vec::new()).await.code, 200, "{path}");
+        assert_eq!(get_in_process(&server, path, &[]).await, 200, "{path}");
         let wrong = [("authorization", "Bearer wrong")];
-        assert_eq!(session.request("GET", path, &wrong, Vec::new()).await.code, 401, "{path}");
+        assert_eq!(get_in_process(&server, path, &wrong).await, 401, "{path}");
     }
     for path in ["/livez/ping", "/api", "/healthzz", "/version/x", "/api/v1/pods", "/faults"] {
-        assert_eq!(session.request("GET", path, &[], Vec::new()).await.code, 401, "{path}");
+        assert_eq!(get_in_process(&server, path, &[]).await, 401, "{path}");
     }
 }
 
 #[tokio::test]
 async fn a_token_is_compared_as_a_whole() {
-    let session = Session::new(Server::builder().without_socket().token("right").start().await.unwrap());
+    let server = Server::builder().without_socket().token("right").start().await.unwrap();
     for (given, code) in [
         ("Bearer right", 200),
         ("bearer right", 200),
@@ -59,20 +69,20 @@ async fn a_token_is_compared_as_a_whole() {
         ("Basic right", 401),
         ("right", 401),
     ] {
-        let answer = session.request("GET", "/api/v1/pods", &[("authorization", given)], Vec::new()).await;
-        assert_eq!(answer.code, code, "{given:?}");
+        let headers = [("authorization", given)];
+        assert_eq!(get_in_process(&server, "/api/v1/pods", &headers).await, code, "{given:?}");
     }
 }
 
 #[tokio::test]
-async fn faults_strike_authenticated_requests_only() {
-    let session = Session::new(Server::builder().without_socket().token("right").start().await.unwrap());
-    let faults = session.server.faults();
+async fn faults_apply_only_to_authenticated_requests() {
+    let server = Server::builder().without_socket().token("right").start().await.unwrap();
+    let faults = server.faults();
     let id = faults.arm(Fault::new(Action::Html { code: 502 }).once());
-    assert_eq!(session.request("GET", "/api/v1/pods", &[], Vec::new()).await.code, 401);
+    assert_eq!(get_in_process(&server, "/api/v1/pods", &[]).await, 401);
     assert_eq!(faults.fired(id), Some(0));
     let right = [("authorization", "Bearer right")];
-    assert_eq!(session.request("GET", "/api/v1/pods", &right, Vec::new()).await.code, 502);
+    assert_eq!(get_in_process(&server, "/api/v1/pods", &right).await, 502);
 }
 
 #[tokio::test]
@@ -113,7 +123,7 @@ async fn a_server_with_a_token_answers_any_host() {
 }
 
 #[tokio::test]
-async fn a_foreign_origin_is_refused() {
+async fn a_foreign_origin_is_rejected() {
     let server = Server::start().await.unwrap();
     let address = server.address().unwrap().to_string();
     let host = ("host", address.as_str());
@@ -138,7 +148,7 @@ async fn a_web_page_cannot_write_without_a_content_type() {
     let address = server.address().unwrap().to_string();
     let (host, own) = (("host", address.as_str()), format!("http://{address}"));
     let map = |name: &str| json!({"metadata": {"name": name}}).to_string();
-    // What a page can send without asking the server first.
+    // What a page can send without a CORS preflight.
     for page in [vec![("origin", own.as_str())], vec![("sec-fetch-mode", "no-cors")]] {
         let mut headers = vec![host];
         headers.extend(page);
@@ -148,7 +158,7 @@ async fn a_web_page_cannot_write_without_a_content_type() {
         headers.push(("sec-fetch-site", "cross-site"));
         assert_eq!(get(&server, "/api/v1/secrets", &headers).await, 403, "{headers:?}");
     }
-    // `kubectl create --raw` sends none either, and a kube-apiserver takes it for JSON.
+    // `kubectl create --raw` sends none either, and a kube-apiserver then expects JSON.
     assert_eq!(ask(&server, "POST", MAPS, &[host], &map("raw")).await, 201);
     assert_eq!(ask(&server, "DELETE", &format!("{MAPS}/raw"), &[host, ("origin", &own)], "").await, 200);
     server.shutdown().await;
@@ -171,7 +181,7 @@ async fn allowed_hosts_and_their_pages_are_answered() {
 }
 
 #[tokio::test]
-async fn a_server_that_others_can_reach_answers_addresses_and_no_foreign_names() {
+async fn a_reachable_server_accepts_addresses_but_no_foreign_host_names() {
     let any = std::net::IpAddr::from([0, 0, 0, 0]);
     let server = Server::builder().address(any).start().await.unwrap();
     for (host, code) in

@@ -1,37 +1,39 @@
-//! The recorded session of a kube-apiserver, replayed: every answer is compared field by field. Discovery and version are
-//! those of 1.37.1, everything else was recorded with 1.36.3.
+//! Replays the recorded session of a kube-apiserver and compares every response field by field. Discovery and version
+//! are from 1.37.1, everything else was recorded with 1.36.3.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/replay.rs"]
+mod replay;
 mod support;
 
 use std::path::Path;
 use std::time::Duration;
 
 use embedded_apiserver::{Clock, Server};
+use replay::{Capture, Replay};
 use serde_json::{Value, json};
-use support::{Capture, Session};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/cap/configmaps";
 
-/// Captures that are not compared, and why.
-const NOT_MET: &[(&str, &str)] = &[
+/// Captures that are not compared, with reasons.
+const NOT_COMPARED: &[(&str, &str)] = &[
     ("cr-table", "tables are not served"),
     ("list-table", "tables are not served"),
-    ("pod-table", "tables are not served: the next clause of its Accept is, in JSON"),
+    ("pod-table", "tables are not served: the next clause of its Accept is served, in JSON"),
     ("watch-table", "tables are not served"),
     ("openapi-v3-root", "only the documents that kubectl needs are listed, without hashes"),
-    ("readyz-verbose", "the checks are of another server"),
-    ("version", "the version is the same, the build is another"),
-    ("discovery-not-modified", "the tag is another: a test of its own compares the rest"),
+    ("readyz-verbose", "the checks belong to another server"),
+    ("version", "the version is equal, the build is not"),
+    ("discovery-not-modified", "the ETag differs: another test compares the rest"),
     ("discovery-aggregated-apis", "autoscaling/v1 is not served: compared without it"),
-    ("list-unauthorized", "compared by a test of its own, with a server that has a token"),
+    ("list-unauthorized", "another test compares it, with a server that has a token"),
     ("discovery-apis-legacy", "autoscaling/v1 is not served: compared without it"),
-    ("list-gzip-large", "recorded on other objects: read by the tests of kube-wire"),
+    ("list-gzip-large", "recorded with other objects: read by the tests of kube-wire"),
 ];
 
-/// Creates, changes and deletes a config map, as the recording did while it watched.
-async fn three_changes(session: &Session, name: &str) {
+/// Creates, updates and deletes a config map, as the recording did during its watch.
+async fn three_changes(session: &Replay, name: &str) {
     session.json("POST", CONFIG_MAPS, changing(name, "a")).await;
     session.json("PUT", &format!("{CONFIG_MAPS}/{name}"), changing(name, "b")).await;
     session.json("DELETE", &format!("{CONFIG_MAPS}/{name}"), json!({})).await;
@@ -41,13 +43,13 @@ fn changing(name: &str, value: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"app": "demo", "n": "a"}}, "data": {"k": value}})
 }
 
-/// Watches as recorded while something happens.
-async fn watch_while(session: &mut Session, name: &str, happens: impl AsyncFnOnce(&Session)) {
+/// Watches as recorded while `happens` runs.
+async fn watch_while(session: &mut Replay, name: &str, happens: impl AsyncFnOnce(&Replay)) {
     let capture = Capture::read(name);
     let answer = {
         let watching = session.send(&capture);
         let happening = async {
-            // The watch is open by now: it is polled first.
+            // The watch is open now, because it is polled first.
             tokio::task::yield_now().await;
             happens(session).await;
         };
@@ -57,10 +59,10 @@ async fn watch_while(session: &mut Session, name: &str, happens: impl AsyncFnOnc
     session.compare(&capture, &answer);
 }
 
-async fn session() -> Session {
+async fn session() -> Replay {
     let clock = Clock::starting_at(std::time::UNIX_EPOCH + Duration::from_secs(1_794_731_895));
     let server = Server::builder().without_socket().seed(36).clock(clock).start().await.unwrap();
-    let session = Session::new(server);
+    let session = Replay::new(server);
     session.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "cap"}})).await;
     for n in 0..5 {
         let object = json!({"metadata": {"name": format!("cm-{n}"), "labels": {"app": "demo", "n": n.to_string()}}, "data": {"k": n.to_string()}});
@@ -70,7 +72,7 @@ async fn session() -> Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_those_of_a_kube_apiserver() {
+async fn responses_match_a_kube_apiserver() {
     let mut session = session().await;
     lists(&mut session).await;
     watches(&mut session).await;
@@ -83,7 +85,9 @@ async fn answers_are_those_of_a_kube_apiserver() {
 
     let missing: Vec<String> = all_captures()
         .into_iter()
-        .filter(|name| !session.checked.contains(name) && !NOT_MET.iter().any(|(known, _)| known == name))
+        .filter(|name| {
+            !session.checked.contains(name) && !NOT_COMPARED.iter().any(|(known, _)| known == name)
+        })
         .collect();
     assert!(
         session.failures.is_empty(),
@@ -91,7 +95,7 @@ async fn answers_are_those_of_a_kube_apiserver() {
         session.failures.len(),
         session.failures.join("\n")
     );
-    assert_eq!(missing, Vec::<String>::new(), "neither compared nor listed as not met");
+    assert_eq!(missing, Vec::<String>::new(), "neither compared nor listed in NOT_COMPARED");
 }
 
 fn all_captures() -> Vec<String> {
@@ -100,11 +104,13 @@ fn all_captures() -> Vec<String> {
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> =
         files.filter_map(|name| name.strip_suffix(".http").map(str::to_owned)).collect();
+    // These need a feature gate, and objects with the recorded uids: compared in `shards.rs`.
+    names.retain(|name| !name.starts_with("shard-"));
     names.sort();
     names
 }
 
-async fn lists(session: &mut Session) {
+async fn lists(session: &mut Replay) {
     session
         .check(&[
             "list-json",
@@ -137,18 +143,18 @@ async fn lists(session: &mut Session) {
         .await;
 }
 
-async fn watches(session: &mut Session) {
+async fn watches(session: &mut Replay) {
     watch_while(session, "watch-json", async |session| three_changes(session, "w-1").await).await;
     watch_while(session, "watch-protobuf", async |session| three_changes(session, "w-2").await).await;
     watch_while(session, "watch-partialmeta-json", async |session| three_changes(session, "w-3").await).await;
     watch_while(session, "watchlist-json", async |session| {
-        // The initial events are read before anything happens.
+        // Read the initial events before making changes.
         tokio::time::sleep(Duration::from_millis(100)).await;
         three_changes(session, "w-4").await;
     })
     .await;
     watch_while(session, "watchlist-protobuf", async |session| {
-        // In the recording the first of two bookmarks, two seconds before the end, came between the changes.
+        // In the recording, the first of two bookmarks, two seconds before the end, came between the changes.
         tokio::time::sleep(Duration::from_millis(1_900)).await;
         session.json("POST", CONFIG_MAPS, changing("w-5", "a")).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -171,7 +177,7 @@ async fn watches(session: &mut Session) {
         .await;
 }
 
-async fn writes(session: &mut Session) {
+async fn writes(session: &mut Replay) {
     session
         .check(&[
             "post-create",
@@ -221,7 +227,7 @@ async fn writes(session: &mut Session) {
     session.compare(&large, &answer);
 }
 
-async fn custom_resources(session: &mut Session) {
+async fn custom_resources(session: &mut Replay) {
     session
         .check(&[
             "crd-create",
@@ -241,7 +247,7 @@ async fn custom_resources(session: &mut Session) {
         .await;
 }
 
-async fn pods(session: &mut Session) {
+async fn pods(session: &mut Replay) {
     session
         .check(&["pod-create", "pod-create-node", "pod-get-protobuf", "pod-put-status", "pod-fieldselector"])
         .await;
@@ -253,7 +259,7 @@ async fn pods(session: &mut Session) {
         }
     })
     .await;
-    // Once more, to compare the answers.
+    // Repeat to compare the responses.
     for name in ["pod-create", "pod-create-node"] {
         session.send(&Capture::read(name)).await;
     }
@@ -272,8 +278,8 @@ async fn pods(session: &mut Session) {
     session.check(&["watch-bookmark-near-end"]).await;
 }
 
-async fn expired(session: &mut Session) {
-    // The revisions of these captures are the last ones that were seen before.
+async fn expired(session: &mut Replay) {
+    // The revisions of these captures are the last ones seen before.
     session.json("POST", CONFIG_MAPS, json!({"metadata": {"name": "after"}})).await;
     session.server.compact();
     session
@@ -288,31 +294,31 @@ async fn expired(session: &mut Session) {
         .await;
 }
 
-async fn others(session: &mut Session) {
+async fn others(session: &mut Replay) {
     session
         .check(&["healthz", "discovery-legacy-api-v1", "discovery-group-legacy", "discovery-aggregated-api"])
         .await;
 }
 
-async fn namespace_deletion(session: &mut Session) {
-    // Something has to hold the namespace, which a kube-apiserver without controllers never lets go.
+async fn namespace_deletion(session: &mut Replay) {
+    // Block the namespace with a finalizer: without controllers, a kube-apiserver never removes it.
     let held = json!({"metadata": {"name": "holds", "finalizers": ["example.com/hold"]}});
     session.json("POST", CONFIG_MAPS, held).await;
     session.check(&["namespace-delete", "post-terminating-namespace"]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_token_is_answered_as_by_a_kube_apiserver() {
+async fn an_invalid_token_is_rejected_like_a_kube_apiserver() {
     let server = Server::builder().without_socket().token("right").start().await.unwrap();
-    let mut session = Session::new(server);
+    let mut session = Replay::new(server);
     session.check(&["list-unauthorized"]).await;
     assert_eq!(session.failures, Vec::<String>::new());
 }
 
-/// Discovery as recorded, but for the one version that is not served.
+/// Discovery as recorded, except for the one version that is not served.
 #[tokio::test(start_paused = true)]
 async fn discovery_lists_all_groups_but_one_version() {
-    let session = Session::new(Server::builder().without_socket().start().await.unwrap());
+    let session = Replay::new(Server::builder().without_socket().start().await.unwrap());
     let json = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
 
     let capture = Capture::read("discovery-aggregated-apis");
@@ -337,8 +343,8 @@ async fn discovery_lists_all_groups_but_one_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_that_is_known_already_is_not_sent_again() {
-    let mut session = Session::new(Server::builder().without_socket().start().await.unwrap());
+async fn cached_discovery_is_not_sent_again() {
+    let mut session = Replay::new(Server::builder().without_socket().start().await.unwrap());
     let first = session.send(&Capture::read("discovery-aggregated-api")).await;
     let mut capture = Capture::read("discovery-not-modified");
     for (key, value) in &mut capture.request_headers {
@@ -355,5 +361,5 @@ async fn discovery_that_is_known_already_is_not_sent_again() {
     session.send(&definition).await;
     let groups = Capture { path: "/apis".to_owned(), ..Capture::read("discovery-aggregated-api") };
     let text = String::from_utf8(session.send(&groups).await.body.to_vec()).unwrap();
-    assert!(text.contains("\"things\""), "a custom resource is discovered at once");
+    assert!(text.contains("\"things\""), "a custom resource is discovered immediately");
 }

@@ -1,9 +1,6 @@
-//! Broken connections as in-process clients see them: a server without a socket breaks requests and streams that come
-//! through its service.
+//! Broken connections of in-process clients: a server without a socket breaks the requests and streams of its service.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
@@ -40,9 +37,9 @@ fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
-/// The next piece of a stream, as text, or the error that it broke with.
+/// The next chunk of a stream as text, or the error it broke with.
 async fn next(watch: &mut ApiBody) -> Result<String, std::io::ErrorKind> {
-    // Time is paused: it passes at once when nothing else can happen.
+    // Time is paused: it advances when all tasks are idle.
     let frame = tokio::time::timeout(Duration::from_secs(60), watch.frame()).await;
     let frame = frame.expect("the stream stays silent").expect("the stream ended cleanly");
     frame
@@ -98,7 +95,7 @@ async fn a_closed_port_refuses_requests_without_a_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disconnect_comes_before_the_write_and_a_cut_after_it() {
+async fn a_disconnect_precedes_the_write_and_a_cut_follows_it() {
     let server = server().await;
     let on_create = || Match::verb(Verb::Create).resource("configmaps");
     server.faults().arm(Fault::new(Action::Disconnect).on(on_create()).once());

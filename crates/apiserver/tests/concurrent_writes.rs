@@ -1,5 +1,5 @@
-//! Follow-up work of writes that run at the same time: when a write is answered, everything that follows from it is done,
-//! no matter which other requests are under way.
+//! Follow-up work of concurrent writes: when a write is answered, all its consequences are complete, regardless of
+//! other requests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -68,7 +68,7 @@ async fn a_definition_is_served_when_its_creation_is_answered() {
     assert!(refused.is_empty(), "objects refused right after their definition: {refused:?}");
 }
 
-/// Creates objects until one is refused, and returns how.
+/// Creates objects until one is rejected; returns its status code.
 async fn create_until_refused(session: Arc<Session>, maps: String, writer: usize) -> u16 {
     for n in 0.. {
         let map = json!({"metadata": {"name": format!("map-{writer}-{n}")}, "data": large_map()["data"]});
@@ -81,7 +81,7 @@ async fn create_until_refused(session: Arc<Session>, maps: String, writer: usize
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn creates_that_race_with_the_deletion_of_their_namespace_do_not_hold_it_back() {
+async fn creates_racing_with_namespace_deletion_do_not_block_it() {
     let session = session().await;
     for round in 0..5 {
         let namespace = format!("/api/v1/namespaces/n{round}");
@@ -110,7 +110,7 @@ async fn creates_that_race_with_the_deletion_of_their_namespace_do_not_hold_it_b
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_that_races_with_the_deletion_of_its_definition_does_not_hold_it_back() {
+async fn a_create_racing_with_definition_deletion_does_not_block_it() {
     let session = session().await;
     for round in 0..20 {
         let plural = format!("races{round}");

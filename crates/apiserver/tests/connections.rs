@@ -1,4 +1,4 @@
-//! Connections that are silent, slow, dead or too many.
+//! Idle, slow and dead connections, and too many of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use embedded_apiserver::Server;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Far longer than any limit. The clock is paused and jumps ahead whenever everything waits.
+/// Far longer than any timeout. The clock is paused and advances when all tasks are idle.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
 async fn connect(server: &Server) -> TcpStream {
@@ -26,7 +26,7 @@ async fn closed(socket: &mut TcpStream) -> Vec<u8> {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_no_request_is_dropped() {
     let server = Server::start().await.unwrap();
-    // The second begins like HTTP/2 and the third like HTTP/1.1; the last speaks HTTP/2, but asks for nothing.
+    // The second starts like HTTP/2 and the third like HTTP/1.1; the last speaks HTTP/2 but sends no request.
     for sent in [&b""[..], b"P", b"G", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
         let mut socket = connect(&server).await;
         socket.write_all(sent).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_client_that_sends_no_request_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_body_that_never_ends_is_given_up() {
+async fn an_endless_request_body_times_out() {
     let server = Server::start().await.unwrap();
     let mut socket = connect(&server).await;
     let head = b"POST /api/v1/namespaces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
@@ -58,14 +58,14 @@ async fn a_dead_http2_client_is_noticed() {
     request.extend_from_slice(&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, 1]);
     request.extend_from_slice(&block);
     socket.write_all(&request).await.unwrap();
-    // It never answers a ping.
+    // The client never answers a ping.
     let received = closed(&mut socket).await;
     assert!(received.len() > 9 + 9, "the watch was not answered");
     server.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_a_port_that_was_taken_meanwhile_is_an_error() {
+async fn reopening_a_taken_port_is_an_error() {
     let server = Server::start().await.unwrap();
     server.refuse_connections().await;
     let other = TcpListener::bind(server.address().unwrap()).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_server_without_a_socket_has_no_port_to_open() {
     tokio::time::timeout(LONG, server.accept_connections()).await.unwrap().unwrap();
 }
 
-/// The answer's status line, if there is one before anything times out.
+/// The status line of the response, if there is one before the timeout.
 async fn status_line(socket: &mut TcpStream) -> Option<String> {
     let mut line = [0; 12];
     tokio::time::timeout(Duration::from_secs(1), socket.read_exact(&mut line)).await.ok()?.unwrap();
@@ -93,7 +93,7 @@ async fn status_line(socket: &mut TcpStream) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_beyond_the_limit_wait_for_their_turn() {
+async fn connections_beyond_the_limit_wait() {
     let server = Server::builder().connections_max(2).start().await.unwrap();
     let mut sockets = Vec::new();
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! Definitions and custom resources that were sent to a kube-apiserver 1.36.3, with its answers: the same are taken, the
-//! same are refused, for the same reasons.
+//! Definitions and custom resources that were sent to a kube-apiserver 1.36.3, with its responses: the same are
+//! accepted, and the same are rejected for the same reasons.
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
@@ -8,7 +8,7 @@ use embedded_apiserver::internals::crd::{
 };
 use serde_json::{Value, json};
 
-/// Complaints, without order: a kube-apiserver goes through its maps in any.
+/// Causes in sorted order: a kube-apiserver iterates over its maps in random order.
 fn sorted(mut causes: Vec<Value>) -> Vec<Value> {
     causes.sort_by_key(Value::to_string);
     causes.dedup();
@@ -38,7 +38,7 @@ fn definition(plural: &str, kind: &str, schema: &Value, subresources: Value) -> 
 }
 
 #[test]
-fn values_are_taken_and_refused_as_by_a_kube_apiserver() {
+fn values_are_validated_like_a_kube_apiserver() {
     let capture: Value =
         serde_json::from_str(include_str!("../../wire/tests/captures/custom-values.json")).unwrap();
     let scale = json!({"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
@@ -68,7 +68,7 @@ fn values_are_taken_and_refused_as_by_a_kube_apiserver() {
     assert!(compared > 45);
 }
 
-/// Complaints that show whole versions or schemas as Go's internal structs: only field, reason and the end are compared.
+/// Causes that contain Go's internal structs of versions or schemas: only field, reason and the end are compared.
 fn without_dumps(causes: Vec<Value>) -> Vec<Value> {
     let cut = |mut cause: Value| {
         let message = cause["message"].as_str().unwrap_or_default().to_owned();
@@ -83,7 +83,7 @@ fn without_dumps(causes: Vec<Value>) -> Vec<Value> {
 }
 
 #[test]
-fn definitions_are_taken_and_refused_as_by_a_kube_apiserver() {
+fn definitions_are_validated_like_a_kube_apiserver() {
     let capture: Value =
         serde_json::from_str(include_str!("../../wire/tests/captures/definitions.json")).unwrap();
     let mut failures = Vec::new();
@@ -111,7 +111,7 @@ fn definitions_are_taken_and_refused_as_by_a_kube_apiserver() {
 }
 
 #[test]
-fn definitions_change_and_get_their_names_as_on_a_kube_apiserver() {
+fn definition_updates_and_names_match_a_kube_apiserver() {
     let capture: Value =
         serde_json::from_str(include_str!("../../wire/tests/captures/definitions.json")).unwrap();
     let neighbour = json!({
@@ -129,7 +129,7 @@ fn definitions_change_and_get_their_names_as_on_a_kube_apiserver() {
                 assert_eq!(crd["status"], case["answer"]["status"], "{name}");
                 accept_names(&mut crd, [&neighbour], "NOW");
                 let mut theirs = case["after"]["status"].clone();
-                // Times of what just changed are ours.
+                // Times of new changes are ours.
                 for (condition, ours) in theirs["conditions"]
                     .as_array_mut()
                     .unwrap()
@@ -151,7 +151,7 @@ fn definitions_change_and_get_their_names_as_on_a_kube_apiserver() {
 }
 
 #[test]
-fn a_new_definition_looks_as_a_kube_apiserver_answers_it() {
+fn a_new_definition_matches_a_kube_apiserver() {
     let body = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let created = body(include_str!("../../wire/tests/captures/crd-create.body"));
     let mut crd = body(include_str!("../../wire/tests/captures/crd-create.sent"));

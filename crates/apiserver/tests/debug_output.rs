@@ -1,4 +1,4 @@
-//! What `{:?}` prints of servers: neither tokens nor objects.
+//! Debug output of servers contains neither tokens nor objects.
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 use embedded_apiserver::{Restart, Server};

@@ -1,4 +1,4 @@
-//! Faults as clients meet them.
+//! Faults from a client's perspective.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -61,7 +61,7 @@ async fn watch(session: &Session, path: &str) -> (Vec<String>, &'static str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_break_stall_and_repeat_as_the_fault_says() {
+async fn streams_break_stall_and_repeat_as_configured() {
     let on_watch = || Match::verb(Verb::Watch).resource("configmaps");
     let error = Action::ErrorAfterEvents {
         events: 1,
@@ -96,7 +96,7 @@ async fn streams_break_stall_and_repeat_as_the_fault_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_replaced_as_the_fault_says() {
+async fn responses_are_replaced_as_configured() {
     let session = session().await;
     let faults = session.server.faults();
     faults.arm(Fault::new(Action::Overloaded { retry_after_seconds: 7 }).on(Match::verb(Verb::List)).once());
@@ -132,7 +132,7 @@ async fn answers_are_replaced_as_the_fault_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_strikes_by_match_count_and_chance() {
+async fn a_fault_fires_by_match_count_and_probability() {
     let session = session().await;
     let faults = session.server.faults();
     let secrets = Fault::new(Action::Html { code: 502 }).on(Match::default().resource("secrets"));
@@ -157,7 +157,7 @@ async fn a_fault_strikes_by_match_count_and_chance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_loses_history_or_goes_back_to_a_backup() {
+async fn a_restart_loses_history_or_restores_a_backup() {
     let session = with_objects(1).await;
     let backup = session.server.backup();
     let list = session.json("GET", CONFIG_MAPS, json!(null)).await;
@@ -178,7 +178,7 @@ async fn a_restart_loses_history_or_goes_back_to_a_backup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_lists_can_be_off_or_unheard_of() {
+async fn watch_lists_can_be_off_or_ignored() {
     let path = "/api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1";
     for (mode, code) in [(WatchListMode::On, 200), (WatchListMode::Off, 422), (WatchListMode::Ignored, 200)] {
         let server = Server::builder().without_socket().watch_list(mode).start().await.unwrap();

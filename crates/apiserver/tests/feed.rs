@@ -1,4 +1,4 @@
-//! A resource fed from elsewhere is served with the resourceVersions it has there; slow watchers are let go.
+//! A fed resource is served with the resourceVersions of its source; watches that lag too far end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ fn node(name: &str, revision: u64) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_see_the_revisions_that_were_fed() {
+async fn clients_see_the_fed_revisions() {
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
     let feed = session.server.feed("", "v1", "nodes").unwrap();
     feed.put(&node("a", 1_000)).unwrap();
@@ -46,7 +46,7 @@ async fn clients_see_the_revisions_that_were_fed() {
         Err(FeedError::OutOfOrder { given: 1_500, last: 2_000, .. })
     ));
     assert!(matches!(feed.put(&json!({"metadata": {"name": "c"}})), Err(FeedError::NoRevision { .. })));
-    // Other resources go on counting from the newest revision that was fed.
+    // Other resources continue from the latest fed revision.
     let other = session
         .json("POST", "/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "c"}}))
         .await;
@@ -54,7 +54,7 @@ async fn clients_see_the_revisions_that_were_fed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_falls_behind_its_buffer_is_let_go_without_a_word() {
+async fn a_watch_that_falls_behind_its_buffer_ends_without_an_error() {
     let session = Session::new(Server::builder().without_socket().watch_buffer(4).start().await.unwrap());
     let request =
         http::Request::get("/api/v1/nodes?watch=1&resourceVersion=5").body(Empty::<Bytes>::new()).unwrap();
@@ -64,7 +64,7 @@ async fn a_watcher_that_falls_behind_its_buffer_is_let_go_without_a_word() {
         session.json("POST", "/api/v1/nodes", json!({"metadata": {"name": format!("n-{n}")}})).await;
     }
     assert!(slow.next().await.is_none());
-    // From where it was it can go on: history reaches further back than the buffer, and who begins there may catch up.
+    // The watch can resume where it stopped: history reaches further back than the buffer.
     let again = session
         .request("GET", "/api/v1/nodes?watch=1&resourceVersion=5&timeoutSeconds=1", &[], Vec::new())
         .await;

@@ -1,4 +1,4 @@
-//! Requests that mean no good, or make no sense, are refused in bounded time and memory.
+//! Hostile and invalid requests are rejected in bounded time and memory.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(start_paused = true)]
-async fn senseless_requests_are_refused() {
+async fn invalid_requests_are_rejected() {
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
     let deep = format!(
         "{{\"metadata\":{{\"name\":\"x\"}},\"data\":{}{}}}",
@@ -62,7 +62,7 @@ async fn senseless_requests_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_cannot_make_something_else_of_an_object() {
+async fn a_patch_cannot_change_the_type_of_an_object() {
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
     session.json("POST", MAPS, serde_json::json!({"metadata": {"name": "x"}})).await;
     for (kind, patch) in [
@@ -88,7 +88,7 @@ async fn a_patch_cannot_make_something_else_of_an_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_protobuf_is_refused() {
+async fn malformed_protobuf_is_rejected() {
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
     let content_type = [("content-type", "application/vnd.kubernetes.protobuf")];
     for body in [&b""[..], b"k8s\0", b"k8s\0\x12\xff\xff\xff\xff\x7f", b"not at all", &[0xff; 1000]] {
@@ -102,7 +102,7 @@ async fn a_client_that_never_finishes_its_headers_is_dropped() {
     let mut socket = tokio::net::TcpStream::connect(server.address().unwrap()).await.unwrap();
     socket.write_all(b"GET /api HTTP/1.1\r\nhost: x\r\nslow: ").await.unwrap();
     let mut rest = Vec::new();
-    // The clock jumps ahead whenever everybody waits, so that this takes no time.
+    // The clock advances when all tasks are idle, so this takes no time.
     let _closed = socket.read_to_end(&mut rest).await;
     assert!(!rest.starts_with(b"HTTP/1.1 200"));
     server.shutdown().await;

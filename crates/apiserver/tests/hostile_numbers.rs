@@ -1,4 +1,4 @@
-//! Extreme numbers in requests, feeds, faults and options neither panic nor corrupt what is stored.
+//! Extreme numbers in requests, feeds, faults and options neither panic nor corrupt stored objects.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -43,7 +43,7 @@ impl Session {
         self.json("POST", PODS, json!({"metadata": metadata, "spec": spec})).await
     }
 
-    /// A watch that is open.
+    /// An open watch.
     async fn watch(&self, path: &str) -> ApiBody {
         let request = Request::get(path).body(Empty::<Bytes>::new()).unwrap();
         let response = self.server.service().oneshot(request).await.unwrap();
@@ -59,7 +59,7 @@ async fn events(watch: &mut ApiBody) -> Vec<Value> {
 }
 
 fn is_timestamp(value: &Value) -> bool {
-    // `2026-01-01T00:00:00Z`: a longer year cannot be parsed by clients, nor stored.
+    // `2026-01-01T00:00:00Z`: clients cannot parse a longer year, and it cannot be stored.
     value.as_str().is_some_and(|text| text.len() == 20 && text.ends_with('Z'))
 }
 
@@ -114,7 +114,7 @@ async fn a_watch_with_any_timeout_delivers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_request_outside_of_the_allowed_expirations_is_invalid() {
+async fn a_token_request_with_an_expiration_out_of_range_is_invalid() {
     let session = session().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     session.json("POST", accounts, json!({"metadata": {"name": "robot"}})).await;
@@ -144,7 +144,7 @@ async fn a_token_request_outside_of_the_allowed_expirations_is_invalid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reaping_goes_on_after_a_pod_with_an_endless_grace_period() {
+async fn pod_removal_continues_after_an_endless_grace_period() {
     let session = session().await;
     let owner = session.running_pod("owner", 1, None).await;
     session.running_pod("endless", i64::MAX, Some(&owner)).await;
@@ -159,7 +159,7 @@ async fn reaping_goes_on_after_a_pod_with_an_endless_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reaping_goes_on_after_a_panic() {
+async fn pod_removal_continues_after_a_panic() {
     let broken = Arc::new(AtomicBool::new(false));
     let flag = broken.clone();
     let clock = Clock::new(move || {
@@ -179,7 +179,7 @@ async fn reaping_goes_on_after_a_panic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_largest_revision_is_refused_or_waited_for() {
+async fn the_largest_revision_is_rejected_or_awaited() {
     let session = session().await;
     session.json("POST", MAPS, json!({"metadata": {"name": "a"}})).await;
     let largest = u64::MAX;
@@ -196,7 +196,7 @@ async fn the_largest_revision_is_refused_or_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_continue_token_from_the_future_is_refused() {
+async fn a_continue_token_from_the_future_is_rejected() {
     let session = session().await;
     for name in ["a", "b", "c", "d"] {
         session.json("POST", MAPS, json!({"metadata": {"name": name}})).await;
@@ -205,7 +205,7 @@ async fn a_continue_token_from_the_future_is_refused() {
     let path = format!("{MAPS}?limit=1&continue={}", URL_SAFE_NO_PAD.encode(token));
     let next = json!({"v": "meta.k8s.io/v1", "rv": i64::MAX, "start": "/a\u{0}"}).to_string();
     let next = format!("{MAPS}?limit=3&continue={}", URL_SAFE_NO_PAD.encode(next));
-    // The rest of a list is counted once for each revision: it must not be counted for one that does not exist yet.
+    // The rest of a list is counted once per revision: it must not be counted for a revision that does not exist yet.
     assert_eq!(session.request("GET", &path, &[], Vec::new()).await.code, 504);
     for name in ["b", "c", "d"] {
         session.json("DELETE", &format!("{MAPS}/{name}"), json!({})).await;
@@ -217,7 +217,7 @@ async fn a_continue_token_from_the_future_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fed_numbers_leave_the_server_able_to_count() {
+async fn fed_revisions_do_not_exhaust_the_counter() {
     let session = session().await;
     let feed = session.server.feed("apps", "v1", "deployments").unwrap();
     let template =

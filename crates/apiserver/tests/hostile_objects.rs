@@ -1,4 +1,4 @@
-//! Whatever a client sends: an answer or a refusal, and no panic.
+//! Any client input is accepted or rejected without a panic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use embedded_apiserver::internals::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Any JSON, with names that mean something to somebody in it.
+/// Any JSON, including member names that the server interprets.
 fn odd() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

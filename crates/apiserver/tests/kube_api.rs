@@ -1,4 +1,4 @@
-//! kube-rs against the server: `Api`, over a socket, over TLS and without any socket.
+//! kube-rs's `Api` against the server: over a socket, over TLS and without a socket.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! kube-rs's runtime against the server: watcher, reflector and Controller, in both ways of listing, and a lease.
+//! kube-rs's runtime against the server: watcher, reflector and Controller, with both list strategies, and a lease.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -74,10 +74,10 @@ async fn a_reflector_recovers_from_a_cut_and_an_expired_watch() {
     faults.arm(Fault::new(Action::CutAfterEvents(1)).on(Match::verb(Verb::Watch)).once());
     faults.arm(Fault::new(Action::Expired).on(Match::verb(Verb::Watch)).once());
     let (store, writer) = reflector::store();
-    let (heard, mut changes) = tokio::sync::mpsc::unbounded_channel();
+    let (seen, mut changes) = tokio::sync::mpsc::unbounded_channel();
     let events = watch(api.clone(), watcher::Config::default()).default_backoff().reflect(writer);
     let running = tokio::spawn(events.for_each(move |event| {
-        heard.send(event.is_ok()).ok();
+        seen.send(event.is_ok()).ok();
         async {}
     }));
     store.wait_until_ready().await.unwrap();
@@ -91,13 +91,13 @@ async fn a_reflector_recovers_from_a_cut_and_an_expired_watch() {
 }
 
 #[tokio::test]
-async fn a_controller_reconciles_owners_and_what_they_own() {
+async fn a_controller_reconciles_owners_and_owned_objects() {
     let (server, client) = start(true).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let (done, mut reconciled) = tokio::sync::mpsc::unbounded_channel();
 
-    // Each deployment owns a config map of its name, made by server-side apply.
+    // Each deployment owns a config map with its name, created by server-side apply.
     let reconcile =
         |object: Arc<Deployment>,
          context: Arc<(Api<ConfigMap>, tokio::sync::mpsc::UnboundedSender<String>)>| async move {
@@ -128,7 +128,7 @@ async fn a_controller_reconciles_owners_and_what_they_own() {
     let made = maps.get("web").await.unwrap();
     assert_eq!(made.data, Some(BTreeMap::from([("replicas".to_owned(), "1".to_owned())])));
 
-    // What is owned comes back when it is deleted, and goes with its owner.
+    // A deleted owned object is recreated, and is deleted with its owner.
     maps.delete("web", &Default::default()).await.unwrap();
     while maps.get_opt("web").await.unwrap().is_none() {
         reconciled.recv().await.unwrap();

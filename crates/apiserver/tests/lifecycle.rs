@@ -1,4 +1,4 @@
-//! What happens after a write: finalizers, owners, namespaces, pods that take their time, definitions that go.
+//! Consequences of writes: finalizers, owners, namespaces, terminating pods, deleted definitions.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ async fn session() -> Session {
 }
 
 impl Session {
-    /// The object, if it is there.
+    /// The object, if it exists.
     async fn find(&self, path: &str) -> Option<Value> {
         let answer = self.request("GET", path, &[], Vec::new()).await;
         (answer.code == 200).then(|| serde_json::from_slice(&answer.body).unwrap())
@@ -39,7 +39,7 @@ impl Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_go_with_their_last_owner() {
+async fn dependents_are_deleted_with_their_last_owner() {
     let session = session().await;
     let (a, b) = (session.owned("a", &[], false).await, session.owned("b", &[], false).await);
     let child = session.owned("child", &[&a], false).await;
@@ -88,7 +88,7 @@ async fn a_foreground_deletion_waits_for_dependents_that_block_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_object_whose_owner_is_gone_goes_too() {
+async fn a_new_object_without_existing_owners_is_deleted() {
     let session = session().await;
     let ghost = json!({"metadata": {"name": "ghost", "uid": "00000000-0000-4000-8000-000000000000"}});
     session.owned("late", &[&ghost], false).await;
@@ -108,7 +108,7 @@ async fn without_garbage_collection_nothing_follows_a_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_goes_when_the_last_thing_in_it_went() {
+async fn a_namespace_is_removed_after_its_last_object() {
     let session = session().await;
     session.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await;
     let maps = "/api/v1/namespaces/n/configmaps";
@@ -124,7 +124,7 @@ async fn a_namespace_goes_when_the_last_thing_in_it_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_pod_takes_its_grace_period() {
+async fn a_running_pod_is_removed_after_its_grace_period() {
     let session = session().await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "node", "terminationGracePeriodSeconds": 20, "containers": [{"name": "c"}]}});
     session.json("POST", PODS, pod).await;
@@ -157,7 +157,7 @@ async fn pods_are_bound_and_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_goes_after_its_objects() {
+async fn a_definition_is_removed_after_its_objects() {
     let session = session().await;
     let crd = json!({
         "metadata": {"name": "things.example.com"},
@@ -183,7 +183,7 @@ async fn a_definition_goes_after_its_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_two_kinds_of_events_are_one_collection() {
+async fn both_event_apis_share_one_collection() {
     let session = session().await;
     let event = json!({
         "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},

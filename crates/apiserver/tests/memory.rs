@@ -1,5 +1,4 @@
-//! What the server holds is bounded, and it is released when it is no longer needed. Measured by counting what is
-//! allocated.
+//! The server's memory is bounded and released when no longer needed. Measured by counting allocations.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +20,7 @@ use tower::ServiceExt as _;
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// All tests of this file count with one allocator: one at a time.
+/// All tests of this file share one allocator counter, so they run one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -50,7 +49,7 @@ impl Session {
     }
 }
 
-/// Reads what the watch has to send now; the number of events and of chunks.
+/// Reads all pending data of the watch; returns the number of events and chunks.
 fn drain(watch: &mut ApiBody) -> (usize, usize) {
     let (mut events, mut chunks) = (0, 0);
     while let Some(Some(Ok(frame))) = watch.frame().now_or_never() {
@@ -62,7 +61,7 @@ fn drain(watch: &mut ApiBody) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_left_the_history_are_freed() {
+async fn expired_events_are_freed() {
     let _turn = turn().await;
     let session = Session::new(Server::builder().without_socket().history(5).start().await.unwrap());
     session.json("POST", MAPS, large(0)).await;
@@ -104,7 +103,7 @@ async fn the_history_is_limited_in_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn compaction_frees_what_no_open_watch_waits_for() {
+async fn compaction_frees_events_read_by_every_open_watch() {
     let _turn = turn().await;
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
     session.json("POST", MAPS, large(0)).await;
@@ -119,7 +118,7 @@ async fn compaction_frees_what_no_open_watch_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn compaction_keeps_what_an_open_watch_waits_for() {
+async fn compaction_keeps_unread_events_of_open_watches() {
     let _turn = turn().await;
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
     session.json("POST", MAPS, large(0)).await;
@@ -153,7 +152,7 @@ async fn an_unread_watch_on_a_large_collection_costs_little() {
     }
     let each = ALLOCATED.current_usage().saturating_sub(before) / WATCHES;
     assert!(each < WATCH_BYTES_MAX, "{each} bytes per unread watch on {OBJECTS} objects");
-    // They show the state of the moment they began with, whatever happened since, and then what happened.
+    // They show the state at their start, regardless of later changes, and then the changes.
     for n in 0..3 {
         let path = format!("{MAPS}/m-{}", OBJECTS - 1 - n);
         session.json("PATCH", &path, json!({"data": {"changed": "yes"}})).await;
@@ -183,15 +182,15 @@ async fn pending_small_changes_are_sent_in_few_chunks() {
     for n in 0..SMALL_CHANGES {
         session.json("PATCH", &format!("{MAPS}/small"), json!({"data": {"n": n.to_string()}})).await;
     }
-    // HTTP/2 keeps some 300 bytes for each chunk that waits, and never shrinks: a chunk for each change would cost
-    // five thousand watches of one resource 300 MB.
+    // HTTP/2 keeps some 300 bytes per queued chunk and never shrinks: one chunk per change would cost five thousand
+    // watches of one resource 300 MB.
     let (events, chunks) = drain(&mut watch);
     assert_eq!(events, SMALL_CHANGES);
     assert!(chunks <= SMALL_CHANGES / 4, "{chunks} chunks for {events} events");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_is_compiled_when_it_changes_and_only_then() {
+async fn a_definition_is_compiled_only_when_it_changes() {
     const DEFINITIONS: usize = 60;
     let _turn = turn().await;
     let session = Session::new(Server::builder().without_socket().start().await.unwrap());
@@ -226,7 +225,7 @@ async fn a_definition_is_compiled_when_it_changes_and_only_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_for_pods_that_went_before_their_time() {
+async fn no_memory_is_kept_for_pods_deleted_early() {
     const PODS: &str = "/api/v1/namespaces/default/pods";
     let _turn = turn().await;
     let session = Session::new(Server::builder().without_socket().history(5).start().await.unwrap());
@@ -247,7 +246,7 @@ async fn nothing_is_kept_for_pods_that_went_before_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_watches_took_is_released_when_they_end() {
+async fn memory_of_watches_is_released_when_they_end() {
     let _turn = turn().await;
     let session = Arc::new(Session::new(Server::builder().without_socket().start().await.unwrap()));
     session.json("POST", MAPS, large(0)).await;

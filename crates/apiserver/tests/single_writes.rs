@@ -1,5 +1,5 @@
-//! Single answers of a kube-apiserver 1.36.3 to a client called `capture` that wrote objects of several
-//! kinds: what was sent, and what came back.
+//! Single responses of a kube-apiserver 1.36.3 to a client called `capture` that wrote objects of several kinds: the
+//! request and the response.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ fn builtin(object: &Value) -> TypeView<'static> {
 }
 
 #[test]
-fn who_creates_owns_what_there_is() {
+fn the_creator_owns_all_fields() {
     let created = [
         capture!("post-create.body"),
         capture!("pod-create.body"),
@@ -51,7 +51,7 @@ fn who_creates_owns_what_there_is() {
     ];
     for object in created {
         let mut new = without_entries(&object);
-        // What admission adds comes after, and belongs to nobody.
+        // Admission adds fields afterwards; they have no owner.
         let admitted = ["tolerations", "priority", "preemptionPolicy"];
         if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
             spec.retain(|name, _| !admitted.contains(&name.as_str()));
@@ -62,7 +62,7 @@ fn who_creates_owns_what_there_is() {
 }
 
 #[test]
-fn who_patches_owns_what_changed() {
+fn the_patcher_owns_the_changed_fields() {
     let put = capture!("put-no-rv.body");
     let types = builtin(&put);
 
@@ -97,7 +97,7 @@ fn who_patches_owns_what_changed() {
 }
 
 #[test]
-fn who_writes_the_status_owns_it_apart() {
+fn a_status_write_has_its_own_entry() {
     let after = capture!("pod-put-status.body");
     let mut old = after.clone();
     old["metadata"]["managedFields"].as_array_mut().unwrap().remove(1);
@@ -111,7 +111,7 @@ fn who_writes_the_status_owns_it_apart() {
     );
     assert_eq!(new, after);
 
-    // The server itself gives a definition its names.
+    // The server itself accepts the names of a definition.
     let after = capture!("crd-get.body");
     let old = capture!("crd-create.body");
     let mut new = old.clone();
@@ -128,7 +128,7 @@ fn who_writes_the_status_owns_it_apart() {
 }
 
 #[test]
-fn custom_resources_have_owners_like_any_other() {
+fn custom_resources_have_field_owners() {
     let crd = capture!("crd-create.sent");
     let schema = Structural::compile(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]).unwrap();
     let types = TypeView::custom(&schema);
@@ -161,7 +161,7 @@ fn custom_resources_have_owners_like_any_other() {
 }
 
 #[test]
-fn an_apply_makes_conflicts_with_and_takes_from_another() {
+fn an_apply_conflicts_and_force_takes_ownership() {
     let created = capture!("apply-create.body");
     let types = builtin(&created);
     let one = FieldWrite { manager: "one", ..write(&created, types) };

@@ -1,4 +1,4 @@
-//! Tokens of service accounts, from the moment they are requested to the moment they end.
+//! Service account tokens, from request to expiry.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ impl Session {
         request["status"]["token"].as_str().unwrap().to_owned()
     }
 
-    /// The user that a review names, or its error.
+    /// The user in a review, or its error.
     async fn reviewed(&self, token: &str) -> Result<String, String> {
         let review = self.json("POST", REVIEWS, json!({"spec": {"token": token}})).await;
         let status = &review["status"];
@@ -42,7 +42,7 @@ async fn session() -> Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_ends_at_its_time() {
+async fn a_token_expires() {
     let session = session().await;
     let token = session.token(json!({"expirationSeconds": 600})).await;
     tokio::time::sleep(Duration::from_secs(599)).await;
@@ -55,7 +55,7 @@ async fn a_token_ends_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_ends_with_its_account_and_with_the_object_it_is_bound_to() {
+async fn a_token_is_invalid_after_its_account_or_bound_object_is_deleted() {
     let session = session().await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": [{"name": "c"}]}});
     session.json("POST", PODS, pod).await;
@@ -74,7 +74,7 @@ async fn a_token_ends_with_its_account_and_with_the_object_it_is_bound_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_made_by_the_account_whose_token_they_carry() {
+async fn requests_are_attributed_to_the_account_of_their_token() {
     let session = Session::new(Server::builder().without_socket().token("secret").start().await.unwrap());
     let ask = async |bearer: &str, path: &str, body: Value| {
         let bearer = format!("Bearer {bearer}");
@@ -97,7 +97,7 @@ async fn requests_are_made_by_the_account_whose_token_they_carry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_an_account_cannot_reach_the_faults() {
+async fn a_service_account_token_cannot_access_faults() {
     let server = Server::builder().without_socket().token("secret").admin_endpoint(true);
     let session = Session::new(server.start().await.unwrap());
     let ask = async |bearer: &str, method: &str, path: &str, body: Value| {

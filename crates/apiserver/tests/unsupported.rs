@@ -1,5 +1,5 @@
-//! Features that the server stores the configuration of and does not have: writes that configure them or should have
-//! been judged by them carry a warning, and a strict server refuses them.
+//! Unsupported features whose configuration the server stores: writes that configure them or are subject to them get a
+//! warning, and a strict server rejects them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// A request, and a part of the warning that it is answered with; `None` for no warning.
+/// A request, and a part of the expected warning; `None` for no warning.
 type Step = (&'static str, String, Value, Option<&'static str>);
 
 async fn session(unsupported: Unsupported) -> Session {
@@ -56,7 +56,7 @@ fn rule(group: &str, resource: &str, operations: &[&str]) -> Value {
     json!({"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]})
 }
 
-/// Objects that configure features, in an order in which none is judged by the one before it.
+/// Objects that configure features, ordered so that none is subject to an earlier one.
 fn configurations() -> Vec<(String, Value, &'static str)> {
     let ruled = json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}}});
     let open = json!({"type": "object"});
@@ -65,7 +65,7 @@ fn configurations() -> Vec<(String, Value, &'static str)> {
     let client = json!({"url": "https://example.com"});
     let validating = json!({
         "name": "v.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "rules": [rule("", "configmaps", &["UPDATE", "DELETE"])], "objectSelector": {"matchLabels": {"judged": "yes"}},
+        "rules": [rule("", "configmaps", &["UPDATE", "DELETE"])], "objectSelector": {"matchLabels": {"checked": "yes"}},
     });
     let ruleless = json!({"name": "n.example.com", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
     let mutating = json!({
@@ -149,12 +149,12 @@ fn configurations() -> Vec<(String, Value, &'static str)> {
     ]
 }
 
-/// Writes that configured features would have judged, each next to one that they would not have.
-fn judged() -> Vec<Step> {
+/// Writes that are subject to configured features, each next to one that is not.
+fn checked() -> Vec<Step> {
     let things =
         |plural: &str, version: &str| format!("/apis/example.com/{version}/namespaces/default/{plural}");
     let namespaced = |namespace: &str, plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
-    let labelled = json!({"metadata": {"name": "judged", "labels": {"judged": "yes"}}});
+    let labelled = json!({"metadata": {"name": "checked", "labels": {"checked": "yes"}}});
     let named = |name: &str| json!({"metadata": {"name": name}});
     let plain = || pod("plain", &json!({}));
     vec![
@@ -162,7 +162,7 @@ fn judged() -> Vec<Step> {
             "POST",
             things("ruled", "v1"),
             custom("ruled", "v1", "a"),
-            Some("CustomResourceDefinition \"ruled.example.com\" would have judged"),
+            Some("CustomResourceDefinition \"ruled.example.com\" would have applied"),
         ),
         ("DELETE", format!("{}/a", things("ruled", "v1")), json!({}), None),
         ("POST", things("converted", "v1"), custom("converted", "v1", "a"), None),
@@ -175,12 +175,12 @@ fn judged() -> Vec<Step> {
         ("POST", MAPS.into(), labelled, None),
         (
             "PATCH",
-            format!("{MAPS}/judged"),
+            format!("{MAPS}/checked"),
             json!({"data": {"a": "b"}}),
             Some("ValidatingWebhookConfiguration \"v\""),
         ),
-        ("DELETE", format!("{MAPS}/judged"), json!({}), Some("ValidatingWebhookConfiguration \"v\"")),
-        ("POST", MAPS.into(), json!({"metadata": {"name": "again", "labels": {"judged": "yes"}}}), None),
+        ("DELETE", format!("{MAPS}/checked"), json!({}), Some("ValidatingWebhookConfiguration \"v\"")),
+        ("POST", MAPS.into(), json!({"metadata": {"name": "again", "labels": {"checked": "yes"}}}), None),
         ("DELETE", MAPS.into(), json!({}), Some("ValidatingWebhookConfiguration \"v\"")),
         ("POST", MAPS.into(), named("other"), None),
         ("PATCH", format!("{MAPS}/other"), json!({"data": {"a": "b"}}), None),
@@ -247,12 +247,12 @@ async fn writes_that_configure_a_missing_feature_are_warned_about() {
 }
 
 #[tokio::test]
-async fn writes_that_a_missing_feature_would_have_judged_are_warned_about() {
+async fn writes_subject_to_a_missing_feature_are_warned_about() {
     let session = session(Unsupported::Warn).await;
     for (path, object, _) in configurations() {
         send(&session, "POST", &path, &object).await;
     }
-    for (method, path, body, warning) in judged() {
+    for (method, path, body, warning) in checked() {
         let answer = send(&session, method, &path, &body).await;
         assert!(answer.code < 300, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
         let found = warnings(&answer).replace("\\\"", "\"");
@@ -266,7 +266,7 @@ async fn writes_that_a_missing_feature_would_have_judged_are_warned_about() {
 }
 
 #[tokio::test]
-async fn a_strict_server_refuses_to_configure_a_missing_feature() {
+async fn a_strict_server_rejects_configuring_a_missing_feature() {
     let session = session(Unsupported::Refuse).await;
     for (path, object, feature) in configurations() {
         let answer = send(&session, "POST", &path, &object).await;
@@ -288,7 +288,7 @@ async fn a_strict_server_refuses_to_configure_a_missing_feature() {
 }
 
 #[tokio::test]
-async fn a_strict_server_refuses_requests_that_it_would_have_to_judge() {
+async fn a_strict_server_rejects_writes_subject_to_a_missing_feature() {
     let session = session(Unsupported::Refuse).await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     session.json("POST", accounts, json!({"metadata": {"name": "robot"}})).await;

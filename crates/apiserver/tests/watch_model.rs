@@ -1,5 +1,5 @@
-//! Any sequence of writes, lists, watches and compactions gives each watcher exactly the events of a simple model: a log
-//! of everything that ever happened.
+//! For any sequence of writes, lists, watches and compactions, each watcher gets exactly the events of a simple model:
+//! a log of all changes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,11 +15,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// Events that new watches can go back.
+/// Past events available to new watches.
 const HISTORY: usize = 6;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Put {
         name: u8,
         app: bool,
@@ -28,12 +28,12 @@ enum Step {
     Delete {
         name: u8,
     },
-    /// Watches from a revision met before, counted back from the newest.
+    /// Watches from a known revision, counted back from the latest.
     Watch {
         back: usize,
         scope: Scope,
     },
-    /// Watches from the present state on.
+    /// Watches from the current state on.
     WatchState {
         scope: Scope,
     },
@@ -41,20 +41,20 @@ enum Step {
     ListAndWatch {
         scope: Scope,
     },
-    /// Lists at a revision met before.
+    /// Lists at a known revision.
     ListExact {
         back: usize,
         scope: Scope,
     },
     Compact,
-    /// Reads what the watch has to say so far.
+    /// Reads the pending events of the watch.
     Read {
         watch: usize,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Scope {
+pub(crate) enum Scope {
     All,
     Namespace(u8),
     App(bool),
@@ -70,7 +70,7 @@ struct Object {
     revision: u64,
 }
 
-/// Everything that ever happened: revision, key, before, after.
+/// All changes so far: revision, key, before, after.
 #[derive(Default)]
 struct Model {
     log: Vec<(u64, (String, String), Option<Object>, Option<Object>)>,
@@ -183,7 +183,7 @@ async fn open(service: &ApiService, scope: Scope, revision: &str) -> Pin<Box<dyn
 }
 
 impl Watcher {
-    /// Takes what is there, without waiting.
+    /// Reads available data without waiting.
     fn read(&mut self) {
         let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
         while let std::task::Poll::Ready(Some(bytes)) = self.stream.poll_next_unpin(context) {
@@ -350,12 +350,22 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Any sequence of steps. `fuzz/fuzz_targets/server_model.rs` uses it, too.
+pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..60)
+}
+
+/// Runs the steps in virtual time.
+pub(crate) fn check_history(steps: Vec<Step>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap().block_on(run(steps));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_watcher_sees_what_the_log_says(steps in prop::collection::vec(step(), 1..60)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(run(steps));
+    fn every_watcher_sees_the_events_of_the_model(steps in history()) {
+        check_history(steps);
     }
 }

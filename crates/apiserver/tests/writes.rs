@@ -1,6 +1,6 @@
-//! Sequences of writes that were sent to a kube-apiserver 1.36.3, done again with the functions of this crate: the same
-//! objects, the same owners, the same refusals. `writes.json` among the recordings holds, for each step, the object before, the
-//! request and the answer.
+//! Sequences of writes that were sent to a kube-apiserver 1.36.3, repeated with the functions of this crate: the same
+//! objects, owners and errors. The recording `writes.json` contains, for each step, the object before, the request and
+//! the response.
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
@@ -40,11 +40,11 @@ struct Step {
     subresource: String,
 }
 
-/// What came of a step: the new object, or a code and a message (and causes).
+/// The outcome of a step: the new object, or a code and a message (and causes).
 type Outcome = Result<Value, (u16, String, Vec<Value>)>;
 
 #[test]
-fn writes_end_as_on_a_kube_apiserver() {
+fn writes_match_a_kube_apiserver() {
     let capture: Capture =
         serde_json::from_str(include_str!("../../wire/tests/captures/writes.json")).unwrap();
     let mut failures = Vec::new();
@@ -68,7 +68,7 @@ fn writes_end_as_on_a_kube_apiserver() {
     assert!(compared > 120, "only {compared} steps compared");
 }
 
-/// Refused for their values, or as a media type: that is decided elsewhere.
+/// Rejected for its values or its media type, which is checked elsewhere.
 fn beyond_this_crate(step: &Step) -> bool {
     let reason = step.after["reason"].as_str().unwrap_or_default();
     step.status == 415 || (reason == "Invalid" && step.op != "json")
@@ -125,7 +125,7 @@ fn redo(scenario: &Scenario, step: &Step, schema: Option<&Structural>) -> Outcom
             keep_other_parts(step, scenario.has_status, &mut new);
             custom(&mut new, schema);
             if schema.is_none() {
-                // With the defaults of built-in kinds, which come from elsewhere.
+                // With the defaults of built-in kinds, which are set elsewhere.
                 new = step.after.clone();
                 new["metadata"].as_object_mut().unwrap().remove("managedFields");
             }
@@ -164,7 +164,7 @@ fn refusal(patched: Result<Value, embedded_apiserver::internals::patch::PatchErr
     patched.map_err(|error| (error.code(), error.message(), Vec::new()))
 }
 
-/// A write to the status leaves the rest, and the other way round.
+/// A write to the status does not change the rest, and vice versa.
 fn keep_other_parts(step: &Step, has_status: bool, object: &mut Value) {
     let before = step.before.clone().unwrap_or_else(|| json!({}));
     match step.subresource.as_str() {
@@ -241,7 +241,7 @@ fn compare(step: &Step, outcome: Outcome, schema: Option<&Structural>) -> Result
     }
 }
 
-/// Whether `all` has everything that `part` has; defaults of built-in kinds are set elsewhere.
+/// Whether `all` contains everything in `part`; defaults of built-in kinds are set elsewhere.
 fn holds(all: &Value, part: &Value) -> bool {
     match (all, part) {
         (Value::Object(all), Value::Object(part)) => {
@@ -250,7 +250,7 @@ fn holds(all: &Value, part: &Value) -> bool {
         (Value::Array(all), Value::Array(part)) => {
             all.len() == part.len() && all.iter().zip(part).all(|(all, part)| holds(all, part))
         }
-        // What is zero for us has its default there.
+        // A zero value here has its default there.
         (all, part) => all == part || part.is_null() || *part == json!("") || *part == json!(0),
     }
 }

@@ -1,4 +1,4 @@
-//! The difference of two objects as field sets: what was added, what was removed and what has another value.
+//! The difference between two objects as field sets: added, removed and modified fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     walk,
 };
 
-/// What differs between two objects.
+/// The difference between two objects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Comparison {
     pub(crate) added: FieldSet,
@@ -20,12 +20,12 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// What is new or has another value.
+    /// Added and modified fields.
     pub(crate) fn changed(&self) -> FieldSet {
         self.modified.union(&self.added)
     }
 
-    /// The comparison without these fields and all below them.
+    /// The comparison without these fields and everything below them.
     pub(crate) fn excluding(&self, fields: &FieldSet) -> Self {
         Self {
             added: self.added.recursive_difference(fields),
@@ -35,7 +35,7 @@ impl Comparison {
     }
 }
 
-/// Compares two values of a type. Elements of lists that have no step (a malformed list) are passed over.
+/// Compares two values of a type. Skips list elements that have no path element (in a malformed list).
 pub(crate) fn compare(ty: TypeView<'_>, old: &Value, new: &Value) -> Comparison {
     let mut walk = Walk { path: Vec::new(), found: Comparison::default() };
     walk.value(ty, Some(old), Some(new));
@@ -63,13 +63,13 @@ impl Walk {
         }
     }
 
-    /// Compares as one kind of value; true if it was treated as a whole.
+    /// Compares as one kind of value; true if it was compared as a whole.
     fn atom(&mut self, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
         match atom {
             Atom::Scalar(_) => self.leaf(old, new),
             Atom::List(list) => {
                 let (a, b) = (walk::list(old).unwrap_or_default(), walk::list(new).unwrap_or_default());
-                // Two empty ones are compared as wholes, which keeps null and [] apart.
+                // Two empty lists are compared as wholes, which distinguishes null from [].
                 if matches!(list.elements, Elements::Atomic) || (a.is_empty() && b.is_empty()) {
                     return self.leaf(old, new);
                 }
@@ -129,7 +129,7 @@ impl Walk {
         }
     }
 
-    /// Elements with the same step: mostly one before and one after. Several of them are owned as one thing.
+    /// Compares elements with the same path element: usually one old, one new. Duplicates are owned as one item.
     fn element(&mut self, ty: ListView<'_>, old: &[&Value], new: &[&Value]) {
         match (old, new) {
             ([] | [_], [] | [_]) => {

@@ -1,4 +1,4 @@
-//! Why a configuration could not be applied, in the words of a kube-apiserver.
+//! Why an apply failed, in the wording of a kube-apiserver.
 
 use serde_json::{Value, json};
 
@@ -8,23 +8,23 @@ use super::{
     path::PathElement,
 };
 
-/// Why an apply was refused.
+/// Why an apply was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// Others own fields to which the configuration gives other values: take the values over, leave the fields out, or
-    /// force. Answered with 409 and the causes of [`Conflict::cause`].
+    /// The configuration sets fields that other managers own to different values. Adopt their values, omit the fields,
+    /// or force. Reported as 409 with the causes of [`Conflict::cause`].
     #[error("{}", conflict_message(.0))]
     Conflict(Vec<Conflict>),
-    /// The request cannot be applied as it is (400).
+    /// The request is malformed (400).
     #[error("{0}")]
     BadRequest(String),
-    /// The configuration does not fit the object's type; a kube-apiserver answers 500.
+    /// The configuration does not match the object's type; a kube-apiserver returns 500.
     #[error("{0}")]
     Typed(String),
 }
 
-/// One field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     manager: Manager,
@@ -32,7 +32,7 @@ pub struct Conflict {
 }
 
 impl ApplyError {
-    /// The HTTP status with which a kube-apiserver answers.
+    /// The HTTP status code that a kube-apiserver returns.
     pub fn code(&self) -> u16 {
         match self {
             Self::Conflict(_) => 409,
@@ -47,7 +47,7 @@ impl Conflict {
         Self { manager, path }
     }
 
-    /// The owner, as messages show it.
+    /// The owner, as shown in messages.
     pub fn manager(&self) -> String {
         let Manager { name, operation, api_version, subresource } = &self.manager;
         let mut shown = go::quote(name);
@@ -60,12 +60,12 @@ impl Conflict {
         shown
     }
 
-    /// The field, as messages show it: `.spec.containers[name="c"].image`.
+    /// The field, as shown in messages: `.spec.containers[name="c"].image`.
     pub fn field(&self) -> String {
         self.path.iter().map(PathElement::to_string).collect()
     }
 
-    /// The cause in the Status' details.
+    /// The cause in the Status's details.
     pub fn cause(&self) -> Value {
         json!({
             "reason": "FieldManagerConflict",
@@ -79,7 +79,7 @@ impl Conflict {
     }
 }
 
-/// The message for conflicts, which come sorted by manager.
+/// The message for conflicts, which must be sorted by manager.
 fn conflict_message(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager(), only.field());

@@ -1,5 +1,4 @@
-//! Which fields a configuration names, and an object without some of its fields: the two directions between a value and
-//! a field set.
+//! Conversion between values and field sets: the fields that a configuration sets, and an object without some fields.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +11,14 @@ use super::{
     walk,
 };
 
-/// All leaves and list or map entries that a value names. A declared field that only leads to others is not named.
+/// All leaves and all list and map entries that a value sets, without declared fields that only contain others.
 pub(crate) fn field_set(ty: TypeView<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     name_value(ty, value, &mut Vec::new(), &mut set);
     set
 }
 
-/// The value without these fields. What becomes empty becomes null, as in a kube-apiserver.
+/// The value without these fields. A container that becomes empty becomes null, as in a kube-apiserver.
 pub(crate) fn remove(ty: TypeView<'_>, value: &Value, fields: &FieldSet) -> Value {
     match ty.atom(Some(value)) {
         Atom::Scalar(_) => value.clone(),
@@ -101,7 +100,7 @@ fn name_elements(ty: ListView<'_>, items: &[Value], path: &mut Vec<PathElement>,
     }
     for (step, items) in elements {
         path.push(step);
-        // Several elements with the same step are one thing, of which nothing inside can be owned.
+        // Elements with the same path element count as one item; nothing inside it can be owned.
         if let [item] = items[..] {
             name_value(ty.element, item, path, set);
         }

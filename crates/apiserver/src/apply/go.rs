@@ -1,11 +1,10 @@
-//! Values as Go prints them. A kube-apiserver's messages carry values through `%q` and `%v`; to give the same messages
-//! the same forms are needed.
+//! Values formatted like Go's `%q` and `%v`, which a kube-apiserver uses in its messages.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// A string as `%q` prints it.
+/// A string formatted with `%q`.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -29,7 +28,7 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// A value as `%v` prints it: `map[a:1 b:[x y]]`.
+/// A value formatted with `%v`: `map[a:1 b:[x y]]`.
 pub(crate) fn plain(value: &Value) -> String {
     let mut out = String::new();
     plain_into(&mut out, value);
@@ -69,7 +68,7 @@ fn plain_into(out: &mut String, value: &Value) {
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing into a String cannot fail.
+    // Writing to a String cannot fail.
     let _ = out.write_fmt(text);
 }
 
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_print_as_go_prints_them() {
+    fn values_match_go_formatting() {
         assert_eq!(quote("a\"b\\\n\u{1}é"), "\"a\\\"b\\\\\\n\\x01é\"");
         assert_eq!(
             plain(&json!({"b": ["x", 1, null], "a": {"c": true}})),

@@ -1,18 +1,18 @@
-//! From client-side to server-side apply: what `kubectl apply` wrote into its annotation counts as kubectl's own, so
-//! that going over to `--server-side` meets no conflict with itself; and the annotation is kept up to date, so that
-//! going back is possible. Only for the field manager `kubectl`.
+//! Migration between client-side and server-side apply, for the field manager `kubectl` only. Fields recorded in the
+//! annotation of `kubectl apply` count as kubectl's own, so switching to `--server-side` causes no conflict. The
+//! annotation stays up to date, so switching back works too.
 
 use serde_json::{Value, json};
 
 use super::{FieldWrite, compare::compare, conflict::Conflict, extent::field_set};
 
-/// The field manager to which this applies.
+/// The field manager that the migration applies to.
 pub(crate) const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Bytes that all annotations of an object may have.
+/// Maximum total size of an object's annotations, in bytes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// The conflicts that are left when those about fields that kubectl applied itself are taken away.
+/// The conflicts without those on fields that kubectl itself applied client-side.
 pub(crate) fn without_own(conflicts: Vec<Conflict>, live: &Value, write: &FieldWrite<'_>) -> Vec<Conflict> {
     let last = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(last) =
@@ -25,7 +25,7 @@ pub(crate) fn without_own(conflicts: Vec<Conflict>, live: &Value, write: &FieldW
     conflicts.into_iter().filter(|conflict| !own.contains(conflict.path())).collect()
 }
 
-/// Writes the applied configuration into the annotation, if the object has it.
+/// Writes the applied configuration to the annotation, if the object has the annotation.
 pub(crate) fn renew(object: &mut Value, applied: &Value) {
     if annotation(object).is_none_or(str::is_empty) {
         return;

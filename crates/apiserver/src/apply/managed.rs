@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns what, read into field sets and written back.
+//! `metadata.managedFields`: reading and writing field owners.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,31 @@ use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
 
-/// Entries made by updates that an object keeps; older ones are folded together.
+/// Maximum number of update entries per object; older ones are merged.
 const UPDATE_ENTRIES_MAX: usize = 10;
-/// Under this name older entries are folded together.
+/// The manager name of the merged older entries.
 const OLD_UPDATES: &str = "ancient-changes";
 
 /// How a manager came to own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ManagerOperation {
-    /// By applying a configuration.
+    /// It applied a configuration.
     Apply,
-    /// By any other write.
+    /// It wrote the object in any other way.
     Update,
 }
 
-/// What tells entries apart. The order of the members is the order of entries that nothing else orders.
+/// The identity of an entry. The order of the members is the tie-breaking order of entries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Manager {
     pub(crate) name: String,
     pub(crate) operation: ManagerOperation,
-    /// Empty for appliers: one that goes over to another version stays the same.
+    /// Empty for appliers: an applier that switches to another version keeps its entry.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
 }
 
-/// What a manager owns.
+/// The fields that a manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnedFields {
     pub(crate) fields: FieldSet,
@@ -74,7 +74,7 @@ impl Managed {
     ///
     /// # Errors
     ///
-    /// When an entry is malformed, in the words of a kube-apiserver.
+    /// Returns an error, in the wording of a kube-apiserver, if an entry is malformed.
     pub(crate) fn of(object: &Value) -> Result<Self, String> {
         let mut managed = Self::default();
         for (at, entry) in entries(object).into_iter().flatten().enumerate() {
@@ -107,8 +107,8 @@ impl Managed {
         Ok(managed)
     }
 
-    /// The entries for an update: those of the request, if it sends any, else those of the object as it was. A request
-    /// for a subresource cannot change them; one with an empty list or one empty entry asks to forget them.
+    /// The entries for an update: the request's, if it sends any, otherwise the stored object's. A request for a
+    /// subresource cannot change them. An empty list or a single empty entry clears them.
     pub(crate) fn for_update(old: Option<&Value>, new: &Value, subresource: bool) -> Self {
         let old = || old.and_then(|old| Self::of(old).ok()).unwrap_or_default();
         if subresource {
@@ -123,7 +123,7 @@ impl Managed {
         }
     }
 
-    /// Writes the entries into an object, in their order: appliers first, then by time, then by name.
+    /// Writes the entries to an object, in order: appliers first, then by time, then by name.
     pub(crate) fn write(&self, object: &mut Value) {
         remove_entries(object);
         if self.0.is_empty() {
@@ -148,7 +148,7 @@ impl Managed {
         }
     }
 
-    /// Folds the oldest entries of updates together, each version into one, until few enough are left.
+    /// Merges the oldest update entries, one per version, until the limit is met.
     pub(crate) fn cap(&mut self) {
         let mut updaters: Vec<_> = self
             .0
@@ -187,7 +187,7 @@ impl Managed {
     }
 }
 
-/// Takes an object's entries away.
+/// Removes an object's entries.
 pub(crate) fn remove_entries(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

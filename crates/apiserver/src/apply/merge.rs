@@ -1,5 +1,5 @@
-//! Merging an applied configuration into an object: nothing is removed, the configuration's leaves win, and lists keep
-//! an order that respects both: the object's where the configuration does not say otherwise.
+//! Merging an applied configuration into an object. Nothing is removed, and the configuration's leaves win. Lists keep
+//! the object's order unless the configuration orders shared elements differently.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -54,13 +54,13 @@ fn map(
     (!merged.is_empty()).then_some(Value::Object(merged))
 }
 
-/// Elements in both lists stand in the configuration's order; those only in the object stay before the shared element
-/// that followed them; those only in the configuration come where it has them.
+/// Shared elements follow the configuration's order. Elements only in the object stay before the shared element that
+/// followed them. Elements only in the configuration keep their position in it.
 fn list(ty: ListView<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
     let steps = |items: &[Value]| -> Vec<_> { items.iter().map(|item| walk::step(ty, item).ok()).collect() };
     let (live_steps, config_steps) = (steps(live), steps(config));
     let config_at = index(&config_steps);
-    // An element that stands twice is not merged with, and neither is one without a step.
+    // Duplicate elements and elements without a path element are not merged.
     let live_at = index(&live_steps);
     let unique = |step: &Option<PathElement>| {
         let at = live_at.get(step.as_ref()?)?;
@@ -84,7 +84,7 @@ fn list(ty: ListView<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
             }
             let in_config = live_steps[l].as_ref().is_some_and(|step| config_at.contains_key(step));
             if in_config && shared.front().is_some_and(|next| Some(*next) != live_steps[l].as_ref()) {
-                // Shared, but the configuration wants another one first: it comes when its turn is there.
+                // Shared, but the configuration has another element first: this one follows later.
                 l += 1;
                 continue;
             }

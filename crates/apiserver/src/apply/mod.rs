@@ -1,12 +1,12 @@
-//! Server-side apply, as pure functions over JSON values: who owns which field, and what an applied configuration makes
-//! of an object.
+//! Server-side apply, as pure functions over JSON values: field ownership, and merging configurations into objects.
 //!
-//! [`apply`] merges a configuration, refuses what others own, and removes what its applier no longer names.
-//! [`record_update`] keeps the books for every other write. Both read and write `metadata.managedFields` and need to
-//! know how the object's type merges: a [`TypeView`] over the table of built-in kinds or over a custom resource's schema.
+//! [`apply`] merges a configuration, rejects changes to fields that others own, and removes fields that the applier no
+//! longer sets. [`record_update`] records ownership for every other write. Both read and write
+//! `metadata.managedFields` and need to know how the object's type merges: a [`TypeView`] over the table of built-in
+//! kinds or over a custom resource's schema.
 //!
-//! Where this is simpler than a kube-apiserver: entries made under another version of the kind are compared as they
-//! stand, without converting the object to that version first.
+//! Simplification: a kube-apiserver converts the object to the version of each managedFields entry before comparing;
+//! this module compares without converting.
 
 mod compare;
 mod conflict;
@@ -40,7 +40,7 @@ use self::{
     ownership::{Applied, Ledger},
 };
 
-/// Who writes, where and when.
+/// The writer of a request, the target and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldWrite<'a> {
     /// The field manager: the request's `fieldManager`, or else the part of its User-Agent before the first `/`.
@@ -58,16 +58,16 @@ pub struct FieldWrite<'a> {
     pub types: TypeView<'a>,
 }
 
-/// Applies a configuration to an object, or makes one of it if there is none.
+/// Applies a configuration to an object, or creates the object from it if `live` is `None`.
 ///
-/// The object given back is complete but for what a server adds to a new one (uid, creationTimestamp, …) and for
-/// defaults, which are to be set afterwards without recording them: nobody owns a default that nobody applied. An apply
-/// that changes nothing gives back the same object, times included, unless it makes its applier an owner of something.
+/// The returned object is complete except for what a server adds to a new object (uid, creationTimestamp, …) and for
+/// defaults. Set those afterwards without recording them: a default that was not applied has no owner. An apply that
+/// changes nothing returns the same object, times included, unless the applier becomes an owner of a field.
 ///
 /// # Errors
 ///
-/// [`ApplyError::Conflict`] when others own fields to which the configuration gives other values and `force` is not
-/// set, [`ApplyError::Typed`] when it does not fit its type, [`ApplyError::BadRequest`] when it carries managedFields.
+/// [`ApplyError::Conflict`] if the configuration sets fields that others own to different values and `force` is not
+/// set, [`ApplyError::Typed`] if it does not match its type, [`ApplyError::BadRequest`] if it contains managedFields.
 ///
 /// ```
 /// # use embedded_apiserver::internals::apply::{FieldWrite, TypeView, apply};
@@ -110,7 +110,7 @@ pub fn apply(
     };
     let ledger = write.ledger();
     if managed.0.is_empty() {
-        // Nobody kept the books so far: what is there belongs to those who came before.
+        // No ownership recorded so far: existing fields belong to a manager for earlier changes.
         ledger.update(
             &empty,
             &object,
@@ -137,13 +137,13 @@ pub fn apply(
     Ok(object)
 }
 
-/// Keeps the books for a write that is no apply: what `new` changes belongs to the writer from now on.
+/// Records ownership for a write other than apply: the writer becomes the owner of the fields that `new` changes.
 ///
-/// To be called on create, update and patch, with `new` as it will be stored (defaults set, `metadata` filled, status
-/// kept or taken from `old` as the subresource demands; but before admission adds things, which are nobody's) and with
-/// the managedFields that the request sent, if any: an empty list or one empty entry there means to forget all entries,
-/// which then stay forgotten until the next apply.
-/// For the `scale` subresource give the scaled object itself with the new number of replicas.
+/// Call this on create, update and patch, with `new` as it will be stored: defaults set, `metadata` filled, status
+/// kept or taken from `old` as the subresource requires. Call it before admission, whose additions have no owner.
+/// `new` carries the managedFields that the request sent, if any. An empty list or a single empty entry clears all
+/// entries; ownership is then not recorded until the next apply. For the `scale` subresource, pass the scaled object
+/// itself with the new number of replicas.
 pub fn record_update(old: Option<&Value>, new: &mut Value, write: &FieldWrite<'_>) {
     let mut managed = Managed::for_update(old, new, !write.subresource.is_empty());
     if managed.0.is_empty() && old.is_some() {
@@ -171,7 +171,7 @@ impl<'a> FieldWrite<'a> {
         Manager::new(manager, operation, self.api_version, self.subresource)
     }
 
-    /// The object as it is compared: in normal form, without managedFields.
+    /// The object in the form used for comparison: normalized, without managedFields.
     fn bare(&self, object: &Value) -> Value {
         let mut object = object.clone();
         remove_entries(&mut object);

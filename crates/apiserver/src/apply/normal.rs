@@ -1,16 +1,16 @@
-//! Objects of built-in kinds as a kube-apiserver holds them.
+//! Objects of built-in kinds in the form that a kube-apiserver holds them.
 //!
-//! There each object passes through a Go struct: members that Go always writes are there even when nobody sent them
-//! (`status: {}`), and those that it leaves out when empty are gone (`labels: {}`). Ownership depends on it: creating a
-//! pod does not add `spec`, for the empty pod it is compared with has one.
+//! A kube-apiserver decodes each object into a Go struct. Members that Go always writes are present even if the client
+//! omitted them (`status: {}`), and empty members with `omitempty` are absent (`labels: {}`). Ownership depends on
+//! this: creating a pod does not add `spec`, because the empty pod it is compared with has one.
 
 use kube_wire::schema::{Cardinality, Field, Message, Scalar, Schema, Shape};
 use serde_json::{Map, Value, json};
 
 use super::types::TypeView;
 
-/// Brings an object of a built-in kind into the form that it has after decoding and encoding in Go; of a custom one,
-/// leaves it as it is. Unknown members are kept.
+/// Normalizes an object of a built-in kind to the form it has after decoding and encoding in Go. Leaves custom
+/// resources unchanged. Keeps unknown members.
 ///
 /// ```
 /// # use embedded_apiserver::internals::apply::{TypeView, normalize};
@@ -46,7 +46,7 @@ fn object_members(message: &'static Message, members: &mut Map<String, Value>) {
                 }
             }
             None => {
-                // Schemas hold schemas: what a nil pointer would point to must not be looked at.
+                // Schemas contain schemas: do not expand what a nil pointer would point to.
                 let zero = if field.pointer { Value::Null } else { zero(field) };
                 if left_out(field, &zero) {
                     members.remove(field.name);
@@ -78,7 +78,7 @@ fn inside(field: &Field, value: &mut Value) {
     }
 }
 
-/// Whether Go leaves the member out when it has this value.
+/// Whether Go omits the member when it has this value.
 fn left_out(field: &Field, value: &Value) -> bool {
     if field.pointer {
         return field.omit_empty && value.is_null();

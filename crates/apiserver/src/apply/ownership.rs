@@ -1,8 +1,10 @@
-//! Who owns what after a write.
+//! Field ownership after a write.
 //!
-//! Two ways to own fields: applying a configuration owns all that it names, and to give one of them another value than
-//! its other owners is a conflict; any other write owns what it changed and takes it from all who owned it. A field goes
-//! away when an applier no longer names it and nobody else owns it.
+//! There are two ways to own fields. Applying a configuration owns all fields that it sets; setting a field to a value
+//! that differs from its other owners' is a conflict. Any other write owns the fields it changes and takes them from
+//! their previous owners. A field is removed when an applier no longer sets it and it has no other owner.
+
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -17,8 +19,8 @@ use super::{
     types::TypeView,
 };
 
-/// Fields that are nobody's: the server's own, and those that name the object.
-fn never_owned() -> FieldSet {
+/// Fields that have no owner: the server's own, and those that identify the object.
+static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of(&[
         &["apiVersion"],
         &["kind"],
@@ -33,35 +35,35 @@ fn never_owned() -> FieldSet {
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
     ])
-}
+});
 
-/// What both kinds of write need to know. `old` and `new` are without managedFields and in normal form.
+/// The context of a write. `old` and `new` are normalized and have no managedFields.
 pub(crate) struct Ledger<'a> {
     pub(crate) types: TypeView<'a>,
     pub(crate) api_version: &'a str,
     pub(crate) now: &'a str,
-    /// Fields that this way of writing cannot set.
+    /// Fields that this kind of write cannot set.
     pub(crate) reset: FieldSet,
 }
 
-/// What came of an apply.
+/// The outcome of an apply.
 pub(crate) struct Applied {
     pub(crate) object: Value,
     pub(crate) managed: Managed,
 }
 
 impl Ledger<'_> {
-    /// Records a write that is no apply: what changed goes over to the writer.
+    /// Records a write other than apply: the writer becomes the owner of the changed fields.
     pub(crate) fn update(&self, old: &Value, new: &Value, managed: &mut Managed, writer: Manager) {
         let comparison = self.compare(old, new);
         self.reconcile(managed);
-        // Forced, so that there is nothing to refuse.
+        // Forced, so this cannot fail.
         let _ = settle(managed, &comparison, None, true);
-        let taken = comparison.changed().recursive_difference(&self.reset).difference(&never_owned());
+        let taken = comparison.changed().recursive_difference(&self.reset).difference(&NEVER_OWNED);
         if !taken.is_empty() {
             let before = managed.0.get(&writer).map_or_else(FieldSet::default, |owned| owned.fields.clone());
             let fields = taken.union(&before);
-            // A kube-apiserver keeps no times of scaling.
+            // A kube-apiserver records no time for writes to `scale`.
             let time = Some(self.now.to_owned()).filter(|_| writer.subresource != "scale");
             managed.0.insert(writer, self.owned(fields, time));
         }
@@ -91,10 +93,10 @@ impl Ledger<'_> {
         let comparison = self.compare(live, &object);
         settle(&mut managed, &comparison, Some(applier), force)?;
 
-        // An apply that changes nothing leaves the time of the entry, and makes a new one without.
+        // An apply that changes nothing keeps the time of an existing entry and gives a new entry none.
         let unchanged = same(live, &object);
         if let Some(owned) = managed.0.get_mut(applier) {
-            owned.fields = owned.fields.difference(&never_owned());
+            owned.fields = owned.fields.difference(&NEVER_OWNED);
             if !unchanged {
                 owned.time = Some(self.now.to_owned());
             }
@@ -105,23 +107,23 @@ impl Ledger<'_> {
         Ok(Applied { object, managed })
     }
 
-    /// Takes away what the applier named last time, does not name now, and nobody else owns.
+    /// Removes fields that the applier set last time, does not set now, and that have no other owner.
     fn prune(&self, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
         let types = self.types;
         let all = |value: &Value| field_set(types, value).with_declared_fields(types);
         let last = last.with_declared_fields(types);
         let merged_fields = all(merged);
 
-        // Without what was named last time, but with what anybody (the applier too) owns now …
+        // Remove what was set last time, except what any manager (including the applier) owns now …
         let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
         let kept = all(&remove(types, merged, &last)).union(&owned.with_declared_fields(types));
         let pruned = remove(types, merged, &merged_fields.difference(&kept));
 
-        // … and with what went along although it was not the applier's.
+        // … but keep fields that were removed along with those and did not belong to the applier.
         remove(types, merged, &merged_fields.difference(&all(&pruned)).intersection(&last))
     }
 
-    /// A type may have become atomic since the sets were written: who owned a part owns the whole then.
+    /// A type may have become atomic since the sets were written: the owner of a part then owns the whole.
     fn reconcile(&self, managed: &mut Managed) {
         for owned in managed.0.values_mut() {
             owned.fields = super::reconcile::reconcile(self.types, &owned.fields);
@@ -137,8 +139,8 @@ impl Ledger<'_> {
     }
 }
 
-/// Takes what changed and what is gone from everybody but the writer; refuses if that would take something from
-/// somebody and is not forced. Nothing is changed when refused.
+/// Takes changed and removed fields from all managers except the writer. Unless forced, returns the conflicts if
+/// another manager would lose a field, and changes nothing.
 fn settle(
     managed: &mut Managed,
     comparison: &Comparison,

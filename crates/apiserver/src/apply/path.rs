@@ -1,5 +1,5 @@
-//! Steps of a path into an object, as server-side apply names them: a member by its name, an element of a list by its
-//! keys, its value or its index. Their order is the order in which field sets are written and conflicts are told.
+//! Elements of a path into an object, as server-side apply identifies them: a member by its name, a list element by
+//! its keys, its value or its index. Field sets are written and conflicts are reported in their order.
 
 use std::{cmp::Ordering, fmt};
 
@@ -7,40 +7,40 @@ use serde_json::{Map, Number, Value};
 
 use super::go;
 
-/// One step of a path.
+/// One element of a path.
 #[derive(Debug, Clone)]
 pub enum PathElement {
     /// A member of an object or map: `f:name`.
     Field(String),
-    /// An element of a list of objects, by the values of its keys, sorted by name: `k:{"name":"x"}`.
+    /// An element of a list of objects, identified by its key values, sorted by name: `k:{"name":"x"}`.
     Key(Vec<(String, Value)>),
-    /// An element of a set, by its value: `v:"x"`.
+    /// An element of a set, identified by its value: `v:"x"`.
     Value(Value),
-    /// An element by its place: `i:3`.
+    /// An element identified by its index: `i:3`.
     Index(i64),
 }
 
-/// The text of a step is not of a known form.
+/// A malformed path element.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("bad step {text:?} in a field set: {reason}")]
+#[error("invalid path element {text:?} in a field set: {reason}")]
 pub struct BadPathElement {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// Why it is malformed.
     pub reason: String,
 }
 
 impl PathElement {
-    /// A member's step.
+    /// The path element of a member.
     pub fn field(name: impl Into<String>) -> Self {
         Self::Field(name.into())
     }
 
-    /// Reads a step from its form in FieldsV1. `None` for kinds of step that are not known, which are to be skipped.
+    /// Parses a path element in FieldsV1 form. Returns `None` for unknown kinds of element; skip those.
     ///
     /// # Errors
     ///
-    /// When a known kind of step is malformed.
+    /// If an element of a known kind is malformed.
     pub fn parse(text: &str) -> Result<Option<Self>, BadPathElement> {
         let bad = |reason: String| BadPathElement { text: text.to_owned(), reason };
         if text.len() < 2 || text.as_bytes()[1] != b':' {
@@ -61,13 +61,13 @@ impl PathElement {
         Ok(Some(step))
     }
 
-    /// An element's step by its keys, in any order.
+    /// The path element of a list element with these keys, in any order.
     pub fn key(mut keys: Vec<(String, Value)>) -> Self {
         keys.sort_by(|(a, _), (b, _)| a.cmp(b));
         Self::Key(keys)
     }
 
-    /// The step's form in FieldsV1.
+    /// The FieldsV1 form.
     pub fn encode(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -84,7 +84,7 @@ impl PathElement {
     }
 }
 
-/// As conflicts show it: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
+/// The form shown in conflicts: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
 impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,7 +137,7 @@ impl PathElement {
     }
 }
 
-/// A total order of values: numbers (by size, whether whole or not), strings, booleans, lists, maps, null.
+/// A total order of values: numbers (by value, integer or not), strings, booleans, lists, maps, null.
 pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b),
@@ -155,7 +155,7 @@ pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Whether two values are the same, with `1` and `1.0` the same number.
+/// Whether two values are equal, treating `1` and `1.0` as equal.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Ordering::Equal,
@@ -180,7 +180,7 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     let whole = |n: &Number| n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from));
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
-        // A JSON number is always finite, so that the comparison is total.
+        // A JSON number is always finite, so the comparison is total.
         _ => a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default()),
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_read_and_written_as_in_fields_v1() {
+    fn path_elements_round_trip_through_fields_v1() {
         let cases = [
             (r#"f:spec"#, ".spec"),
             (r#"f:"#, "."),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_one_order() {
+    fn path_elements_have_a_total_order() {
         let ordered = [
             PathElement::field("a"),
             PathElement::field("b"),

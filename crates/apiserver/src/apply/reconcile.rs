@@ -1,4 +1,4 @@
-//! Field sets and types that have changed since: a part of what is now owned as a whole stands for the whole.
+//! Adjusts field sets to a type that has become atomic since: ownership of a part becomes ownership of the whole.
 
 use super::{
     path::PathElement,
@@ -6,7 +6,7 @@ use super::{
     types::{Atom, Elements, TypeView},
 };
 
-/// The set with every place below an atomic list, map or object replaced by that list, map or object.
+/// The set with every path below an atomic list, map or object replaced by the path of that list, map or object.
 pub(crate) fn reconcile(ty: TypeView<'_>, fields: &FieldSet) -> FieldSet {
     let mut atomic = FieldSet::default();
     find(ty, fields, &mut Vec::new(), &mut atomic);

@@ -1,7 +1,7 @@
-//! A set of fields: which places of an object somebody owns, as a tree of steps.
+//! A set of fields that a manager owns, as a tree of path elements.
 //!
-//! A place that is owned and one that only leads to owned places are different things: `f:labels` with `f:app` below
-//! may or may not own the map itself, which FieldsV1 writes as a `.` beside the children.
+//! An owned path differs from one that only leads to owned paths: `f:labels` with `f:app` below may or may not own the
+//! map itself. FieldsV1 marks an owned map with a `.` next to its children.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::{
     types::{Atom, TypeView},
 };
 
-/// A set of places in an object.
+/// A set of paths in an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// No node is neither a member nor holds one somewhere below.
+    /// Invariant: every node is a member or has a member below it.
     nodes: BTreeMap<PathElement, SetNode>,
 }
 
@@ -35,11 +35,11 @@ impl FieldSet {
         set
     }
 
-    /// Reads the set from FieldsV1. Kinds of step that are not known are left out.
+    /// Parses the set from FieldsV1. Skips unknown kinds of path element.
     ///
     /// # Errors
     ///
-    /// When a step cannot be read, or the tree holds anything but objects.
+    /// If a path element is malformed, or the tree contains anything other than objects.
     pub fn from_fields_v1(fields: &Value) -> Result<Self, BadPathElement> {
         let mut set = Self::default();
         for (text, below) in object(fields)? {
@@ -71,12 +71,12 @@ impl FieldSet {
         Value::Object(fields)
     }
 
-    /// Whether nothing is in the set.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Adds a place, without those that lead to it. The object as a whole is never owned.
+    /// Adds a path, without its parents. The root is never owned.
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
@@ -85,7 +85,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether this place is in the set.
+    /// Whether this path is in the set.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -94,29 +94,29 @@ impl FieldSet {
         }
     }
 
-    /// What the set holds below a step.
+    /// The paths below a path element.
     pub(crate) fn below(&self, step: &PathElement) -> Option<&FieldSet> {
         self.nodes.get(step).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
-    /// Whether the place one step down is in the set.
+    /// Whether the path consisting of this single element is in the set.
     pub(crate) fn has(&self, step: &PathElement) -> bool {
         self.nodes.get(step).is_some_and(|node| node.member)
     }
 
-    /// The first steps of all places.
+    /// The first elements of all paths.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &PathElement> {
         self.nodes.keys()
     }
 
-    /// All places, in order: those of a node before those below it.
+    /// All paths, in order: those of a node before those below it.
     pub fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
         paths
     }
 
-    /// Places in either set.
+    /// Paths in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
@@ -128,7 +128,7 @@ impl FieldSet {
         union
     }
 
-    /// Places in both sets.
+    /// Paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.filter(|step, node| {
@@ -140,7 +140,7 @@ impl FieldSet {
         })
     }
 
-    /// Places in this set that are not in the other; a place below one of the other's stays.
+    /// Paths in this set that are not in the other; keeps paths below one of the other's.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.filter(|step, node| {
@@ -152,7 +152,7 @@ impl FieldSet {
         })
     }
 
-    /// Places in this set that are neither in the other nor below one of its places.
+    /// Paths in this set that are neither in the other nor below one of its paths.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         self.filter(|step, node| {
@@ -164,8 +164,8 @@ impl FieldSet {
         })
     }
 
-    /// The set with every declared field that leads to a place as a place itself. Sets taken from a configuration do
-    /// not hold those, for owning `spec.replicas` does not mean owning `spec`; to compare what is there, they count.
+    /// The set with every declared field that leads to a path added. Sets taken from a configuration do not contain
+    /// those, because owning `spec.replicas` does not mean owning `spec`; comparisons need them.
     #[must_use]
     pub(crate) fn with_declared_fields(&self, ty: TypeView<'_>) -> Self {
         self.filter(|step, node| {
@@ -192,7 +192,7 @@ impl FieldSet {
     }
 
     fn collect(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Vec<PathElement>>) {
-        // Members first, then what lies below: as a kube-apiserver tells them.
+        // Members first, then the paths below them: the order of a kube-apiserver.
         for (step, node) in &self.nodes {
             if node.member {
                 prefix.push(step.clone());
@@ -211,6 +211,6 @@ impl FieldSet {
 fn object(value: &Value) -> Result<&Map<String, Value>, BadPathElement> {
     value.as_object().ok_or_else(|| BadPathElement {
         text: value.to_string(),
-        reason: "a field set is a tree of objects".to_owned(),
+        reason: "expected a tree of objects".to_owned(),
     })
 }

@@ -1,8 +1,8 @@
-//! How the type of a value merges: one view over the table of built-in kinds and over the schema of a custom one.
+//! How values of a type merge: one view over the table of built-in kinds and over the schema of a custom resource.
 //!
-//! Apply and strategic merge patch ask two things at every place of an object: is this owned as a whole or piece by
-//! piece, and by what are the elements of a list told apart. For built-in kinds the answer is in the schema table, for
-//! custom resources in `x-kubernetes-list-type` and its like; where nobody says, the value itself decides.
+//! Apply and strategic merge patch ask two questions at every path: is this value owned as a whole or by its parts,
+//! and how are list elements identified? The schema table answers for built-in kinds, `x-kubernetes-list-type` and
+//! similar markers for custom resources. Where neither does, the value decides.
 
 use kube_wire::schema::{
     Cardinality, Field, ListType, MapType, Message, PatchStrategy, Scalar, Schema, Shape,
@@ -11,33 +11,33 @@ use serde_json::Value;
 
 use crate::crd::{JsonType, ListKind, Structural};
 
-/// How values of one type merge. Cheap to copy; lives as long as the schema it looks at.
+/// How values of one type merge. Cheap to copy; borrows the schema.
 #[derive(Debug, Clone, Copy)]
 pub struct TypeView<'a>(TypeNode<'a>);
 
 #[derive(Debug, Clone, Copy)]
 enum TypeNode<'a> {
-    /// An object of a built-in message.
+    /// An object of a built-in message type.
     Message {
         message: &'static Message,
         atomic: bool,
     },
     /// A built-in field that is a list or a map.
     Many(&'static Field),
-    /// A value of a custom type. What is unknown below is kept if `preserve`.
+    /// A value of a custom type. Unknown members are kept if `preserve` is set.
     Schema {
         schema: &'a Structural,
         preserve: bool,
         embedded: bool,
     },
     Scalar(ScalarKind),
-    /// Nobody says: maps member by member, lists as a whole.
+    /// No schema: maps merge member by member, lists are atomic.
     Deduced,
-    /// Nobody says, and whatever it is, it is owned as a whole.
+    /// No schema; the value is owned as a whole.
     Opaque,
 }
 
-/// What a scalar must be.
+/// The required kind of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScalarKind {
     Boolean,
@@ -46,7 +46,7 @@ pub(crate) enum ScalarKind {
     Untyped,
 }
 
-/// What a value is to be treated as.
+/// How to treat a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Atom<'a> {
     Scalar(ScalarKind),
@@ -61,16 +61,16 @@ pub(crate) struct ListView<'a> {
     pub(crate) element: TypeView<'a>,
 }
 
-/// How a list's elements are told apart.
+/// How list elements are identified.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Elements<'a> {
-    /// Not at all.
+    /// They are not; the list is owned as a whole.
     Atomic,
     /// By their values.
     Set,
-    /// By the keys that the table names.
+    /// By the keys in the schema table.
     BuiltinKeys(&'static [(&'static str, Option<&'static str>)]),
-    /// By the keys that a custom schema names.
+    /// By the keys in a custom schema.
     CustomKeys(&'a [String], Option<&'a Structural>),
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct MapView<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member<'a> {
     pub(crate) ty: TypeView<'a>,
-    /// The type names this member; it is not just any entry of a map.
+    /// The type declares this member; it is not an arbitrary map entry.
     pub(crate) declared: bool,
 }
 
@@ -119,7 +119,7 @@ impl TypeView<'static> {
         })
     }
 
-    /// The type of a field, of which there is one.
+    /// The type of a singular field.
     fn field(field: &'static Field) -> Self {
         match field.ty.cardinality {
             Cardinality::One => Self::one(field, field.apply.map),
@@ -127,7 +127,7 @@ impl TypeView<'static> {
         }
     }
 
-    /// The type of one value of a field: its element, if the field holds many.
+    /// The type of a field's value: its element type, if the field is a list or map.
     fn one(field: &'static Field, map: Option<MapType>) -> Self {
         match field.ty.message(Schema::builtin()) {
             Some(message) => Self::message(message, map.map_or(message.atomic, |map| map == MapType::Atomic)),
@@ -143,7 +143,7 @@ impl TypeView<'static> {
     pub(crate) fn patch_member(self, name: &str) -> Option<PatchMember> {
         let field = match self.0 {
             TypeNode::Message { message, .. } => find(message, name)?,
-            // The entries of a map are merged like any objects.
+            // Map entries are merged like other objects.
             TypeNode::Many(field) if field.ty.cardinality == Cardinality::Map => {
                 let ty = TypeView::one(field, None);
                 return Some(PatchMember { ty, merge: false, replace_object: false, merge_key: None });
@@ -177,12 +177,12 @@ impl<'a> TypeView<'a> {
         Self(TypeNode::Schema { schema, preserve: schema.preserve_unknown, embedded: true })
     }
 
-    /// The view of a value about which nothing is known.
+    /// The view of a value of unknown type.
     pub fn deduced() -> Self {
         Self(TypeNode::Deduced)
     }
 
-    /// The message behind the view, if it is of an object of a built-in kind.
+    /// The message of the view, if it is an object of a built-in kind.
     pub(crate) fn message_behind(self) -> Option<&'static Message> {
         match self.0 {
             TypeNode::Message { message, .. } => Some(message),
@@ -190,7 +190,7 @@ impl<'a> TypeView<'a> {
         }
     }
 
-    /// What a value of this type is to be treated as; the value decides where the type leaves it open.
+    /// How to treat a value of this type. The value decides if the type does not.
     pub(crate) fn atom(self, value: Option<&Value>) -> Atom<'a> {
         match self.0 {
             TypeNode::Message { atomic, .. } => Atom::Map(MapView { atomic, node: self.0 }),
@@ -245,7 +245,7 @@ impl<'a> TypeView<'a> {
         Atom::List(ListView { elements, element })
     }
 
-    /// The view of a schema inside this one.
+    /// The view of a schema nested in this one.
     fn inner(self, schema: &'a Structural) -> Self {
         let preserved = matches!(self.0, TypeNode::Schema { preserve: true, .. });
         let preserve = preserved || schema.preserve_unknown;
@@ -294,7 +294,7 @@ impl<'a> MapView<'a> {
 // === impl Elements ===
 
 impl Elements<'_> {
-    /// The names of the keys, each with the value it has when absent.
+    /// The names of the keys, each with its default.
     pub(crate) fn keys(&self) -> Vec<(&str, Option<Value>)> {
         match self {
             Self::Atomic | Self::Set => Vec::new(),
@@ -336,13 +336,13 @@ fn is_type_meta(name: &str) -> bool {
 fn object_meta() -> TypeView<'static> {
     match Schema::builtin().message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta") {
         Some(message) => TypeView::message(message, false),
-        // Every table has it; without it metadata merges member by member, which is nearly the same.
+        // Every table has ObjectMeta. Without it, metadata would merge member by member, which is nearly the same.
         None => TypeView(TypeNode::Deduced),
     }
 }
 
-/// The one object in the built-in kinds that a strategic merge patch replaces (`patchStrategy:"replace"`): the table
-/// does not tell "replace" from "not said", and for all other objects not said means merge.
+/// The only object in the built-in kinds that a strategic merge patch replaces (`patchStrategy:"replace"`). The table
+/// does not distinguish "replace" from unspecified, which means merge for all other objects.
 fn replaces_object(ty: TypeView<'static>, name: &str) -> bool {
     name == "selector"
         && ty.message_behind().is_some_and(|m| m.name == "k8s.io.api.policy.v1.PodDisruptionBudgetSpec")

@@ -1,5 +1,5 @@
-//! Whether an applied configuration fits its type: unknown fields, wrong kinds of value, elements without keys and
-//! duplicates are refused before anything is merged, in the words of a kube-apiserver.
+//! Validation of an applied configuration against its type. Rejects unknown fields, values of the wrong type, elements
+//! without keys and duplicates before merging, in the wording of a kube-apiserver.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{
     walk,
 };
 
-/// Everything wrong with a configuration, as one message; `None` if it fits.
+/// All errors in a configuration, as one message; `None` if it is valid.
 pub(crate) fn validate(ty: TypeView<'_>, config: &Value) -> Option<String> {
     let mut errors = Vec::new();
     check(ty, config, "", &mut errors);

@@ -1,5 +1,5 @@
-//! What the walks over typed values have in common: what counts as a list or map, which step leads to an element, and
-//! by which of two values a place is to be treated.
+//! Shared parts of the walks over typed values: what counts as a list or map, the path element of a list element, and
+//! which of two values decides how a path is treated.
 
 use serde_json::{Map, Value};
 
@@ -8,18 +8,18 @@ use super::{
     types::{Atom, Elements, ListView, TypeView},
 };
 
-/// The list in a value; anything else, null too, is none.
+/// The list in a value; `None` for anything else, including null.
 pub(crate) fn list(value: Option<&Value>) -> Option<&[Value]> {
     value.and_then(Value::as_array).map(Vec::as_slice)
 }
 
-/// The map in a value; anything else, null too, is none.
+/// The map in a value; `None` for anything else, including null.
 pub(crate) fn map(value: Option<&Value>) -> Option<&Map<String, Value>> {
     value.and_then(Value::as_object)
 }
 
-/// How to treat a place where the left or the right value or both stand: by one atom, or, where the two are of
-/// different kinds and the type allows both, by the left one's first and then by the right one's.
+/// How to treat a path that has a left value, a right value or both: as one atom or, if their kinds differ and the
+/// type allows both, as the left one's and then as the right one's.
 pub(crate) fn atoms<'a>(
     ty: TypeView<'a>,
     left: Option<&Value>,
@@ -41,11 +41,11 @@ pub(crate) fn atoms<'a>(
     }
 }
 
-/// The step that leads to an element of a list that is not owned as a whole.
+/// The path element of an element of a list that is not atomic.
 ///
 /// # Errors
 ///
-/// Why there is none, as a kube-apiserver says it.
+/// Why the element has no path element, in the wording of a kube-apiserver.
 pub(crate) fn step(list: ListView<'_>, item: &Value) -> Result<PathElement, String> {
     let keys = match list.elements {
         Elements::Atomic => return Err("invalid indexing of non-associative list".to_owned()),
@@ -83,7 +83,7 @@ fn set_step(item: &Value) -> Result<PathElement, String> {
     }
 }
 
-/// The type of a member; one that the type does not know is treated by its value.
+/// The type of a member; if the type does not declare it, its value decides.
 pub(crate) fn member<'a>(map: super::types::MapView<'a>, name: &str) -> TypeView<'a> {
     map.field(name).map_or(TypeView::deduced(), |member| member.ty)
 }

@@ -1,4 +1,4 @@
-//! Events of a watch as they are sent: a line of JSON, or a protobuf message behind its length.
+//! Watch events in wire form: a line of JSON, or a length-prefixed protobuf message.
 
 use bytes::Bytes;
 use kube_wire::Encoding;
@@ -10,7 +10,7 @@ use super::show::{write, write_status};
 use crate::http::{Representation, Status};
 use crate::resources::Resource;
 
-/// Annotation of the bookmark behind a watch's initial events.
+/// Annotation of the bookmark that ends a watch's initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// An event with an object.
@@ -23,7 +23,7 @@ pub(crate) fn watch_event(
     frame(kind, representation.encoding, bytes.len() * 2, |out| write(resource, bytes, representation, out))
 }
 
-/// A bookmark: the kind's zero value with the revision.
+/// A bookmark: the kind's zero value with a resourceVersion.
 pub(crate) fn bookmark(
     resource: &Resource,
     revision: u64,
@@ -34,7 +34,7 @@ pub(crate) fn bookmark(
     if initial_events_end {
         object["metadata"]["annotations"] = json!({INITIAL_EVENTS_END: "true"});
     }
-    // Metadata alone fits every kind.
+    // Every kind can encode metadata alone.
     let bytes = encode_bytes(resource, &object).unwrap_or_default();
     watch_event(resource, "BOOKMARK", &bytes, representation)
 }
@@ -53,14 +53,14 @@ fn frame(kind: &str, encoding: Encoding, capacity: usize, object: impl FnOnce(&m
             out.extend_from_slice(b"}\n");
             out.into()
         }
-        // WatchEvent { type = 1, object = 2 { raw = 1 } } behind four bytes of length, most significant first.
+        // WatchEvent { type = 1, object = 2 { raw = 1 } } after a big-endian length of four bytes.
         Encoding::Protobuf => {
             let mut raw = Vec::with_capacity(capacity);
             object(&mut raw);
             let field = |length: usize| 1 + varint_len(length as u64) + length;
             let length = field(kind.len()) + field(field(raw.len()));
             let mut out = Vec::with_capacity(4 + length);
-            // A stored object is at most a few megabytes.
+            // A stored object is at most a few megabytes, so its length fits.
             out.extend_from_slice(&(length as u32).to_be_bytes());
             let mut writer = Writer::new(&mut out);
             writer.bytes_field(1, kind.as_bytes());

@@ -1,11 +1,11 @@
-//! Lists, written a chunk at a time: the answer to a list of a million objects holds references to them, never their
-//! text.
+//! Lists, written in chunks: the response to a list of a million objects references them and never holds their text.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_wire::Encoding;
 use kube_wire::internals::proto::{WireType, Writer, varint_len};
+use kube_wire::shard::ShardSelector;
 use serde_json::{Value, json};
 
 use super::metadata;
@@ -14,7 +14,7 @@ use crate::http::{Projection, Representation};
 use crate::resources::Resource;
 use crate::storage::Stored;
 
-/// Bytes after which a chunk is handed out.
+/// Size in bytes at which a chunk is emitted.
 const CHUNK_BYTES: usize = 128 << 10;
 
 /// A list's metadata.
@@ -23,16 +23,18 @@ pub(crate) struct ListMeta {
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
+    /// The hashes that the list is limited to.
+    pub(crate) shard: Option<ShardSelector>,
 }
 
-/// A list that is still to be written.
+/// A list that is not fully written yet.
 pub(crate) struct ListBody {
     resource: Arc<Resource>,
     representation: Representation,
     meta: ListMeta,
     objects: std::vec::IntoIter<Arc<Stored>>,
     state: ListProgress,
-    /// A chunk that was made and not taken.
+    /// A chunk that was produced but not consumed.
     pending: Option<Bytes>,
 }
 
@@ -61,7 +63,7 @@ impl ListBody {
         }
     }
 
-    /// The next part of the text; `None` at its end.
+    /// The next chunk; `None` at the end.
     pub(crate) fn next_chunk(&mut self) -> Option<Bytes> {
         if let Some(chunk) = self.pending.take() {
             return Some(chunk);
@@ -86,7 +88,7 @@ impl ListBody {
         Some(out.into())
     }
 
-    /// Hands a chunk back: the next one is this one again.
+    /// Pushes a chunk back: `next_chunk` returns it again.
     pub(crate) fn put_back(mut self, chunk: Bytes) -> Self {
         self.pending = Some(chunk);
         self
@@ -96,7 +98,7 @@ impl ListBody {
         self.state == ListProgress::Done
     }
 
-    /// Lists of custom resources are written with their members sorted, items before metadata.
+    /// Lists of custom resources have sorted members: items before metadata.
     fn sorted(&self) -> bool {
         self.resource.is_custom() && self.representation.projection == Projection::Whole
     }
@@ -108,6 +110,12 @@ impl ListBody {
         }
     }
 
+    /// `shardInfo.selector`. Lists of custom resources and of metadata do not have it.
+    fn shard_info(&self) -> Option<String> {
+        let shown = !self.resource.is_custom() && self.representation.projection == Projection::Whole;
+        self.meta.shard.as_ref().filter(|_| shown).map(ShardSelector::to_string)
+    }
+
     fn meta_value(&self) -> Value {
         let mut meta = json!({"resourceVersion": self.meta.revision.to_string()});
         if !self.meta.continue_token.is_empty() || self.sorted() {
@@ -115,6 +123,9 @@ impl ListBody {
         }
         if let Some(remaining) = self.meta.remaining {
             meta["remainingItemCount"] = remaining.into();
+        }
+        if let Some(selector) = self.shard_info() {
+            meta["shardInfo"] = json!({ "selector": selector });
         }
         meta
     }
@@ -136,8 +147,8 @@ impl ListBody {
         }
     }
 
-    /// The envelope up to where its raw part begins, and the list's metadata. What is written in front of the items
-    /// has to say how long they all are.
+    /// Writes the envelope up to the start of its raw part, and the list's metadata. The lengths in front of the items
+    /// include the size of all items.
     fn write_protobuf_head(&self, api_version: &str, kind: &str, out: &mut Vec<u8>) {
         let field = |length: usize| 1 + varint_len(length as u64) + length;
         let mut meta = Vec::new();
@@ -147,6 +158,11 @@ impl ListBody {
         writer.bytes_field(3, self.meta.continue_token.as_bytes());
         if let Some(remaining) = self.meta.remaining {
             writer.varint_field(4, remaining as u64);
+        }
+        if let Some(selector) = self.shard_info() {
+            let mut info = Vec::new();
+            Writer::new(&mut info).bytes_field(1, selector.as_bytes());
+            writer.bytes_field(5, &info);
         }
         let mut scratch = Vec::new();
         let items: usize = (self.objects.as_slice().iter())

@@ -1,4 +1,4 @@
-//! `PartialObjectMetadata`: an object's metadata and nothing else, cut out of the stored bytes.
+//! `PartialObjectMetadata`: only an object's metadata, cut out of the stored bytes.
 
 use kube_wire::internals::de::Deserializer;
 use kube_wire::internals::proto::{Reader, Writer};
@@ -42,7 +42,7 @@ pub(super) fn write_protobuf(form: Form, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The metadata's text in stored JSON.
+/// The metadata in stored JSON.
 fn raw_json(bytes: &[u8]) -> &str {
     let head: Option<MetadataField<'_>> = serde_json::from_slice(bytes).ok();
     head.and_then(|head| head.metadata).map_or("{}", RawValue::get)

@@ -1,8 +1,8 @@
-//! Objects as values, as stored bytes, and as what goes over the wire.
+//! Objects as values, as stored bytes and in wire form.
 //!
-//! Built-in kinds are stored as the protobuf message that Go would write, kinds without one (custom resources) as compact
-//! JSON; neither with apiVersion and kind. Protobuf answers are then the stored bytes with an envelope around them, and
-//! JSON answers are written straight from the message. Values (`serde_json::Value`) exist only while a write is made.
+//! Built-in kinds are stored as the protobuf message that Go would write, kinds without one (custom resources) as
+//! compact JSON; both without apiVersion and kind. A protobuf response is the stored bytes in an envelope, and a JSON
+//! response is transcoded directly from the message. Values (`serde_json::Value`) exist only during a write.
 
 mod frame;
 mod list;
@@ -29,19 +29,19 @@ use crate::storage::{Attributes, Draft};
 /// How a collection's objects are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// As this message.
+    /// As this protobuf message.
     Protobuf(&'static Message),
     /// As JSON.
     Json,
 }
 
-/// An object does not fit its kind.
+/// An object that does not match its kind.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Misfit(String);
 
 impl Form {
-    /// The form for a built-in kind.
+    /// The form of a built-in kind.
     pub(crate) fn of(api_version: &str, kind: &str) -> Self {
         Schema::builtin().kind(api_version, kind).map_or(Self::Json, Self::Protobuf)
     }
@@ -54,13 +54,13 @@ impl Form {
     }
 }
 
-/// Makes the stored form of a value of the resource's kind.
+/// Encodes a value of the resource's kind for storage.
 pub(crate) fn encode(resource: &Resource, value: &Value) -> Result<Draft, Misfit> {
     let bytes = encode_bytes(resource, value)?;
     Ok(Draft { bytes: bytes.into_boxed_slice(), attributes: attributes(resource, value) })
 }
 
-/// The stored bytes alone.
+/// Only the stored bytes.
 pub(crate) fn encode_bytes(resource: &Resource, value: &Value) -> Result<Vec<u8>, Misfit> {
     let converted;
     let value = match resource.flavour {
@@ -87,9 +87,9 @@ pub(crate) fn encode_bytes(resource: &Resource, value: &Value) -> Result<Vec<u8>
     }
 }
 
-/// The value of stored bytes, in the resource's version, with apiVersion and kind.
+/// Decodes stored bytes to a value in the resource's version, with apiVersion and kind.
 pub(crate) fn decode(resource: &Resource, bytes: &[u8]) -> Value {
-    // What is stored was encoded here.
+    // The stored bytes were encoded here.
     let mut value = match resource.form {
         Form::Protobuf(message) => Value::deserialize(Deserializer::new(bytes, message))
             .unwrap_or_else(|_| Value::Object(Map::new())),

@@ -1,4 +1,4 @@
-//! Single objects as they are sent.
+//! Single objects in wire form.
 
 use bytes::Bytes;
 use kube_wire::Encoding;
@@ -9,14 +9,14 @@ use super::{Form, decode, metadata};
 use crate::http::{Projection, Representation, Status};
 use crate::resources::{Flavour, Resource};
 
-/// Whether an object in JSON says what it is: items of built-in lists do not.
+/// Whether JSON includes apiVersion and kind: items of built-in lists do not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TypeMeta {
     Shown,
     Hidden,
 }
 
-/// One object as the body of an answer.
+/// One object as a response body.
 pub(crate) fn object(resource: &Resource, bytes: &[u8], representation: Representation) -> Bytes {
     let mut out = Vec::with_capacity(bytes.len() * 2);
     write(resource, bytes, representation, &mut out);
@@ -26,7 +26,7 @@ pub(crate) fn object(resource: &Resource, bytes: &[u8], representation: Represen
     out.into()
 }
 
-/// A status as the body of an answer.
+/// A status as a response body.
 pub(crate) fn status(status: &Status, encoding: Encoding) -> Bytes {
     let mut out = Vec::new();
     write_status(status, encoding, &mut out);
@@ -36,7 +36,7 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Bytes {
     out.into()
 }
 
-/// A value of another kind than the resource's, such as a `Scale`.
+/// A value of a kind other than the resource's, such as a `Scale`.
 pub(crate) fn other(value: &serde_json::Value, encoding: Encoding) -> Bytes {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -59,13 +59,13 @@ pub(super) fn write_status(status: &Status, encoding: Encoding, out: &mut Vec<u8
             let message = kube_wire::schema::Schema::builtin().kind("v1", "Status");
             let raw = message
                 .and_then(|message| kube_wire::internals::ser::to_vec(&status.to_value(), message).ok());
-            // The table holds Status, and every status fits it.
+            // The table has Status, and every status matches it.
             Envelope { api_version: "v1", kind: "Status", raw: &raw.unwrap_or_default() }.seal(out);
         }
     }
 }
 
-/// Appends one object, complete with apiVersion and kind.
+/// Appends one object, with apiVersion and kind.
 pub(super) fn write(resource: &Resource, bytes: &[u8], representation: Representation, out: &mut Vec<u8>) {
     match representation.encoding {
         Encoding::Json => write_json(resource, bytes, representation.projection, TypeMeta::Shown, out),
@@ -78,7 +78,7 @@ pub(super) fn write(resource: &Resource, bytes: &[u8], representation: Represent
     }
 }
 
-/// The object's message; `scratch` holds it where it is not the stored one.
+/// The object's message. `scratch` holds it if it is not the stored one.
 pub(super) fn raw_message<'a>(
     resource: &Resource,
     bytes: &'a [u8],
@@ -88,7 +88,7 @@ pub(super) fn raw_message<'a>(
     match (projection, &resource.flavour, resource.message) {
         (Projection::Metadata, ..) => metadata::write_protobuf(resource.form, bytes, scratch),
         (Projection::Whole, Flavour::Events, Some(message)) => {
-            // A value that was converted between two kinds of the table fits the table.
+            // A value converted between two kinds of the table can be encoded.
             *scratch =
                 kube_wire::internals::ser::to_vec(&decode(resource, bytes), message).unwrap_or_default();
         }
@@ -123,7 +123,7 @@ pub(super) fn write_json(
         format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\"")
     };
     out.extend_from_slice(head.as_bytes());
-    // The members' opening brace becomes the comma between them and the head.
+    // Replace the opening brace of the members with a comma after the head.
     let at = out.len();
     members(resource, bytes, out);
     if out.get(at + 1) == Some(&b'}') {
@@ -155,7 +155,7 @@ fn members(resource: &Resource, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what the deserializer reads as JSON; it reads bytes that were written here, so that it can't fail.
+/// Appends the deserializer's input as JSON. Cannot fail, because the bytes were written here.
 pub(super) fn transcode(deserializer: Deserializer<'_>, out: &mut Vec<u8>) {
     let at = out.len();
     let mut serializer = serde_json::Serializer::new(&mut *out);

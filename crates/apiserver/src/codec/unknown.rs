@@ -1,9 +1,9 @@
-//! Members of an object that its kind has no field for.
+//! Members of an object that its kind does not declare.
 
 use kube_wire::schema::{Cardinality, Message, Schema, Shape};
 use serde_json::Value;
 
-/// Paths of the members that `message` does not know, e.g. `spec.containers[0].nope`.
+/// Paths of the members that `message` does not declare, e.g. `spec.containers[0].nope`.
 pub(crate) fn unknown_fields(value: &Value, message: &'static Message) -> Vec<String> {
     let mut found = Vec::new();
     let root = value.as_object().into_iter().flatten();
@@ -14,7 +14,7 @@ pub(crate) fn unknown_fields(value: &Value, message: &'static Message) -> Vec<St
 }
 
 fn walk(value: &Value, message: &'static Message, path: &str, found: &mut Vec<String>) {
-    // The other shapes are not objects in JSON, or any JSON at all.
+    // The other shapes are not JSON objects, or are arbitrary JSON.
     if message.shape != Shape::Object {
         return;
     }
@@ -45,7 +45,7 @@ fn member_of(message: &'static Message, name: &str, member: &Value, path: String
     }
 }
 
-/// The field of that name, in the message or in one whose members appear among its own.
+/// The field with this name, in the message or in one that is inlined into it.
 fn find(message: &'static Message, name: &str) -> Option<&'static kube_wire::schema::Field> {
     let schema = Schema::builtin();
     let inlined =
@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_kind_does_not_know_is_found_wherever_it_is() {
+    fn unknown_fields_are_found_at_any_depth() {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "nope": 1,
             "metadata": {"name": "p", "labels": {"any": "thing"}, "odd": {}},

@@ -1,19 +1,18 @@
-//! Defaulting: a custom resource gains the values that its schema gives to what is absent.
+//! Defaulting: absent fields of a custom resource get the defaults of its schema.
 //!
-//! In what a client sends, a null where none is allowed counts as absent, and goes away before. What becomes null by
-//! server-side apply stays, as in a kube-apiserver, and is refused by validation.
+//! In client input, a null that the schema does not allow counts as absent and is dropped first. A null produced by
+//! server-side apply stays, as in a kube-apiserver, and fails validation.
 
 use serde_json::{Map, Value};
 
 use super::Structural;
 
-/// Takes away nulls that the schema neither allows nor has a default for. For objects as clients send them, between
-/// pruning and setting defaults.
+/// Drops nulls that the schema neither allows nor has a default for. For client input, between pruning and defaulting.
 pub fn drop_nulls(object: &mut Value, schema: &Structural) {
     drop_nulls_in(object, Some(schema));
 }
 
-/// Sets the defaults in an object that was pruned. A null that is not allowed becomes the default.
+/// Sets the defaults in a pruned object. A null that is not allowed becomes the default.
 pub fn set_defaults(object: &mut Value, schema: &Structural) {
     fill(object, schema);
 }
@@ -49,7 +48,7 @@ fn fill_members(members: &mut Map<String, Value>, schema: &Structural) {
     }
 }
 
-/// Puts the default in the place of a null that is not allowed.
+/// Replaces a null that is not allowed with the default.
 fn or_default(value: &mut Value, schema: &Structural) {
     if let (Value::Null, false, Some(default)) = (&*value, schema.nullable, &schema.default) {
         *value = default.clone();

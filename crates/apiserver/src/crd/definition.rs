@@ -1,5 +1,5 @@
-//! A CustomResourceDefinition, read once when it is written: what is served under which names, and for each version the
-//! compiled schema and the rest that requests ask for.
+//! A CustomResourceDefinition, parsed once when it is written: the names it is served under and, per version, the
+//! compiled schema and other settings needed by requests.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,20 +12,20 @@ use super::{
 };
 use crate::apply::TypeView;
 
-/// A definition that is fit to be served.
+/// A valid definition.
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// The API group.
     pub group: String,
-    /// The names asked for; those accepted stand in the status.
+    /// The requested names; the accepted ones are in the status.
     pub names: Names,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// The versions, in the definition's order.
     pub versions: Vec<Version>,
     /// The definition is being deleted: objects can no longer be created.
     pub terminating: bool,
-    /// Versions are converted into each other by a webhook.
+    /// A webhook converts between versions.
     pub converted_by_webhook: bool,
 }
 
@@ -35,13 +35,13 @@ pub struct Definition {
 pub struct Names {
     /// The name in paths: `things`.
     pub plural: String,
-    /// The name of one: `thing`.
+    /// The name of a single object: `thing`.
     pub singular: String,
     /// `Thing`.
     pub kind: String,
     /// `ThingList`.
     pub list_kind: String,
-    /// Shorter names for the command line.
+    /// Short names for the command line.
     pub short_names: Vec<String>,
     /// Groups of resources for the command line, like `all`.
     pub categories: Vec<String>,
@@ -52,48 +52,48 @@ pub struct Names {
 pub struct Version {
     /// The version: `v1`.
     pub name: String,
-    /// Requests for it are answered.
+    /// The version is served.
     pub served: bool,
-    /// Objects are stored in it.
+    /// Objects are stored in this version.
     pub storage: bool,
-    /// Requests for it are warned about.
+    /// The version is deprecated: requests for it get a warning.
     pub deprecated: bool,
-    /// The warning, if it is not the usual one.
+    /// The warning, if it is not the default one.
     pub deprecation_warning: Option<String>,
     /// The schema.
     pub schema: Structural,
-    /// The schema has rules in CEL, which are not evaluated.
+    /// The schema has CEL rules, which are not evaluated.
     pub has_rules: bool,
     /// There is a `status` subresource.
     pub status: bool,
     /// There is a `scale` subresource.
     pub scale: Option<Scale>,
-    /// Fields that selectors may name, without the leading dot: `spec.color`.
+    /// Fields that selectors may use, without the leading dot: `spec.color`.
     pub selectable_fields: Vec<String>,
-    /// Columns to print, as the definition has them.
+    /// Printer columns, as in the definition.
     pub printer_columns: Vec<Value>,
 }
 
-/// Where a `scale` subresource finds its numbers, as paths with a leading dot.
+/// The paths behind a `scale` subresource, with a leading dot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Scale {
-    /// The replicas wanted: `.spec.replicas`.
+    /// The desired replicas: `.spec.replicas`.
     pub spec_replicas_path: String,
-    /// The replicas there are: `.status.replicas`.
+    /// The observed replicas: `.status.replicas`.
     pub status_replicas_path: String,
-    /// The selector of pods, as text: `.status.selector`.
+    /// The pod selector, as text: `.status.selector`.
     pub label_selector_path: Option<String>,
 }
 
-/// Why a definition cannot be taken.
+/// Why a definition was rejected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
-    /// It is not of the form of a CustomResourceDefinition (400).
-    #[error("the CustomResourceDefinition is malformed: {0}")]
+    /// It does not have the form of a CustomResourceDefinition (400).
+    #[error("malformed CustomResourceDefinition: {0}")]
     Malformed(String),
-    /// It has values that it must not have (422).
+    /// It has invalid values (422).
     #[error("{}", aggregate(.0))]
     Invalid(Vec<FieldError>),
 }
@@ -101,8 +101,8 @@ pub enum DefinitionError {
 // === impl Definition ===
 
 impl Definition {
-    /// Makes a definition ready to be stored, before [`Definition::parse`]: sets its defaults, and its status to that
-    /// of a new one, or to the old one's with a new storage version added.
+    /// Prepares a definition for [`Definition::parse`]: sets its defaults and its status, which is that of a new
+    /// definition, or the old one's with any new storage version added.
     pub fn prepare(crd: &mut Value, old: Option<&Value>) {
         let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
         let empty = |value: Option<&Value>| value.is_none_or(|value| value.is_null() || *value == json!(""));
@@ -134,11 +134,11 @@ impl Definition {
         crd["status"] = status;
     }
 
-    /// Reads a definition that was prepared. `old` is the one that it takes the place of.
+    /// Parses a prepared definition. `old` is the definition that it replaces.
     ///
     /// # Errors
     ///
-    /// When it cannot be served.
+    /// If it is invalid.
     pub fn parse(crd: &Value, old: Option<&Value>) -> Result<Self, DefinitionError> {
         let raw = Raw::read(crd)?;
         let old = old.map(Raw::read).transpose()?;
@@ -200,19 +200,19 @@ impl Version {
         }
     }
 
-    /// How objects merge.
+    /// How objects of this version merge.
     pub fn types(&self) -> TypeView<'_> {
         TypeView::custom(&self.schema)
     }
 
-    /// Checks an object, pruned and with its defaults set, on its way in. `old` is the object before an update.
+    /// Validates a pruned and defaulted object. `old` is the object before an update.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate(object, old, &self.schema, "");
         errors.extend(self.scale.iter().flat_map(|scale| scale.check(object, &scale.spec_replicas_path)));
         errors
     }
 
-    /// Checks the status of an object on a write to its `status` subresource.
+    /// Validates the status of an object on a write to its `status` subresource.
     pub fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let status = object.get("status").zip(self.schema.at(["status"]));
         let old = old.and_then(|old| old.get("status"));
@@ -222,7 +222,7 @@ impl Version {
         errors
     }
 
-    /// The value of a selectable field, as selectors compare it; empty when absent.
+    /// The value of a selectable field in the form that selectors compare; empty if absent.
     pub fn selectable_value(&self, object: &Value, field: &str) -> Option<String> {
         let field = self.selectable_fields.iter().find(|known| *known == field)?;
         Some(match at(object, field) {
@@ -236,22 +236,22 @@ impl Version {
 // === impl Scale ===
 
 impl Scale {
-    /// The replicas wanted.
+    /// The desired replicas.
     pub fn spec_replicas(&self, object: &Value) -> Option<i64> {
         at(object, &self.spec_replicas_path)?.as_i64()
     }
 
-    /// The replicas there are.
+    /// The observed replicas.
     pub fn status_replicas(&self, object: &Value) -> Option<i64> {
         at(object, &self.status_replicas_path)?.as_i64()
     }
 
-    /// The selector of the pods.
+    /// The pod selector.
     pub fn selector<'a>(&self, object: &'a Value) -> Option<&'a str> {
         at(object, self.label_selector_path.as_deref()?)?.as_str()
     }
 
-    /// Sets the replicas wanted.
+    /// Sets the desired replicas.
     pub fn set_spec_replicas(&self, object: &mut Value, replicas: i64) {
         let mut place = object;
         for name in self.spec_replicas_path.trim_start_matches('.').split('.') {
@@ -283,7 +283,7 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.trim_start_matches('.').split('.').try_fold(object, |value, name| value.get(name))
 }
 
-/// The whole number at a path, none if there is nothing, or why it is no whole number.
+/// The integer at a path, `None` if absent, or an error if it is not an integer.
 fn number_at(object: &Value, path: &str) -> Result<Option<i64>, String> {
     let mut value = object;
     for name in path.trim_start_matches('.').split('.') {
@@ -317,7 +317,7 @@ fn not_of_type(path: &str, value: &Value, wanted: &str) -> String {
     format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
 }
 
-/// Whether a schema has rules in CEL anywhere in it.
+/// Whether a schema contains CEL rules at any depth.
 pub(crate) fn has_validation_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => members.iter().any(|(name, value)| {

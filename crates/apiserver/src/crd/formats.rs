@@ -1,12 +1,11 @@
-//! String formats that a schema can ask for. Those not listed here are taken as they come, as those are that a
-//! kube-apiserver does not know.
+//! String formats of schemas. Formats not listed here accept any string, as unknown formats do in a kube-apiserver.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kube_wire::Timestamp;
 use uuid::Uuid;
 
-/// Whether a string is of the format.
+/// Whether a string has the format.
 pub(crate) fn is(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => date_time(text),
@@ -36,7 +35,7 @@ fn date(text: &str) -> bool {
     Timestamp::parse(&format!("{text}T00:00:00Z")).is_some()
 }
 
-/// RFC 3339, which may not have a space between date and time nor a comma before the fraction.
+/// RFC 3339, without a space between date and time and without a comma before the fraction.
 fn date_time(text: &str) -> bool {
     !text.contains([' ', ',']) && Timestamp::parse(text).is_some()
 }
@@ -48,7 +47,7 @@ fn cidr(text: &str) -> bool {
         || (address.parse::<Ipv6Addr>().is_ok() && bits <= 128)
 }
 
-/// With all of its dashes or none.
+/// With all of its dashes, or without any.
 fn uuid(text: &str, version: Option<usize>) -> bool {
     matches!(text.len(), 32 | 36)
         && Uuid::try_parse(text).is_ok_and(|id| version.is_none_or(|version| id.get_version_num() == version))
@@ -61,7 +60,7 @@ fn base64(text: &str) -> bool {
         && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
-/// As Go writes them: `1h30m`, `-1.5s`.
+/// Go durations: `1h30m`, `-1.5s`.
 fn duration(text: &str) -> bool {
     let mut rest = text.trim_start_matches(['+', '-']);
     if rest == "0" {
@@ -100,7 +99,7 @@ mod tests {
     use super::is;
 
     #[test]
-    fn formats_know_their_own() {
+    fn formats_accept_valid_and_reject_invalid_strings() {
         let cases = [
             ("date-time", "2020-02-29T23:59:59Z", true),
             ("date-time", "2020-02-29T23:59:59.123+02:00", true),

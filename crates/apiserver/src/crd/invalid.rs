@@ -1,4 +1,4 @@
-//! What is wrong with a field, as a Status of reason `Invalid` tells it.
+//! Field errors, as listed in a Status with reason `Invalid`.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,38 +6,38 @@ use serde_json::{Value, json};
 
 use crate::apply::go;
 
-/// One thing wrong with one field. Prints as in a Status' message; [`FieldError::cause`] is its place in the details.
+/// An error in one field. Displays as in the Status's message; [`FieldError::cause`] is its entry in the details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// The field, e.g. `spec.ports[0].port`; `<nil>` where no single one is to blame.
+    /// The field, e.g. `spec.ports[0].port`; `<nil>` if the error concerns no single field.
     pub field: String,
-    /// What kind of wrong.
+    /// The kind of error.
     pub reason: Reason,
-    /// The value found, where the message shows it.
+    /// The invalid value, if the message shows it.
     pub value: Value,
-    /// More about it; may be empty.
+    /// Additional text; may be empty.
     pub detail: String,
 }
 
-/// What kind of wrong.
+/// The kind of a field error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Not a value for this field.
+    /// The value is invalid for the field.
     Invalid,
-    /// Not a value of the field's type.
+    /// The value has the wrong type.
     TypeInvalid,
-    /// Missing.
+    /// The field is missing.
     Required,
-    /// There already.
+    /// The value exists already.
     Duplicate,
-    /// Not one of the values allowed.
+    /// The value is not one of the allowed values.
     NotSupported,
-    /// Not allowed here.
+    /// The field is not allowed here.
     Forbidden,
-    /// Too long.
+    /// The value is too long.
     TooLong,
-    /// Too many.
+    /// There are too many values.
     TooMany,
 }
 
@@ -99,7 +99,7 @@ impl FieldError {
         message
     }
 
-    /// The cause in the Status' details.
+    /// The cause in the Status's details.
     pub fn cause(&self) -> Value {
         json!({"reason": self.reason.name(), "message": self.message(), "field": self.field})
     }
@@ -112,7 +112,7 @@ impl fmt::Display for FieldError {
 }
 
 impl Reason {
-    /// As causes name it.
+    /// The name used in causes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -139,12 +139,12 @@ impl Reason {
     }
 }
 
-/// The end of a Status' message for these errors: the only one, or all in brackets, each once. Before it stands
+/// The end of a Status's message for these errors: the only error, or all distinct ones in brackets. It follows
 /// `Kind.group "name" is invalid: `.
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut told = HashSet::with_capacity(errors.len());
+    let mut seen = HashSet::with_capacity(errors.len());
     let messages: Vec<String> =
-        errors.iter().map(FieldError::to_string).filter(|message| told.insert(message.clone())).collect();
+        errors.iter().map(FieldError::to_string).filter(|message| seen.insert(message.clone())).collect();
     match messages.as_slice() {
         [only] => only.clone(),
         many => format!("[{}]", many.join(", ")),

@@ -1,12 +1,12 @@
 //! Custom resources, as pure functions over JSON values: definitions and the objects that they define.
 //!
 //! A definition is [prepared](Definition::prepare), [parsed](Definition::parse) and, once stored, gets its
-//! [names](accept_names). An object on its way in is [pruned](prune), loses its [stray nulls](drop_nulls), gets its
-//! [defaults](set_defaults) and is [validated](Version::validate) against its version's schema; how it merges is said by
-//! [`Version::types`]. An object made by server-side apply gets its defaults and is validated.
+//! [names](accept_names). A submitted object is [pruned](prune), loses its [stray nulls](drop_nulls), gets its
+//! [defaults](set_defaults) and is [validated](Version::validate) against its version's schema. [`Version::types`]
+//! describes how it merges. An object produced by server-side apply is only defaulted and validated.
 //!
-//! Left out: rules in CEL (`x-kubernetes-validations` are kept in the definition but neither compiled nor evaluated) and
-//! conversion between versions by webhook.
+//! Not supported: CEL rules (`x-kubernetes-validations` are kept in the definition but neither compiled nor evaluated)
+//! and conversion between versions by webhook.
 
 mod check;
 mod defaults;

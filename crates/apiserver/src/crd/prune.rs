@@ -1,12 +1,12 @@
-//! Pruning: a custom resource loses what its schema does not know, unless the schema says to keep it.
+//! Pruning: removes members of a custom resource that its schema neither declares nor preserves.
 
 use kube_wire::schema::Schema;
 use serde_json::{Map, Value};
 
 use super::Structural;
 
-/// Takes away what the schema does not know and gives the paths of it, sorted, as warnings show them: `spec.extra`,
-/// `spec.list[0].extra`. `apiVersion`, `kind` and `metadata` are known.
+/// Removes undeclared members and returns their paths, sorted, in the form used by warnings: `spec.extra`,
+/// `spec.list[0].extra`. `apiVersion`, `kind` and `metadata` are always declared.
 pub fn prune(object: &mut Value, schema: &Structural) -> Vec<String> {
     let mut pruning = Pruning { path: String::new(), unknown: Vec::new() };
     pruning.value(object, Some(schema), true);
@@ -66,7 +66,7 @@ impl Pruning {
         }
     }
 
-    /// Metadata is known without being in the schema, but nothing else is in it.
+    /// Metadata is always declared, but only with its standard members.
     fn metadata(&mut self, metadata: &mut Value) {
         let known = Schema::builtin().message("k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta");
         let (Some(known), Value::Object(members)) = (known, metadata) else { return };

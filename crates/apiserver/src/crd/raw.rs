@@ -1,11 +1,11 @@
-//! A CustomResourceDefinition as it is written, before anybody has looked whether it makes sense.
+//! A CustomResourceDefinition as submitted, before validation.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{DefinitionError, Names, Scale, structural::Props};
 
-/// A definition as it is written.
+/// A definition as submitted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Raw {
@@ -106,13 +106,13 @@ pub(crate) struct RawSelectableField {
 }
 
 impl Raw {
-    /// Reads a definition.
+    /// Parses a definition.
     ///
     /// # Errors
     ///
-    /// When it is not of the form of one.
+    /// If it does not have the form of a CustomResourceDefinition.
     pub(crate) fn read(crd: &Value) -> Result<Self, DefinitionError> {
-        // A null member is an absent one, everywhere.
+        // A null member counts as absent, at any depth.
         let mut crd = crd.clone();
         drop_null_members(&mut crd);
         Self::deserialize(crd).map_err(|error| DefinitionError::Malformed(error.to_string()))

@@ -1,13 +1,13 @@
-//! The status of a definition: which names it got, and whether it is served.
+//! The status of a definition: its accepted names, and whether it is served.
 
 use serde_json::{Map, Value, json};
 
 const NAMES: [&str; 4] = ["plural", "singular", "kind", "listKind"];
 
-/// Gives a definition the names that it asks for, unless another one of its group has them, and says so in its
-/// conditions; with all of them it is established. `others` are the other definitions; `now` is RFC 3339 in UTC.
+/// Accepts a definition's names unless another definition of its group has them, and updates its conditions. A
+/// definition with all its names is established. `others` are the other definitions; `now` is RFC 3339 in UTC.
 ///
-/// True if that changed the status.
+/// Returns true if the status changed.
 pub fn accept_names<'a>(crd: &mut Value, others: impl IntoIterator<Item = &'a Value>, now: &str) -> bool {
     if !crd.get("status").is_some_and(Value::is_object) {
         let Some(members) = crd.as_object_mut() else { return false };
@@ -58,7 +58,7 @@ pub fn accept_names<'a>(crd: &mut Value, others: impl IntoIterator<Item = &'a Va
     crd.get("status").cloned() != before
 }
 
-/// Names that other definitions of the group have.
+/// Names taken by other definitions of the group.
 struct Taken {
     resources: Vec<String>,
     kinds: Vec<String>,
@@ -84,7 +84,7 @@ impl Taken {
     }
 }
 
-/// Takes over the short names, or says which of them are taken.
+/// Accepts the short names, or returns an error that lists the taken ones.
 fn short_names(wanted: &Value, accepted: &mut Map<String, Value>, taken: &Taken) -> Option<(String, String)> {
     let wanted = wanted.get("shortNames");
     let list = |value: Option<&Value>| -> Vec<String> {

@@ -1,5 +1,5 @@
-//! The structural schema of a custom resource, compiled from the `openAPIV3Schema` of its definition: a tree in which
-//! every place has its type, its default, how it merges and what values it allows.
+//! The structural schema of a custom resource, compiled from the `openAPIV3Schema` of its definition: a tree that
+//! holds each path's type, default, merge behavior and constraints.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
-/// Bytes that a compiled pattern may take.
+/// Maximum size of a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JsonType {
-    /// Not said.
+    /// Unspecified.
     #[default]
     Any,
     /// An object, or a map.
@@ -22,7 +22,7 @@ pub enum JsonType {
     Array,
     /// A string.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// Any number.
     Number,
@@ -30,10 +30,10 @@ pub enum JsonType {
     Boolean,
 }
 
-/// How the elements of a list are told apart (`x-kubernetes-list-type`).
+/// How list elements are identified (`x-kubernetes-list-type`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ListKind {
-    /// Not at all.
+    /// They are not; the list is atomic.
     #[default]
     Atomic,
     /// By their values.
@@ -42,7 +42,7 @@ pub enum ListKind {
     Map(Vec<String>),
 }
 
-/// One place in a structural schema.
+/// One node of a structural schema.
 #[derive(Debug, Clone, Default)]
 pub struct Structural {
     /// The type; [`JsonType::Any`] only with `int_or_string` or `preserve_unknown`.
@@ -53,25 +53,25 @@ pub struct Structural {
     pub additional: Option<Box<Structural>>,
     /// Elements of a list.
     pub items: Option<Box<Structural>>,
-    /// `null` is a value.
+    /// `null` is allowed.
     pub nullable: bool,
-    /// The value to put where there is none.
+    /// The default of an absent value.
     pub default: Option<Value>,
     /// Unknown members are kept (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown: bool,
-    /// The value is an object of some kind, with its own metadata (`x-kubernetes-embedded-resource`).
+    /// The value is a Kubernetes object with its own metadata (`x-kubernetes-embedded-resource`).
     pub embedded_resource: bool,
     /// An integer or a string (`x-kubernetes-int-or-string`).
     pub int_or_string: bool,
-    /// How elements are told apart.
+    /// How list elements are identified.
     pub list: ListKind,
     /// The object is owned as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic_map: bool,
-    /// What values are allowed.
+    /// The allowed values.
     pub constraints: Constraints,
 }
 
-/// What values are allowed in a place.
+/// The allowed values of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Constraints {
     pub(crate) format: Option<String>,
@@ -96,32 +96,32 @@ pub struct Constraints {
 }
 
 impl Structural {
-    /// Compiles an `openAPIV3Schema`. What is not supported is passed over: definitions are checked before, by
-    /// [`Definition::parse`](super::Definition::parse).
+    /// Compiles an `openAPIV3Schema`. Ignores unsupported keywords: [`Definition::parse`](super::Definition::parse)
+    /// checks for those first.
     ///
     /// # Errors
     ///
-    /// When the value is no schema at all.
+    /// If the value is not a schema.
     pub fn compile(schema: &Value) -> Result<Self, serde_json::Error> {
         Props::deserialize(schema).map(Props::compile)
     }
 
-    /// The schema at the end of a path of members.
+    /// The schema at a path of member names.
     pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Structural> {
         path.into_iter().try_fold(self, |schema, name| schema.properties.get(name))
     }
 }
 
-/// Compiles a pattern, if it does not become too big.
+/// Compiles a pattern, with a size limit.
 ///
 /// # Errors
 ///
-/// When it is no regular expression, or one that would take more memory than a client may have.
+/// If the pattern is not a valid regular expression, or its compiled form exceeds the limit.
 pub(crate) fn regex(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build()
 }
 
-/// `JSONSchemaProps`, as far as it is used or checked.
+/// The used or validated part of `JSONSchemaProps`.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Props {

@@ -1,5 +1,5 @@
-//! Pruning, defaulting and validation with schemas made for it; answers of a kube-apiserver are compared in the crate's
-//! `tests/custom_resources.rs`.
+//! Pruning, defaulting and validation with synthetic schemas. The crate's `tests/custom_resources.rs` compares with
+//! responses of a kube-apiserver.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn schema(properties: &Value) -> Structural {
 }
 
 #[test]
-fn only_what_the_schema_knows_is_kept() {
+fn undeclared_fields_are_pruned() {
     let schema = schema(&json!({
         "known": {"type": "object", "properties": {"a": {"type": "string"}}},
         "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string"}}}},
@@ -58,7 +58,7 @@ fn only_what_the_schema_knows_is_kept() {
 }
 
 #[test]
-fn defaults_fill_what_is_absent_and_nothing_else() {
+fn defaults_fill_only_absent_fields() {
     let schema = schema(&json!({
         "text": {"type": "string", "default": "d"},
         "maybe": {"type": "string", "nullable": true, "default": "d"},
@@ -91,7 +91,7 @@ fn defaults_fill_what_is_absent_and_nothing_else() {
 }
 
 #[test]
-fn an_update_is_not_refused_for_what_it_leaves_alone() {
+fn unchanged_invalid_values_do_not_fail_an_update() {
     let schema = schema(&json!({
         "text": {"type": "string", "maxLength": 2},
         "number": {"type": "integer", "maximum": 5},
@@ -106,7 +106,7 @@ fn an_update_is_not_refused_for_what_it_leaves_alone() {
     assert_eq!(fields(&json!({"text": "long", "number": 9})), ["number"]);
     assert_eq!(fields(&json!({"text": "longer", "number": 1})), ["text"]);
     let moved = json!({"list": [{"k": "b", "v": 8}, {"k": "a", "v": 9}]});
-    assert_eq!(fields(&moved), ["list[0].v"], "elements are told apart by their keys");
+    assert_eq!(fields(&moved), ["list[0].v"], "elements are identified by their keys");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn several_errors_are_listed_once_each_in_brackets() {
     );
 }
 
-/// Any schema over the member names that [`json_value`] makes, defaults that fit included.
+/// Any schema over the member names that [`json_value`] generates, with valid defaults.
 fn any_schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -166,12 +166,12 @@ proptest! {
         let defaulted = pruned.clone();
         set_defaults(&mut pruned, &schema);
         prop_assert_eq!(&pruned, &defaulted);
-        // Defaults are things that the schema knows.
+        // Defaults consist of declared members.
         prop_assert_eq!(prune(&mut pruned, &schema), Vec::<String>::new());
     }
 
     #[test]
-    fn what_was_stored_is_taken_again(schema in any_schema(), object in json_value()) {
+    fn a_stored_object_is_valid_again(schema in any_schema(), object in json_value()) {
         let schema = Structural::compile(&schema).unwrap();
         let errors = validate(&object, Some(&object), &schema, "");
         prop_assert_eq!(errors, vec![]);

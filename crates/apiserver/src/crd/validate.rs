@@ -1,7 +1,7 @@
-//! Whether a custom resource has the values that its schema asks for, told in the words of a kube-apiserver.
+//! Validation of a custom resource against its schema, in the wording of a kube-apiserver.
 //!
-//! An update is not refused for what it leaves as it was: a value that is the same as before is not looked at again
-//! (a schema may have become stricter since). Rules in CEL (`x-kubernetes-validations`) are not evaluated.
+//! An update is not rejected for unchanged values: a value that equals the old one is not validated again, since the
+//! schema may have become stricter. CEL rules (`x-kubernetes-validations`) are not evaluated.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,7 @@ use serde_json::{Map, Number, Value};
 use super::{FieldError, JsonType, ListKind, Structural, formats, invalid::Reason};
 use crate::apply::same_value as same;
 
-/// Checks a value against a schema. `path` is where the value stands, empty for a whole object; `old` is the value
-/// before an update.
+/// Validates a value against a schema. `path` is the value's path, empty for a whole object; `old` is the old value.
 pub fn validate(value: &Value, old: Option<&Value>, schema: &Structural, path: &str) -> Vec<FieldError> {
     let mut check = Check { errors: Vec::new() };
     check.value(value, old, schema, path);
@@ -125,7 +124,7 @@ impl Check {
         }
     }
 
-    /// Whether the number can be one of its type and format at all.
+    /// Checks that the number is in the range of its type and format.
     fn range(&mut self, number: &Number, schema: &Structural, path: &str) {
         if schema.ty != JsonType::Integer {
             return;
@@ -149,7 +148,7 @@ impl Check {
     fn multiple_of(&mut self, number: &Number, factor: &Number, path: &str) {
         let factor_float = factor.as_f64().unwrap_or_default();
         let fails = match number.as_i64() {
-            // As in a kube-apiserver: a whole number is measured by the whole part of the factor.
+            // As in a kube-apiserver: an integer is checked against the integer part of the factor.
             Some(whole) => {
                 let factor = factor_float.trunc() as i64;
                 if factor <= 0 {
@@ -264,17 +263,17 @@ impl Check {
         self.push(Reason::Invalid, path, value.into(), detail);
     }
 
-    /// An error of the whole value, without a field.
+    /// An error in the whole value, without a field.
     fn whole(&mut self, detail: String) {
         self.errors.push(FieldError::new(Reason::Invalid, "<nil>", "".into(), detail));
     }
 }
 
-/// A bound as messages show it.
+/// A bound, as messages show it.
 struct Bound;
 
 impl Bound {
-    /// The bound, if the number is on the wrong side. A whole number is measured by the whole part of the bound.
+    /// The bound, if the number violates it. An integer is compared with the integer part of the bound.
     fn crossed(number: &Number, bound: &Number, crossed: impl Fn(f64, f64) -> bool) -> Option<String> {
         let float = bound.as_f64().unwrap_or_default();
         let measure = if number.is_f64() { float } else { float.trunc() };
@@ -286,13 +285,13 @@ fn field(path: &str) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path.to_owned() }
 }
 
-/// The elements of a list before, by what tells them apart; none where nothing does.
+/// The old list's elements by identity; empty if they have none.
 fn elements_before<'a>(old: Option<&'a Value>, schema: &Structural) -> HashMap<Value, &'a Value> {
     let (Some(Value::Array(old)), ListKind::Map(keys)) = (old, &schema.list) else { return HashMap::new() };
     old.iter().map(|item| (identity(item, keys), item)).collect()
 }
 
-/// Elements that stand twice in a set, or in a list told apart by keys.
+/// Duplicate elements in a set, or in a list with keys.
 fn find_duplicates(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(members) => {
@@ -316,7 +315,7 @@ fn find_duplicates(value: &Value, schema: &Structural, path: &str, errors: &mut 
             for (at, identity) in identities.iter().enumerate() {
                 let count = seen.entry(identity).or_default();
                 *count += 1;
-                // The second of its kind is told, further ones are not.
+                // Report the second occurrence, not further ones.
                 if *count == 2 {
                     let field = format!("{path}[{at}]");
                     errors.push(FieldError::new(Reason::Duplicate, field, identity.clone(), ""));

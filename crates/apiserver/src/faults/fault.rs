@@ -1,10 +1,10 @@
-//! What a fault says.
+//! The definition of a fault: an action, the requests it applies to, and a schedule.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that goes wrong for some requests.
+/// A fault that the server injects into some requests.
 ///
 /// ```
 /// use embedded_apiserver::{Action, Fault, Match, Verb};
@@ -21,80 +21,81 @@ pub struct Fault {
     pub(crate) schedule: Schedule,
 }
 
-/// What goes wrong. *Events* are the frames of a watch: objects and bookmarks alike.
+/// What the fault does. *Events* are the frames of a watch: objects and bookmarks alike.
 ///
-/// Whether a write happened although its client got no answer depends on the action. It did not happen with
-/// [`Status`](Self::Status), [`Overloaded`](Self::Overloaded), [`Html`](Self::Html), [`Expired`](Self::Expired),
-/// [`Disconnect`](Self::Disconnect) and [`Hang`](Self::Hang), which take the place of the request's execution. It did happen
-/// with [`CutAfterBytes`](Self::CutAfterBytes), which loses only the answer, and with [`Delay`](Self::Delay), if the client
-/// waits that long.
+/// The action decides whether a write takes effect although its client gets no response. [`Status`](Self::Status),
+/// [`Overloaded`](Self::Overloaded), [`Html`](Self::Html), [`Expired`](Self::Expired),
+/// [`Disconnect`](Self::Disconnect) and [`Hang`](Self::Hang) replace the execution of the request: the write does not
+/// happen. With [`CutAfterBytes`](Self::CutAfterBytes), the write happens and only the response is lost. With
+/// [`Delay`](Self::Delay), it happens if the client waits that long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Action {
-    /// The request is executed, and its answer comes, this much later.
+    /// Delays the request's execution, and therefore its response, by this much.
     Delay(Duration),
-    /// A `Status` instead of the answer.
+    /// Returns a `Status` instead of the response.
     #[serde(rename_all = "camelCase")]
     Status {
         /// The HTTP status code.
         code: u16,
-        /// Such as `InternalError`.
+        /// The reason, such as `InternalError`.
         reason: String,
-        /// In words.
+        /// The message.
         message: String,
-        /// For the header `Retry-After`; 0 for none.
+        /// The `Retry-After` header; 0 omits it.
         #[serde(default)]
         retry_after_seconds: u32,
     },
-    /// 429 in plain text, as a kube-apiserver sheds load.
+    /// Returns 429 in plain text, as a kube-apiserver does when it sheds load.
     #[serde(rename_all = "camelCase")]
     Overloaded {
-        /// For the header `Retry-After`.
+        /// The `Retry-After` header.
         retry_after_seconds: u32,
     },
-    /// A web page instead of the answer, as proxies send.
+    /// Returns a web page instead of the response, as proxies do.
     Html {
-        /// The HTTP status code; proxies send 200, too.
+        /// The HTTP status code; some proxies send 200.
         code: u16,
     },
-    /// 410 `Expired`: as the answer to a list, in the stream of a watch.
+    /// Returns 410 `Expired`: as the response to a list, in the stream of a watch.
     Expired,
-    /// The connection breaks before the request is executed: a write does not happen. Over HTTP/2 only the request's stream is
-    /// reset. For a write that happens and whose answer is lost, use [`CutAfterBytes(0)`](Self::CutAfterBytes).
+    /// Breaks the connection before the request is executed: a write does not happen. Over HTTP/2, resets only the
+    /// request's stream. For a write that happens but whose response is lost, use
+    /// [`CutAfterBytes(0)`](Self::CutAfterBytes).
     Disconnect,
-    /// No answer, and no end. The request is not executed.
+    /// Never responds. The request is not executed.
     Hang,
-    /// The answer's body breaks off after so many bytes. The request is executed: a write happens.
+    /// Cuts the response body after this many bytes. The request is executed: a write happens.
     CutAfterBytes(u64),
-    /// The connection breaks after so many events.
+    /// Breaks the connection after this many events.
     CutAfterEvents(u64),
-    /// The watch ends cleanly after so many events.
+    /// Ends the watch cleanly after this many events.
     EndAfterEvents(u64),
-    /// The watch falls silent after so many events, and stays open.
+    /// Stalls the watch after this many events; the connection stays open.
     StallAfterEvents(u64),
-    /// An `ERROR` event after so many events, then the end.
+    /// Sends an `ERROR` event after this many events, then ends the watch.
     ErrorAfterEvents {
-        /// Events before it.
+        /// The number of events before it.
         events: u64,
-        /// The status's code.
+        /// The status code.
         code: u16,
-        /// Such as `InternalError`.
+        /// The reason, such as `InternalError`.
         reason: String,
-        /// In words.
+        /// The message.
         message: String,
     },
-    /// This event (counted from 0) comes twice.
+    /// Sends this event (counted from 0) twice.
     DuplicateEvent(u64),
-    /// Only half of this event (counted from 0) comes, and then the connection breaks.
+    /// Sends only half of this event (counted from 0), then breaks the connection.
     TruncateEvent(u64),
-    /// No periodic bookmarks.
+    /// Sends no periodic bookmarks.
     SkipBookmarks,
-    /// No bookmark behind the initial events.
+    /// Sends no bookmark after the initial events.
     SkipInitialEventsEnd,
 }
 
-/// Which requests a fault strikes. Everything that is left open matches.
+/// Which requests a fault applies to. Unset criteria match every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Match {
@@ -106,16 +107,16 @@ pub struct Match {
     user_agent: Option<String>,
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Verb {
-    /// Reads one object.
+    /// Read one object.
     Get,
-    /// Reads a collection.
+    /// List a collection.
     List,
-    /// Watches a collection, however it begins.
+    /// Watch a collection.
     Watch,
     /// POST.
     Create,
@@ -123,11 +124,11 @@ pub enum Verb {
     Update,
     /// PATCH.
     Patch,
-    /// DELETE, of one object or of many.
+    /// DELETE, of one object or of a collection.
     Delete,
 }
 
-/// How often a fault strikes, of the requests that match.
+/// How often a fault fires for matching requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -135,23 +136,23 @@ pub enum Schedule {
     /// Every time.
     #[default]
     Always,
-    /// So many times, then never again.
+    /// This many times.
     Times(u64),
-    /// So many times, once so many have gone through unharmed.
+    /// A number of times, after a number of requests have passed.
     After {
-        /// Requests that go through.
+        /// Requests that pass first.
         matches: u64,
-        /// Requests that are struck then.
+        /// How often the fault fires after that.
         times: u64,
     },
-    /// Each with this probability, by the server's seed.
+    /// Each time with this probability, drawn from the server's seed.
     Probability(f64),
 }
 
-/// What a fault can match by.
+/// The properties of a request that a fault can match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestInfo {
-    /// What it does; `None` for discovery, health and the like.
+    /// The operation; `None` for discovery, health and similar requests.
     pub(crate) verb: Option<Verb>,
     /// The resource's plural name, or empty.
     pub(crate) resource: String,
@@ -161,42 +162,42 @@ pub(crate) struct RequestInfo {
     pub(crate) name: String,
     /// Path and query.
     pub(crate) path: String,
-    /// The header.
+    /// The `User-Agent` header.
     pub(crate) user_agent: String,
 }
 
 // === impl Fault ===
 
 impl Fault {
-    /// Strikes every request, every time, until it is narrowed down.
+    /// A fault that fires for every request until it is restricted.
     pub fn new(action: Action) -> Self {
         Self { action, on: Match::default(), schedule: Schedule::Always }
     }
 
-    /// Only these requests.
+    /// Restricts the fault to matching requests.
     pub fn on(mut self, on: Match) -> Self {
         self.on = on;
         self
     }
 
-    /// Only so many times.
+    /// Fires this many times.
     pub fn times(mut self, times: u64) -> Self {
         self.schedule = Schedule::Times(times);
         self
     }
 
-    /// Only once.
+    /// Fires once.
     pub fn once(self) -> Self {
         self.times(1)
     }
 
-    /// Each time with this probability.
+    /// Fires with this probability.
     pub fn probability(mut self, probability: f64) -> Self {
         self.schedule = Schedule::Probability(probability);
         self
     }
 
-    /// By any schedule.
+    /// Sets the schedule.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = schedule;
         self
@@ -206,40 +207,40 @@ impl Fault {
 // === impl Match ===
 
 impl Match {
-    /// Requests that do this.
+    /// Matches requests with this verb.
     pub fn verb(verb: Verb) -> Self {
         Self { verb: Some(verb), ..Self::default() }
     }
 
-    /// Requests about this resource, by its plural name.
+    /// Matches requests for this resource, by its plural name.
     #[must_use]
     pub fn resource(mut self, plural: impl Into<String>) -> Self {
         self.resource = Some(plural.into());
         self
     }
 
-    /// Requests about this namespace.
+    /// Matches requests for this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Requests about this object.
+    /// Matches requests for this object.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Requests whose path or query contains this.
+    /// Matches requests whose path or query contains this text.
     #[must_use]
     pub fn path_contains(mut self, part: impl Into<String>) -> Self {
         self.path = Some(part.into());
         self
     }
 
-    /// Requests whose user agent begins with this.
+    /// Matches requests whose user agent starts with this prefix.
     #[must_use]
     pub fn user_agent(mut self, prefix: impl Into<String>) -> Self {
         self.user_agent = Some(prefix.into());

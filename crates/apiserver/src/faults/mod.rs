@@ -1,8 +1,8 @@
-//! Faults: what goes wrong in a cluster, on request.
+//! Fault injection.
 //!
-//! A [`Fault`] says *what* goes wrong ([`Action`]), *for which requests* ([`Match`]) and *how often* ([`Schedule`]). The
-//! [`Faults`] handle arms them while the server runs; each request asks it once, when it arrives. Chance comes from a
-//! seed, so that a run that failed can be run again.
+//! A [`Fault`] defines *what* fails ([`Action`]), *for which requests* ([`Match`]) and *how often* ([`Schedule`]). The
+//! [`Faults`] handle arms faults while the server runs; each request checks them once, when it arrives. Randomness
+//! comes from a seed, so a failed run can be repeated.
 
 mod fault;
 mod script;
@@ -20,11 +20,11 @@ pub(crate) use script::{Script, Step};
 
 use crate::http::Status;
 
-/// A handle on a server's faults. Clones share them.
+/// A handle to a server's faults. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Faults(Arc<Mutex<FaultsState>>);
 
-/// Names an armed fault.
+/// Identifies an armed fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultId(u64);
 
@@ -35,32 +35,32 @@ struct FaultsState {
     random: StdRng,
 }
 
-/// A fault that requests can meet.
+/// A fault that is armed, with its counters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ArmedFault {
-    /// Its name.
+    /// The identifier.
     pub id: FaultId,
-    /// What goes wrong, and when.
+    /// The fault.
     pub fault: Fault,
-    /// Requests that matched so far.
+    /// Requests matched so far.
     pub matched: u64,
-    /// Requests that it went wrong for so far.
+    /// Requests affected so far.
     pub fired: u64,
 }
 
-/// What goes wrong for one request.
+/// The faults that fire for one request.
 #[derive(Debug, Default)]
 pub(crate) struct Fired {
     pub(crate) delay: Duration,
-    /// Answer this instead.
+    /// The response to return instead of the server's.
     pub(crate) instead: Option<Instead>,
     pub(crate) skip_bookmarks: bool,
     pub(crate) skip_initial_events_end: bool,
     pub(crate) script: Option<Script>,
 }
 
-/// What is answered instead of the answer.
+/// A response that replaces the server's.
 #[derive(Debug)]
 pub(crate) enum Instead {
     Status(Status),
@@ -72,9 +72,9 @@ pub(crate) enum Instead {
     Html {
         code: u16,
     },
-    /// The connection breaks.
+    /// Break the connection.
     Disconnect,
-    /// Nothing, ever.
+    /// Never respond.
     Nothing,
 }
 
@@ -89,7 +89,7 @@ impl Faults {
         })))
     }
 
-    /// Arms a fault; it holds for requests that arrive from now on.
+    /// Arms a fault for requests that arrive from now on.
     pub fn arm(&self, fault: Fault) -> FaultId {
         let mut state = self.0.lock();
         let id = FaultId(state.next);
@@ -98,7 +98,7 @@ impl Faults {
         id
     }
 
-    /// Disarms one fault. Streams that it is at work on stay as they are.
+    /// Disarms one fault. Streams that it already affects are unchanged.
     pub fn disarm(&self, id: FaultId) {
         self.0.lock().armed.retain(|armed| armed.id != id);
     }
@@ -108,7 +108,7 @@ impl Faults {
         self.0.lock().armed.clear();
     }
 
-    /// How many requests a fault has struck; `None` once it is disarmed.
+    /// How many requests a fault has affected; `None` if it is not armed.
     pub fn fired(&self, id: FaultId) -> Option<u64> {
         self.0.lock().armed.iter().find(|armed| armed.id == id).map(|armed| armed.fired)
     }
@@ -118,7 +118,7 @@ impl Faults {
         self.0.lock().armed.clone()
     }
 
-    /// What goes wrong for this request.
+    /// The faults that fire for this request.
     pub(crate) fn fire(&self, request: &RequestInfo) -> Fired {
         let mut state = self.0.lock();
         let FaultsState { armed, random, .. } = &mut *state;

@@ -1,4 +1,4 @@
-//! Faults within a stream: what becomes of each frame.
+//! Faults within a stream: decides what to do with each frame.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Action;
 use crate::http::Status;
 
-/// The faults of one stream. Counts are of what was sent so far.
+/// The faults of one stream, with counters of what was sent so far.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     cut_after_bytes: Option<u64>,
@@ -20,28 +20,28 @@ pub(crate) struct Script {
     truncate_event: Option<u64>,
     events: u64,
     bytes: u64,
-    /// What is to be sent before anything else is read.
+    /// Steps to take before reading further.
     pending: VecDeque<Step>,
 }
 
-/// What a stream does next.
+/// The next step of a stream.
 #[derive(Debug)]
 pub(crate) enum Step {
     Send(Bytes),
-    /// An `ERROR` event, then the end.
+    /// Send an `ERROR` event, then end.
     Error(Status),
-    /// The end, as if nothing were wrong.
+    /// End cleanly.
     End,
-    /// The connection breaks.
+    /// Break the connection.
     Break(io::Error),
-    /// Silence.
+    /// Stop sending.
     Stall,
-    /// Nothing special: read on.
+    /// Read the next frame.
     Read,
 }
 
 impl Script {
-    /// Adds a fault of streams; others are none of a script's business.
+    /// Adds a stream fault; ignores other actions.
     pub(super) fn add(&mut self, action: &Action) {
         match action {
             Action::CutAfterBytes(bytes) => self.cut_after_bytes = Some(*bytes),
@@ -57,7 +57,7 @@ impl Script {
         }
     }
 
-    /// Asked before a frame is read.
+    /// The step before a frame is read.
     pub(crate) fn before(&mut self) -> Step {
         if let Some(step) = self.pending.pop_front() {
             return step;
@@ -78,7 +78,7 @@ impl Script {
         }
     }
 
-    /// What is sent of a frame that was read.
+    /// The part of a frame to send.
     pub(crate) fn after(&mut self, frame: &Bytes) -> Step {
         let event = self.events;
         self.events += 1;
@@ -97,14 +97,14 @@ impl Script {
 }
 
 fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionReset, "the connection was cut by a fault")
+    io::Error::new(io::ErrorKind::ConnectionReset, "connection cut by a fault")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Plays `frames` through the script until it ends; bytes sent, and how it ended.
+    /// Plays `frames` through the script until it ends. Returns the bytes sent and how it ended.
     fn play(mut script: Script, frames: &[&'static str]) -> (String, &'static str) {
         let mut sent = String::new();
         let mut frames = frames.iter();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_cut_stalled_doubled_and_truncated() {
+    fn frames_are_cut_stalled_duplicated_and_truncated() {
         let frames = ["aa", "bb", "cc"];
         let error = Status::of(500, "InternalError", "x", 0);
         let cases = [

@@ -1,15 +1,15 @@
-//! `Accept`: the first clause that can be served wins, as in kube-apiserver; quality values are not weighed.
+//! `Accept`: the first clause that can be served wins, as in a kube-apiserver; quality values are ignored.
 
 use kube_wire::Encoding;
 
-/// How an answer is to look.
+/// The negotiated form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Representation {
     pub(crate) encoding: Encoding,
     pub(crate) projection: Projection,
 }
 
-/// How much of an object an answer shows.
+/// How much of an object a response contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Projection {
     Whole,
@@ -17,33 +17,33 @@ pub(crate) enum Projection {
     Metadata,
 }
 
-/// What the thing asked for can be shown as.
+/// The forms in which the requested resource is available.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     /// Whole objects have a protobuf form.
     pub(crate) protobuf: bool,
-    /// The answer is objects, so that their metadata alone can be asked for.
+    /// The response consists of objects, so clients may ask for their metadata alone.
     pub(crate) projections: bool,
 }
 
-/// Nothing that the client accepts can be served.
+/// None of the accepted forms can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAcceptable {
-    /// Not even the media type is known.
+    /// The media type is unknown.
     MediaType,
-    /// The media type is known, but this thing has no such form. The error itself can be sent in it.
+    /// The media type is known but not available here. The error itself can be sent in it.
     Form(Encoding),
 }
 
 impl Representation {
     pub(crate) const JSON: Self = Self { encoding: Encoding::Json, projection: Projection::Whole };
 
-    /// A small number for each representation.
+    /// A small number that identifies the representation.
     pub(crate) fn number(self) -> u8 {
         u8::from(self.encoding == Encoding::Protobuf) + 2 * u8::from(self.projection == Projection::Metadata)
     }
 
-    /// Chooses by the header's clauses. An absent header accepts JSON.
+    /// Negotiates by the header's clauses. Without a header, JSON.
     pub(crate) fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Self, NotAcceptable> {
         let accept = accept.map(str::trim).unwrap_or_default();
         if accept.is_empty() {
@@ -81,7 +81,7 @@ fn media_type(clause: &str) -> Option<(Encoding, Vec<(&str, &str)>)> {
     Some((encoding, parameters.collect()))
 }
 
-/// The projection that the parameters ask for; `None` if it is one that is not served (`Table`, other versions).
+/// The requested projection; `None` if it is unsupported (`Table`, other versions).
 fn projection(parameters: &[(&str, &str)]) -> Option<Projection> {
     let find = |name| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     match find("as") {

@@ -1,9 +1,10 @@
-//! Who may talk to the server: holders of a token, and web pages that reach it through a visitor's browser.
+//! Access control: bearer tokens, and protection against web pages that send requests through a visitor's browser.
 //!
-//! A page on the internet can send requests to a server on the visitor's machine. It cannot read the answers, unless its
-//! own name resolves to that machine (DNS rebinding): then the browser sends the page's name as the `Host`. Nor can it
-//! choose the headers freely: `Origin` and `Sec-Fetch-Site` tell where it came from. So a server without a token answers
-//! only names of its own, and no server answers foreign pages. In-process requests pass through no browser.
+//! A page on the internet can send requests to a server on the visitor's machine. It can read the responses only if
+//! its own host name resolves to that machine (DNS rebinding); the browser then sends that name as the `Host`. The
+//! page cannot choose its headers freely: `Origin` and `Sec-Fetch-Site` identify its site. Therefore a server without
+//! a token accepts only its own host names, and every server rejects pages of other sites. In-process requests involve
+//! no browser.
 
 use std::net::IpAddr;
 
@@ -27,16 +28,16 @@ pub(crate) enum Arrival {
     Network,
 }
 
-/// Paths that are answered without a token, as a kube-apiserver answers them to anonymous users.
+/// Paths that need no token, because a kube-apiserver serves them to anonymous users.
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// Paths that probes ask for, by whatever name they know the server.
+/// Health probe paths, served under any host name.
 const PROBES: &[&str] = &["/healthz", "/livez", "/readyz"];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Refuses requests that the server must not answer. `authority` is that of the request's target, if it names one.
+/// Rejects requests that fail access control. `authority` is that of the request's target, if it has one.
 pub(super) fn check(
     api: &Api,
     arrival: Arrival,
@@ -54,19 +55,19 @@ pub(super) fn check(
     check_token(api, head)
 }
 
-/// Whether a web page sent the request, and without the `Content-Type` that it would have needed permission for. Other
-/// clients may leave it out: `kubectl create --raw` does, and a kube-apiserver then expects JSON.
+/// Whether a web page sent the request without a `Content-Type`; setting one would have required permission. Other
+/// clients may omit it: `kubectl create --raw` does, and a kube-apiserver then expects JSON.
 pub(super) fn is_untyped_page(head: &RequestHead) -> bool {
     let page = [ORIGIN, FETCH_SITE, FETCH_MODE].iter().any(|name| head.headers.contains_key(name));
     page && !matches!(head.method, Method::GET | Method::HEAD) && !head.headers.contains_key(CONTENT_TYPE)
 }
 
-/// The bearer token that a request carries.
+/// The request's bearer token.
 pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     std::str::from_utf8(bearer(headers.get(AUTHORIZATION)?.as_bytes())?).ok()
 }
 
-/// Admits the server's own token, and those of service accounts to everything but the faults.
+/// Accepts the server's own token everywhere, and service account tokens everywhere except on the fault endpoints.
 fn check_token(api: &Api, head: &RequestHead) -> Result<(), Status> {
     let Some(token) = &api.options.token else { return Ok(()) };
     let Some(given) = head.headers.get(AUTHORIZATION) else {
@@ -92,18 +93,18 @@ fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
 }
 
-/// Compares in a time that depends on the lengths only.
+/// Compares in time that depends only on the lengths.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let differences = a.iter().zip(b).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b)));
     a.len() == b.len() && differences == 0
 }
 
-/// Without a `Host` at all there is no browser.
+/// A request without a `Host` does not come from a browser.
 fn check_host(options: &Options, arrival: Arrival, authority: Option<&str>) -> Result<(), Status> {
     let Some(authority) = authority else { return Ok(()) };
     let known = host(authority).is_some_and(|host| {
         let address = address(host);
-        // No page can make a browser send an address for a name.
+        // A page cannot make a browser send an address instead of a name.
         let reachable = arrival == Arrival::Network && address.is_some();
         reachable || is_loopback(host, address) || is_allowed(options, host)
     });

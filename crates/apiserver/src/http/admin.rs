@@ -1,4 +1,4 @@
-//! Faults over HTTP, for a server that runs on its own: GET lists them, POST arms one (JSON), DELETE disarms all.
+//! Faults over HTTP, for a standalone server: GET lists them, POST arms one (JSON), DELETE disarms all.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const PATH: &str = "/faults";
 
 const FAULT_BYTES_MAX: usize = 64 << 10;
 
-/// Whether a request is for the faults, and the server shows them.
+/// Whether a request is for the fault endpoint, and the endpoint is enabled.
 pub(super) fn is_asked(api: &Api, head: &RequestHead) -> bool {
     api.options.admin && head.path == PATH
 }
@@ -51,7 +51,7 @@ where
 {
     let bytes = read::body(body, FAULT_BYTES_MAX).await?;
     let fault: Fault = serde_json::from_slice(&bytes)
-        .map_err(|error| Status::bad_request(format!("this is no fault: {error}")))?;
+        .map_err(|error| Status::bad_request(format!("invalid fault: {error}")))?;
     api.faults.arm(fault);
     Ok(listed(api))
 }

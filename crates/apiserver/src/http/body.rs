@@ -1,4 +1,4 @@
-//! Bodies of answers: all at once, a list a chunk at a time, or a watch.
+//! Response bodies: complete, a list in chunks, or a watch.
 
 use std::future::Future as _;
 use std::io;
@@ -15,12 +15,12 @@ use crate::codec::{self, ListBody};
 use crate::faults::{Script, Step};
 use crate::watch::Watch;
 
-/// The body of an answer.
+/// The body of a response.
 pub struct ApiBody {
     inner: BodyContent,
-    /// What goes wrong with it, and the encoding to say so in.
+    /// The faults to inject, and the encoding of injected errors.
     faults: Option<Box<(Script, Encoding)>>,
-    /// Breaks the stream when it is ready; `None` if the connection does that, or if there is no stream.
+    /// Breaks the stream once ready; `None` if the connection does that, or if there is no stream.
     broken: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
@@ -28,7 +28,7 @@ enum BodyContent {
     Whole(Option<Bytes>),
     List(Box<ListBody>),
     Watch(Box<Watch>),
-    /// Neither data nor end.
+    /// Sends nothing and never ends.
     Silence,
 }
 
@@ -37,7 +37,7 @@ impl ApiBody {
         Self { inner, faults: None, broken: None }
     }
 
-    /// The same body, which breaks when the token is cancelled.
+    /// Breaks the body when the token is cancelled.
     pub(crate) fn until(mut self, broken: CancellationToken) -> Self {
         if !matches!(self.inner, BodyContent::Whole(_)) {
             self.broken = Some(Box::pin(broken.cancelled_owned()));
@@ -45,12 +45,12 @@ impl ApiBody {
         self
     }
 
-    /// The error that broken requests and streams end with.
+    /// The error of broken requests and streams.
     pub(crate) fn broken() -> io::Error {
-        io::Error::new(io::ErrorKind::ConnectionReset, "the connection was closed")
+        io::Error::new(io::ErrorKind::ConnectionReset, "connection closed by the server")
     }
 
-    /// The same body with things going wrong.
+    /// Adds faults to the body.
     pub(crate) fn with_faults(mut self, script: Script, encoding: Encoding) -> Self {
         self.faults = Some(Box::new((script, encoding)));
         self
@@ -61,7 +61,7 @@ impl ApiBody {
         Self::new(BodyContent::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
-    /// A list: whole if it is short, so that it has a length; otherwise as it is read.
+    /// A list: complete with a length if it is short, otherwise streamed.
     pub(crate) fn list(mut list: ListBody) -> Self {
         let first = list.next_chunk();
         match first {
@@ -77,7 +77,7 @@ impl ApiBody {
 }
 
 impl BodyContent {
-    /// The next piece. Faults count events, so that with `framed` each event of a watch is a piece of its own.
+    /// The next chunk. With `framed`, each chunk is one watch event, because faults count events.
     fn poll_bytes(&mut self, framed: bool, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         match self {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),

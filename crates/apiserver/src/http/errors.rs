@@ -1,5 +1,5 @@
-//! The errors of a kube-apiserver, with its codes, reasons, causes and wording, because clients decide by all of them
-//! (client-go even by the text of a message); and the two ways to say that all went well.
+//! The errors of a kube-apiserver, with its codes, reasons, causes and messages, because clients depend on all of them
+//! (client-go even on the text of a message); and the two success statuses.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::crd::{FieldError, aggregate};
 use crate::resources::Resource;
 
 impl Status {
-    /// The answer to a deletion that left nothing to show.
+    /// The response to a deletion that removed the object.
     pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Self {
         let mut status = Self { success: true, ..Self::failure(0, "", "") }.about(resource, name);
         if let Some(details) = &mut status.details {
@@ -18,7 +18,7 @@ impl Status {
         status
     }
 
-    /// Done, and nothing to show for it.
+    /// Success without an object to return.
     pub(crate) fn success(code: u16) -> Self {
         Self { success: true, ..Self::failure(code, "", "") }
     }
@@ -38,14 +38,14 @@ impl Status {
         Self::failure(409, "Conflict", message).about(resource, name)
     }
 
-    /// A stale resourceVersion.
+    /// The resourceVersion is stale.
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
-    /// A PUT whose uid is another object's.
+    /// The uid in a PUT belongs to another object.
     pub(crate) fn uid_conflict(
         resource: &Resource,
         key: &str,
@@ -61,7 +61,7 @@ impl Status {
         Self::conflict(resource, name, &why)
     }
 
-    /// A deletion's precondition does not hold. Kind, not resource, stands in the details here.
+    /// A deletion's precondition failed. The details contain the kind, not the resource.
     pub(crate) fn precondition(
         resource: &Resource,
         name: &str,
@@ -90,7 +90,7 @@ impl Status {
         Self::failure(401, "Unauthorized", "Unauthorized")
     }
 
-    /// A host that the server does not answer to.
+    /// The server does not accept this host name.
     pub(crate) fn foreign_host(host: &str) -> Self {
         let message = format!(
             "cannot serve host {host:?}: a server without a token serves loopback hosts only; allow the host, or set a token"
@@ -98,7 +98,7 @@ impl Status {
         Self::failure(403, "Forbidden", message)
     }
 
-    /// A web page of another site.
+    /// The request comes from a web page of another site.
     pub(crate) fn foreign_origin(origin: &str) -> Self {
         let message = format!("cannot serve a web page from {origin}: it has another origin; allow its host");
         Self::failure(403, "Forbidden", message)
@@ -144,18 +144,18 @@ impl Status {
         Self::failure(405, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// A write that relies on a feature which the server does not have, if it refuses such writes.
+    /// The write uses a feature that the server does not implement and is configured to reject.
     pub(crate) fn not_implemented(resource: &Resource, why: &str) -> Self {
         Self::failure(501, "NotImplemented", why).about(resource, "")
     }
 
-    /// The group is known, and nothing like this is in it.
+    /// The group exists but does not have this resource.
     pub(crate) fn unknown_resource() -> Self {
         let message = "the server could not find the requested resource";
         Self { details: Some(Box::default()), ..Self::failure(404, "NotFound", message) }
     }
 
-    /// The media type is none that patches have.
+    /// The media type is not a patch type.
     pub(crate) fn no_patch() -> Self {
         let message = "415: Unsupported Media Type";
         Self { details: Some(Box::default()), ..Self::failure(415, "UnsupportedMediaType", message) }
@@ -178,17 +178,17 @@ impl Status {
         Self::failure(413, "RequestEntityTooLarge", message)
     }
 
-    /// A list whose revision is gone.
+    /// The revision of a list has expired.
     pub(crate) fn expired_list() -> Self {
         Self::failure(410, "Expired", "The resourceVersion for the provided list is too old.")
     }
 
-    /// A watch whose revision is gone.
+    /// The revision of a watch has expired.
     pub(crate) fn expired_watch(asked: u64, oldest: u64) -> Self {
         Self::failure(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
     }
 
-    /// A continue token whose revision is gone, with a token that goes on from there all the same.
+    /// The revision of a continue token has expired. Includes a fresh token that continues at the same position.
     pub(crate) fn expired_continue(fresh: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start \
                        a new list without the continue parameter, or use the continue token in this response to \
@@ -209,12 +209,12 @@ impl Status {
         Self { details: Some(Box::new(details)), ..Self::failure(504, "Timeout", message) }
     }
 
-    /// Options that don't go together, such as `ListOptions`.
+    /// Options that cannot be combined, such as `ListOptions`.
     pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
         Self::invalid_kind("meta.k8s.io", kind, "", errors)
     }
 
-    /// Something that is sent but never stored and breaks rules.
+    /// A request object that is never stored is invalid.
     pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let message = format!("{kind}.{group} {name:?} is invalid: {}", aggregate(errors));
         let (name, group, kind) = (name.to_owned(), group.to_owned(), kind.to_owned());
@@ -222,7 +222,7 @@ impl Status {
         Self { details: Some(Box::new(details)), ..Self::failure(422, "Invalid", message) }
     }
 
-    /// An object that breaks rules. Kind, not resource, stands in the details.
+    /// An object is invalid. The details contain the kind, not the resource.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
         let message = format!("{} {name:?} is invalid: {}", resource.qualified_kind(), aggregate(errors));
         let mut status = Self::failure(422, "Invalid", message).about(resource, name);
@@ -233,7 +233,7 @@ impl Status {
         status
     }
 
-    /// An update that must name the version it replaces, and does not. Resource, not kind, stands in the details.
+    /// The update requires a resourceVersion. The details contain the resource, not the kind.
     pub(crate) fn revision_required(resource: &Resource, name: &str) -> Self {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         let message = format!(
@@ -248,24 +248,24 @@ impl Status {
         status
     }
 
-    /// A patch that could be read but not applied.
+    /// The patch is well-formed but cannot be applied.
     pub(crate) fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self { details: Some(Box::default()), ..Self::failure(422, "Invalid", message) }
     }
 
-    /// Others own fields that an apply would change.
+    /// Other managers own fields that an apply would change.
     pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         let details = Details { causes, ..Details::default() };
         Self { details: Some(Box::new(details)), ..Self::failure(409, "Conflict", message) }
     }
 
-    /// An error without a reason, as the storage layer of a kube-apiserver lets them through.
+    /// An error without a reason, like unhandled errors of a kube-apiserver's storage layer.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::failure(500, "", message)
     }
 
-    /// An error of the server's own making, as faults ask for.
+    /// An error injected by a fault.
     pub(crate) fn of(
         code: u16,
         reason: &'static str,
@@ -277,13 +277,13 @@ impl Status {
         Self { details, ..Self::failure(code, reason, message) }
     }
 
-    /// The same with a reason that is not known beforehand.
+    /// Like `of`, with an arbitrary reason.
     pub(crate) fn named(code: u16, reason: &str, message: &str, retry_after_seconds: u32) -> Self {
         Self { reason: Cow::Owned(reason.to_owned()), ..Self::of(code, "", message, retry_after_seconds) }
     }
 }
 
 fn causes(errors: &[FieldError]) -> Vec<Cause> {
-    // A cause has the form of a cause.
+    // `FieldError::cause` always has the form of a cause.
     errors.iter().map(|error| serde_json::from_value(error.cause()).unwrap_or_default()).collect()
 }

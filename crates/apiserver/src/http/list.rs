@@ -1,4 +1,4 @@
-//! GET on a collection: lists in all their modes, and watches.
+//! GET on a collection: lists in all modes, and watches. DELETE on a collection.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +17,12 @@ use crate::api::Api;
 use crate::codec::{ListBody, ListMeta};
 use crate::faults::Fired;
 use crate::objects::{DeleteOptions, Target, Writer};
+use crate::resources::Resource;
 use crate::selector::Selection;
 use crate::storage::{ContinueToken, ListQuery};
 use crate::watch::{Start, Watch, WatchRequest};
 
-/// Answers a list.
+/// Serves a list.
 pub(super) async fn list(
     api: &Arc<Api>,
     target: &Target,
@@ -30,7 +31,8 @@ pub(super) async fn list(
 ) -> Result<Response<ApiBody>, Status> {
     let resource = &target.resource;
     let prefix = target.prefix();
-    let selection = Selection::parse(resource, &options.label_selector, &options.field_selector)?;
+    let selection =
+        selection(api, resource, &options.label_selector, &options.field_selector, &options.shard_selector)?;
     let mut token = None;
     let mut limit = options.limit;
     let mut exact = None;
@@ -66,7 +68,8 @@ pub(super) async fn list(
     let matches = |object: &crate::storage::Stored| selection.matches(object);
     let filter: Option<&dyn Fn(&crate::storage::Stored) -> bool> =
         if selection.is_everything() { None } else { Some(&matches) };
-    let query = ListQuery { prefix: &prefix, start: &start, limit, at: exact, filter };
+    let counted = selection.is_any_content();
+    let query = ListQuery { prefix: &prefix, start: &start, limit, at: exact, filter, counted };
     let page = api.storage.list(resource.collection, &query).map_err(|_| match &token {
         Some(token) => Status::expired_continue(token.inconsistent().encode()),
         None => Status::expired_list(),
@@ -77,12 +80,13 @@ pub(super) async fn list(
         revision: page.revision,
         continue_token: continue_token.map(|token| token.encode()).unwrap_or_default(),
         remaining: page.remaining,
+        shard: selection.shard().cloned(),
     };
     let body = ListBody::new(resource.clone(), representation, meta, page.objects);
     Ok(respond::answer(200, representation.encoding.media_type(), ApiBody::list(body)))
 }
 
-/// Answers a watch.
+/// Serves a watch.
 pub(super) fn watch(
     api: &Arc<Api>,
     target: &Target,
@@ -95,7 +99,7 @@ pub(super) fn watch(
     if !target.name.is_empty() {
         fields = format!("metadata.name={}", target.name);
     }
-    let selection = Selection::parse(resource, &options.label_selector, &fields)?;
+    let selection = selection(api, resource, &options.label_selector, &fields, &options.shard_selector)?;
     let revision = parse_revision(&options.resource_version).map_err(Status::internal)?.unwrap_or(0);
     let with_state = options.send_initial_events.unwrap_or(revision == 0);
     let start = match (with_state, revision) {
@@ -127,7 +131,7 @@ pub(super) fn watch_content_type(encoding: Encoding) -> &'static str {
     }
 }
 
-/// Deletes all objects that the request selects, and answers with the list of them as they were.
+/// Deletes all selected objects and returns the list of them as they were.
 pub(super) fn delete(
     writer: &Writer<'_>,
     target: &Target,
@@ -136,8 +140,9 @@ pub(super) fn delete(
     representation: Representation,
 ) -> Result<Response<ApiBody>, Status> {
     let resource = &target.resource;
-    let selection =
-        Selection::parse(resource, &head.query.text("labelSelector"), &head.query.text("fieldSelector"))?;
+    let [labels, fields, shard] =
+        ["labelSelector", "fieldSelector", "shardSelector"].map(|name| head.query.text(name));
+    let selection = selection(writer, resource, &labels, &fields, &shard)?;
     let (objects, revision) = writer.storage.all(resource.collection, &target.prefix());
     let objects: Vec<_> = objects.into_iter().filter(|object| selection.matches(object)).collect();
     let mut warnings = BTreeSet::new();
@@ -146,19 +151,31 @@ pub(super) fn delete(
         let target = Target { namespace: namespace.to_owned(), ..target.named(name) };
         match writer.delete(&target, options) {
             Ok(outcome) => warnings.extend(outcome.warnings),
-            // Another request was faster.
+            // Another request deleted it first.
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
     }
-    let meta = ListMeta { revision, ..ListMeta::default() };
+    let meta = ListMeta { revision, shard: selection.shard().cloned(), ..ListMeta::default() };
     let body = ListBody::new(resource.clone(), representation, meta, objects);
     let mut response = respond::answer(200, representation.encoding.media_type(), ApiBody::list(body));
     warnings.iter().for_each(|warning| respond::warn(&mut response, warning));
     Ok(response)
 }
 
-/// Waits until the collection has reached the revision; gives up after a while.
+/// The objects that a request selects. Ignores the shard selector if the server does not support it.
+fn selection(
+    api: &Api,
+    resource: &Resource,
+    labels: &str,
+    fields: &str,
+    shard: &str,
+) -> Result<Selection, Status> {
+    let shard = if api.options.sharded_list_and_watch { shard } else { "" };
+    Selection::parse(resource, labels, fields, shard)
+}
+
+/// Waits until the collection has reached the revision, with a timeout.
 pub(super) async fn fresh(api: &Arc<Api>, target: &Target, revision: u64) -> Result<(), Status> {
     let id = target.resource.collection;
     if api.storage.revision(id) >= revision {

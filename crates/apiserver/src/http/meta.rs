@@ -1,4 +1,4 @@
-//! Paths that are about the server rather than its objects: discovery, health, version.
+//! Paths that concern the server rather than its objects: discovery, health, version.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -16,10 +16,10 @@ use kube_wire::Encoding;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What a health endpoint checks.
+/// The checks that a health endpoint lists.
 const CHECKS: &[&str] = &["ping", "log", "etcd", "informer-sync", "shutdown"];
 
-/// Answers, if the path is one of these.
+/// Serves the path if it is one of these.
 pub(super) fn serve(api: &Api, head: &RequestHead) -> Option<Response<ApiBody>> {
     let path = head.path.trim_end_matches('/');
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
@@ -69,7 +69,7 @@ fn wants_aggregated(head: &RequestHead) -> bool {
     })
 }
 
-/// A document that clients keep, and ask about by its tag.
+/// A document that clients cache and revalidate by its ETag.
 fn aggregated(head: &RequestHead, document: &Value) -> Response<ApiBody> {
     let text = document.to_string();
     let mut hasher = DefaultHasher::new();

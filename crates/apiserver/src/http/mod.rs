@@ -1,4 +1,4 @@
-//! HTTP: from requests to what they ask for, and from what was done to answers.
+//! HTTP: maps requests to operations, and their results to responses.
 
 mod accept;
 mod access;
@@ -13,6 +13,7 @@ mod read;
 mod respond;
 mod service;
 mod status;
+mod tally;
 
 pub(crate) use accept::{Projection, Representation};
 pub(crate) use access::Arrival;
@@ -20,5 +21,7 @@ pub use body::ApiBody;
 pub use query::WatchListMode;
 pub use service::ApiService;
 pub(crate) use status::Status;
+pub use tally::RequestCount;
+pub(crate) use tally::Tally;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,8 +1,8 @@
-//! Request paths: which resource, which object, which part of it.
+//! Request paths: resource, object and subresource.
 
 use percent_encoding::percent_decode_str;
 
-/// A request path of the resource API, taken apart.
+/// A parsed request path of the resource API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiPath {
     /// Empty for the core group.
@@ -15,12 +15,12 @@ pub(crate) struct ApiPath {
     pub(crate) name: String,
     /// Empty for the object itself.
     pub(crate) subresource: String,
-    /// The old form `/api/v1/watch/…`.
+    /// The deprecated form `/api/v1/watch/…`.
     pub(crate) watch: bool,
 }
 
 impl ApiPath {
-    /// Takes apart `/api/v1/…` and `/apis/group/version/…`; `None` for everything else.
+    /// Parses `/api/v1/…` and `/apis/group/version/…`; `None` for everything else.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
         if parts.contains(&"") {
@@ -42,7 +42,7 @@ impl ApiPath {
         }
         let rest: Vec<String> = std::iter::from_fn(&mut next).collect();
         let mut rest = rest.into_iter();
-        // `namespaces/x/pods` is about pods; `namespaces/x` and its two subresources are about the namespace.
+        // `namespaces/x/pods` refers to pods; `namespaces/x` and its two subresources refer to the namespace.
         let within = first == "namespaces" && rest.len() >= 2 && {
             let second = rest.as_slice()[1].as_str();
             !(parsed.group.is_empty() && rest.len() == 2 && matches!(second, "status" | "finalize"))
@@ -54,7 +54,7 @@ impl ApiPath {
             parsed.resource = first;
         }
         parsed.name = rest.next().unwrap_or_default();
-        // `proxy` takes any path behind it.
+        // `proxy` accepts any path after it.
         parsed.subresource = rest.next().unwrap_or_default();
         if rest.next().is_some() && parsed.subresource != "proxy" {
             return None;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_taken_apart() {
+    fn paths_are_parsed() {
         let cases = [
             ("/api/v1/pods", ["", "v1", "", "pods", "", ""]),
             ("/api/v1/namespaces", ["", "v1", "", "namespaces", "", ""]),

@@ -1,4 +1,4 @@
-//! Query parameters, and the rules about which of them go together.
+//! Query parameters, and the rules for combining them.
 
 use super::status::Status;
 use crate::crd::FieldError;
@@ -7,12 +7,13 @@ use crate::crd::FieldError;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// `ListOptions`, checked.
+/// `ListOptions`, validated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) watch: bool,
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
+    pub(crate) shard_selector: String,
     pub(crate) resource_version: String,
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) limit: usize,
@@ -29,16 +30,16 @@ pub(crate) enum VersionMatch {
     NotOlderThan,
 }
 
-/// What the server makes of `sendInitialEvents`.
+/// How the server treats `sendInitialEvents`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchListMode {
-    /// Served.
+    /// Supported.
     #[default]
     On,
-    /// Refused with 422, as with the feature gate off.
+    /// Rejected with 422, as with the feature gate off.
     Off,
-    /// Ignored, as servers do that never heard of it.
+    /// Ignored, as by servers that predate it.
     Ignored,
 }
 
@@ -63,7 +64,7 @@ impl Query {
         self.get(name).is_some_and(|value| !matches!(value, "false" | "False" | "FALSE" | "0"))
     }
 
-    /// A number, if the parameter is there and not empty.
+    /// The parameter as a number, if present and not empty.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
             None | Some("") => Ok(None),
@@ -73,7 +74,7 @@ impl Query {
         }
     }
 
-    /// Whether the write is only to be tried.
+    /// Whether the write is a dry run.
     pub(crate) fn dry_run(&self, options: &str) -> Result<bool, Status> {
         match self.get("dryRun") {
             None | Some("") => Ok(false),
@@ -95,6 +96,7 @@ impl ListOptions {
             watch: query.flag("watch"),
             label_selector: query.text("labelSelector"),
             field_selector: query.text("fieldSelector"),
+            shard_selector: query.text("shardSelector"),
             resource_version: query.text("resourceVersion"),
             version_match: match matched.as_str() {
                 "Exact" => Some(VersionMatch::Exact),
@@ -180,7 +182,7 @@ impl ListOptions {
     }
 }
 
-/// A resourceVersion as a number: `None` for empty. The error is in the words of Go's parser.
+/// Parses a resourceVersion: `None` if empty. The error has the wording of Go's parser.
 pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_do_not_go_together_are_refused() {
+    fn conflicting_options_are_rejected() {
         let on = WatchListMode::On;
         let cases = [
             ("resourceVersionMatch=Exact", on, "unless resourceVersion is provided"),
@@ -224,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_watch_lists_ignores_them() {
+    fn watch_lists_are_ignored_if_so_configured() {
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let options = ListOptions::parse(&Query::parse(Some(query)), WatchListMode::Ignored).unwrap();
         assert_eq!(options.send_initial_events, None);
     }
 
     #[test]
-    fn flags_are_true_unless_they_say_otherwise() {
+    fn flags_are_true_unless_false_or_zero() {
         for (query, expected) in
             [("", false), ("a", true), ("a=true", true), ("a=1", true), ("a=0", false), ("a=false", false)]
         {

@@ -1,4 +1,4 @@
-//! Bodies of requests: their size, their encoding, and the object in them.
+//! Request bodies: their size, their encoding, and the object in them.
 
 use bytes::Bytes;
 use http_body::Body;
@@ -21,7 +21,7 @@ const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// Reads a body of at most `bytes_max`.
+/// Reads a body of at most `bytes_max` bytes.
 pub(super) async fn body<B>(body: B, bytes_max: usize) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes>,
@@ -31,12 +31,12 @@ where
     match tokio::time::timeout(READ_TIMEOUT, read).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Status::too_large(bytes_max)),
-        Ok(Err(error)) => Err(Status::bad_request(format!("the request's body broke off: {error}"))),
-        Err(_) => Err(Status::of(408, "Timeout", "the request's body did not arrive in time", 0)),
+        Ok(Err(error)) => Err(Status::bad_request(format!("cannot read request body: {error}"))),
+        Err(_) => Err(Status::of(408, "Timeout", "timed out reading the request body", 0)),
     }
 }
 
-/// The encoding that a `Content-Type` names; none means JSON.
+/// The encoding of a `Content-Type`; JSON if absent.
 pub(super) fn encoding(content_type: Option<&str>) -> Result<Encoding, Status> {
     match content_type.map(str::trim) {
         None | Some("") => Ok(Encoding::Json),
@@ -46,7 +46,7 @@ pub(super) fn encoding(content_type: Option<&str>) -> Result<Encoding, Status> {
     }
 }
 
-/// The object in a body, which must be of the resource's kind (or not say what it is).
+/// The object in a body. It must be of the resource's kind, or have no kind.
 pub(super) fn object(resource: &Resource, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
     let is_yaml = content_type.is_some_and(|text| text.trim().starts_with("application/yaml"));
     let encoding = if is_yaml { Encoding::Json } else { encoding(content_type)? };
@@ -71,7 +71,7 @@ pub(super) fn object(resource: &Resource, content_type: Option<&str>, bytes: &[u
     Ok(value)
 }
 
-/// An object of a subresource's kind, which is told by its own word.
+/// An object of a subresource's kind, whatever kind it declares; `what` names it in errors.
 pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
     match encoding(content_type)? {
         Encoding::Json => json(what, bytes),
@@ -79,7 +79,7 @@ pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -
     }
 }
 
-/// A patch, by its media type.
+/// A patch of the type that the `Content-Type` names.
 pub(super) fn patch(
     resource: &Resource,
     head: &RequestHead,
@@ -126,7 +126,7 @@ pub(super) fn patch(
     Ok(kind(value))
 }
 
-/// YAML, of which JSON is a part.
+/// YAML, which includes JSON.
 fn yaml(bytes: &[u8]) -> Result<Value, Status> {
     let broken = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
     let value: Value = match serde_json::from_slice(bytes) {
@@ -136,7 +136,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, Status> {
     if value.is_object() { Ok(value) } else { Err(broken("not an object".to_owned())) }
 }
 
-/// The options in the body of a deletion, if it has one.
+/// The options in the body of a deletion, if any.
 pub(super) fn delete_options(content_type: Option<&str>, bytes: &[u8]) -> Result<DeleteOptions, Status> {
     if bytes.is_empty() {
         return Ok(DeleteOptions::default());
@@ -161,7 +161,7 @@ pub(super) fn json(kind: &str, bytes: &[u8]) -> Result<Value, Status> {
 }
 
 fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
-    /// As much of the body as a message shows.
+    /// Maximum part of the body that a message shows, in bytes.
     const SHOWN_MAX: usize = 256;
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_MAX)]);
     let shown = if shown.is_empty() { "<empty>" } else { &*shown };
@@ -181,7 +181,7 @@ fn protobuf(kind: &str, bytes: &[u8]) -> Result<(Value, String, String), Status>
         let message = format!("no kind {found:?} is registered for version {api_version:?} in scheme");
         return Err(Status::bad_request(message));
     };
-    // As a kube-apiserver does with fields that are newer than itself.
+    // As a kube-apiserver does with fields newer than itself.
     let deserializer = Deserializer::new(envelope.raw, message).unknown_fields(UnknownFields::Skip);
     let value = deserializer.read::<Value>().map_err(broken)?;
     Ok((value, api_version.to_owned(), found.to_owned()))

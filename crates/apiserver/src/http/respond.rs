@@ -1,4 +1,4 @@
-//! Answers: what was found or done, as HTTP.
+//! HTTP responses.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::resources::Resource;
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-/// An answer with a body and a content type.
+/// A response with a body and a content type.
 pub(crate) fn answer(code: u16, content_type: &str, body: ApiBody) -> Response<ApiBody> {
     let mut response = Response::new(body);
-    // The codes are all made here, and so are the content types.
+    // All codes and content types come from this crate and are valid.
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, NO_CACHE);
@@ -38,12 +38,12 @@ pub(crate) fn text(code: u16, body: impl Into<Bytes>) -> Response<ApiBody> {
     answer(code, PLAIN_TEXT, ApiBody::whole(body))
 }
 
-/// Nothing is served at this path.
+/// The path does not exist.
 pub(crate) fn no_such_path() -> Response<ApiBody> {
     text(404, "404 page not found\n")
 }
 
-/// A status in the encoding the client asked for.
+/// A status in the requested encoding.
 pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<ApiBody> {
     let body = ApiBody::whole(codec::status(status, encoding));
     let mut response = answer(status.http_code(), encoding.media_type(), body);
@@ -53,7 +53,7 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<ApiBody> {
     response
 }
 
-/// No clause of the client's `Accept` is known: indented JSON, as there is nothing better to go by.
+/// The client's `Accept` has no known clause: indented JSON, for lack of a better choice.
 pub(crate) fn media_type_unknown() -> Response<ApiBody> {
     let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
                    application/vnd.kubernetes.protobuf, application/json;stream=watch, \
@@ -84,7 +84,7 @@ pub(crate) fn outcome(
     response
 }
 
-/// Adds a warning to an answer.
+/// Adds a warning to a response.
 pub(crate) fn warn(response: &mut Response<ApiBody>, warning: &str) {
     let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
     if let Ok(text) = HeaderValue::from_str(&text) {

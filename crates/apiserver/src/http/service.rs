@@ -1,4 +1,4 @@
-//! The service: one request in, one answer out.
+//! The tower service: handles one request.
 
 use std::future::Future;
 use std::io;
@@ -28,13 +28,12 @@ use crate::server::Connections;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The server as a tower service, without any socket: what [`Server`](crate::Server) serves, and what
-/// `kube::Client::new` takes.
+/// The server as a tower service, without a socket, for example for `kube::Client::new`.
 #[derive(Clone, Debug)]
 pub struct ApiService {
     api: Arc<Api>,
     arrival: Arrival,
-    /// What breaks requests, if they do not come through a connection that can be closed.
+    /// Breaks requests that do not arrive through a closable connection.
     connections: Option<Connections>,
 }
 
@@ -44,7 +43,7 @@ pub(super) struct RequestHead {
     pub(super) path: String,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
-    /// What goes wrong.
+    /// The faults that fire for this request.
     pub(super) faults: Fired,
 }
 
@@ -55,7 +54,7 @@ impl ApiService {
         Self { api, arrival, connections: None }
     }
 
-    /// A service whose requests can be broken and refused as connections can.
+    /// A service whose requests can be broken and rejected like connections.
     pub(crate) fn breakable(api: Arc<Api>, connections: Connections) -> Self {
         Self { api, arrival: Arrival::InProcess, connections: Some(connections) }
     }
@@ -85,7 +84,7 @@ where
     }
 }
 
-/// Serves a request until connections are closed; then it breaks, and so does the answer's body.
+/// Serves a request. When connections are closed, the request and the response body break.
 async fn breakable(
     connections: &Connections,
     served: impl Future<Output = io::Result<Response<ApiBody>>>,
@@ -118,14 +117,16 @@ where
         return Ok(admin::serve(api, &head, body).await);
     }
     let path = ApiPath::parse(&head.path);
-    head.faults = api.faults.fire(&head.info(path.as_ref(), parts.uri.query()));
+    let info = head.info(path.as_ref(), parts.uri.query());
+    api.tally.count(&info);
+    head.faults = api.faults.fire(&info);
     if !head.faults.delay.is_zero() {
         tokio::time::sleep(head.faults.delay).await;
     }
     if let Some(instead) = head.faults.instead.take() {
         return fault(&head, instead).await;
     }
-    // Read whatever becomes of the request: a connection with an unread body could not be used again.
+    // Always read the body: a connection with an unread body cannot be reused.
     let bytes = match read::body(body, api.options.body_bytes_max).await {
         Ok(bytes) => bytes,
         Err(status) => return Ok(respond::status(&status, head.encoding())),
@@ -141,7 +142,7 @@ where
     })
 }
 
-/// What a fault answers in place of the server.
+/// The response of a fault.
 async fn fault(head: &RequestHead, instead: Instead) -> io::Result<Response<ApiBody>> {
     let encoding = head.encoding();
     Ok(match instead {
@@ -163,10 +164,7 @@ async fn fault(head: &RequestHead, instead: Instead) -> io::Result<Response<ApiB
             respond::answer(code, "text/html", ApiBody::whole(page))
         }
         Instead::Disconnect => {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionReset,
-                "the connection was broken by a fault",
-            ));
+            return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection broken by a fault"));
         }
         Instead::Nothing => std::future::pending().await,
     })
@@ -176,7 +174,7 @@ async fn fault(head: &RequestHead, instead: Instead) -> io::Result<Response<ApiB
 async fn resource(api: &Arc<Api>, head: &RequestHead, path: ApiPath, bytes: &[u8]) -> Response<ApiBody> {
     let registry = api.registry();
     let nothing = || {
-        // Custom groups are served by other code, which has fewer words.
+        // Custom groups are served by different code in a kube-apiserver, with shorter messages.
         if registry.has_builtin_group(&path.group) {
             respond::status(&Status::unknown_resource(), Encoding::Json)
         } else {
@@ -261,7 +259,7 @@ async fn read_object(
     Ok(respond::object(200, &target.resource, &stored.bytes, representation))
 }
 
-/// Serves what changes something.
+/// Serves writes.
 fn write(
     writer: &Writer<'_>,
     head: &RequestHead,
@@ -318,7 +316,7 @@ fn write(
     Ok(respond::outcome(resource, outcome, representation))
 }
 
-/// Whether the resource, or its part that the request is about, knows the verb.
+/// Whether the resource, or the requested subresource, supports the verb.
 fn require(target: &Target, verb: &str) -> Result<(), Status> {
     let known = match target.resource.subresource(&target.subresource) {
         Some(subresource) => subresource.verbs.iter().any(|known| known == verb),
@@ -339,7 +337,7 @@ impl RequestHead {
         access::bearer_token(&self.headers)
     }
 
-    /// What faults match by.
+    /// The properties that faults match.
     fn info(&self, path: Option<&ApiPath>, query: Option<&str>) -> RequestInfo {
         let mut info = RequestInfo {
             path: query.map_or_else(|| self.path.clone(), |query| format!("{}?{query}", self.path)),
@@ -364,7 +362,7 @@ impl RequestHead {
         info
     }
 
-    /// The encoding that errors are sent in when nothing else is known.
+    /// The encoding of errors that occur before negotiation.
     fn encoding(&self) -> Encoding {
         let offer = Offer { protobuf: true, projections: true };
         Representation::negotiate(self.header(ACCEPT), offer).map_or(Encoding::Json, |chosen| chosen.encoding)
@@ -384,7 +382,7 @@ impl RequestHead {
         Ok(WriteOptions { dry_run: self.query.dry_run(kind)?, manager: self.manager(), validation })
     }
 
-    /// The field manager: the parameter, or the first word of the user agent.
+    /// The field manager: the parameter, or the start of the user agent.
     fn manager(&self) -> String {
         let named = self.query.text("fieldManager");
         if !named.is_empty() {
@@ -394,7 +392,7 @@ impl RequestHead {
         agent.split('/').next().unwrap_or_default().chars().take(128).collect()
     }
 
-    /// The options in the body, with what the query says in their place.
+    /// The options in the body, overridden by the query.
     fn delete_options(&self, content_type: Option<&str>, bytes: &[u8]) -> Result<DeleteOptions, Status> {
         let mut options = read::delete_options(content_type, bytes)?;
         if let Some(seconds) = self.query.number("gracePeriodSeconds")? {

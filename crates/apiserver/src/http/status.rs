@@ -1,4 +1,4 @@
-//! `Status`: how the API tells of failure, and of success where there is no object to show.
+//! `Status`: the API's error object, also returned on success if there is no object to return.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(crate) struct Status {
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) details: Option<Box<Details>>,
-    /// `metadata.continue`, which only an expired token's answer has.
+    /// `metadata.continue`, set only for an expired continue token.
     pub(crate) continue_token: String,
 }
 
@@ -63,7 +63,7 @@ impl Status {
         }
     }
 
-    /// About one object: name and resource in the details.
+    /// Adds the object's name and resource to the details.
     pub(super) fn about(mut self, resource: &Resource, name: &str) -> Self {
         self.details = Some(Box::new(Details {
             name: name.to_owned(),
@@ -79,13 +79,13 @@ impl Status {
         if self.code == 0 { 200 } else { self.code }
     }
 
-    /// Seconds for the `Retry-After` header; 0 for none.
+    /// The `Retry-After` header in seconds; 0 omits it.
     pub(crate) fn retry_after_seconds(&self) -> u32 {
         self.details.as_ref().map_or(0, |details| details.retry_after_seconds)
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
-        // Strings and numbers always serialize.
+        // Serializing strings and numbers cannot fail.
         serde_json::to_vec(&StatusJson::from(self)).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! Subresources that are done rather than stored.
+//! Subresources that perform an action and are not stored.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ impl Writer<'_> {
         Ok(Outcome { warnings, ..outcome })
     }
 
-    /// Assigns a pod to a node, as a scheduler asks for.
+    /// Assigns a pod to a node, as a scheduler requests.
     fn bind(&self, target: &Target, binding: &Value, options: &WriteOptions) -> Result<Outcome, Status> {
         let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
         let pod = target.named(&target.name);
@@ -52,7 +52,7 @@ impl Writer<'_> {
         Ok(Outcome::created(Shown::Status(Status::success(201))))
     }
 
-    /// Deletes a pod with the options that the eviction names.
+    /// Deletes a pod with the options in the eviction.
     fn evict(&self, target: &Target, eviction: &Value) -> Result<Outcome, Status> {
         let options = serde_json::from_value::<Option<DeleteOptions>>(eviction["deleteOptions"].clone());
         let options =

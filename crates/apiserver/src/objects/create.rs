@@ -13,11 +13,11 @@ use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::{Expect, Mismatch, WriteKind};
 
-/// How often a name is generated before the conflict is reported.
+/// How many generated names are tried before the conflict is reported.
 const GENERATE_TRIES: usize = 8;
 
 impl Writer<'_> {
-    /// Creates an object from what a client sent.
+    /// Creates an object from client input.
     pub(crate) fn create(
         &self,
         target: &Target,
@@ -27,7 +27,7 @@ impl Writer<'_> {
         self.create_recorded(target, object, options, Recording::Due)
     }
 
-    /// Creates an object whose managedFields may be in order already.
+    /// Creates an object whose managedFields may already be recorded.
     pub(super) fn create_recorded(
         &self,
         target: &Target,
@@ -81,7 +81,7 @@ impl Writer<'_> {
         Err(Status::already_exists(resource, meta::text(&object, "generateName")))
     }
 
-    /// Stores a prepared object; hands back its name if that is taken.
+    /// Stores a prepared object; returns `Err(name)` inside `Ok` if the name is taken.
     fn insert(
         &self,
         target: &Target,
@@ -91,13 +91,13 @@ impl Writer<'_> {
         let resource = &target.resource;
         let name = meta::name(&object).to_owned();
         let key = resource.key(meta::namespace(&object), &name);
-        // Encoded once before the commit, which must not fail.
+        // Encode before the commit, which must not fail.
         let draft = codec::encode(resource, &object).map_err(|error| misfit(resource, &error))?;
         if options.dry_run {
             let taken = self.storage.get(resource.collection, &key).is_some();
             return Ok(if taken { Err(name) } else { Ok(Outcome::created(Shown::Draft(draft))) });
         }
-        // Only the storage of a kube-apiserver minds, behind all checks, and only a number other than 0.
+        // A kube-apiserver checks this last, in its storage layer, and accepts 0.
         if meta::text(&object, "resourceVersion").parse::<u64>().is_ok_and(|revision| revision > 0) {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
@@ -115,7 +115,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Fills in what the server gives a new object.
+    /// Sets the server-generated fields of a new object.
     fn prepare_create(&self, resource: &Resource, object: &mut Value) {
         for absent in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             set(object, absent, None);
@@ -129,7 +129,7 @@ impl Writer<'_> {
         defaults::fill(resource, object, defaults::Moment::Create);
     }
 
-    /// A namespaced object needs a namespace that is there, and stays.
+    /// A namespaced object needs a namespace that exists and is not terminating.
     fn check_namespace(&self, target: &Target, name: &str) -> Result<(), Status> {
         if !target.resource.namespaced() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Writer<'_> {
     }
 }
 
-/// Puts the object where the request's path says, unless it says otherwise itself.
+/// Sets the namespace from the request's path; rejects an object that names another one.
 pub(super) fn place(target: &Target, object: &mut Value) -> Result<(), Status> {
     let namespace = meta::namespace(object);
     if !target.resource.namespaced() {

@@ -1,4 +1,4 @@
-//! Custom resource definitions: from a stored object to a served resource, and back.
+//! Custom resource definitions: registers stored definitions as served resources, and removes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::Stored;
 
-/// Holds a definition back until its objects are gone.
+/// Finalizer that keeps a definition until its objects are deleted.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Who writes a definition's status, as managedFields say.
+/// The field manager of a definition's status.
 const MANAGER: &str = "kube-apiserver";
 
 pub(super) fn is_definition(resource: &Resource) -> bool {
     resource.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// Makes a definition ready to be stored, or refuses it.
+/// Prepares and validates a definition before it is stored.
 pub(super) fn prepare(resource: &Resource, crd: &mut Value, old: Option<&Value>) -> Result<(), Status> {
     let status = crd.get("status").cloned();
     Definition::prepare(crd, old);
-    // A write to the status subresource has its own.
+    // Keep the status that a write to the status subresource brings.
     if let (Some(status), true) = (status, old.is_some()) {
         crd["status"] = status;
     }
@@ -41,21 +41,21 @@ pub(super) fn prepare(resource: &Resource, crd: &mut Value, old: Option<&Value>)
     }
 }
 
-/// The stored definitions, each read and compiled when it was written and not again.
+/// The stored definitions, each parsed and compiled once per write.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions(Mutex<BTreeMap<Arc<str>, Arc<Compiled>>>);
 
 #[derive(Debug)]
 struct Compiled {
     stored: Arc<Stored>,
-    /// As much of it as decides which names are taken.
+    /// The part that determines which names are taken.
     names: Value,
-    /// `None` while it is not served.
+    /// `None` if it is not served.
     definition: Option<Arc<Definition>>,
 }
 
 impl Definitions {
-    /// The compiled form of exactly these definitions.
+    /// The compiled forms of these definitions; drops all others.
     fn compiled(&self, resource: &Resource, stored: Vec<Arc<Stored>>) -> Vec<Arc<Compiled>> {
         let mut known = self.0.lock();
         let compiled = stored.into_iter().map(|stored| {
@@ -84,7 +84,7 @@ impl Compiled {
 }
 
 impl Writer<'_> {
-    /// Gives a definition its names and serves it, if it gets them.
+    /// Accepts a definition's names and serves it, if none of them is taken.
     pub(super) fn establish(&self, name: &str) {
         let Some(target) = self.definition_target(name) else { return };
         let _defining = self.defining.lock();
@@ -94,17 +94,17 @@ impl Writer<'_> {
         let options = WriteOptions { manager: MANAGER.to_owned(), ..WriteOptions::default() };
         let written = self.change(&status, &options, Recording::Due, &|current| {
             let mut crd = current.cloned().ok_or_else(|| Status::not_found(&status.resource, name))?;
-            // A definition never takes a name from itself.
+            // A definition does not conflict with itself.
             crd::accept_names(&mut crd, definitions.iter().map(|other| &other.names), &now);
             Ok(crd)
         });
         if let Err(status) = written {
-            tracing::debug!(%name, message = %status.message, "definition went away before it was established");
+            tracing::debug!(%name, message = %status.message, "definition was deleted before it was established");
         }
         self.register_established();
     }
 
-    /// Deletes all objects of a definition that is being deleted, then releases it.
+    /// Deletes all objects of a terminating definition, then removes the definition.
     pub(super) fn empty_definition(&self, name: &str) {
         let Some(target) = self.definition_target(name) else { return };
         let registry = self.registry();
@@ -117,7 +117,7 @@ impl Writer<'_> {
         self.release_if_empty(resource);
     }
 
-    /// Lets a definition go whose last object went.
+    /// Removes a terminating definition after its last object is deleted.
     pub(super) fn release_if_empty(&self, resource: &Resource) {
         let Some(target) = self.definition_target(&resource.qualified()) else { return };
         let Ok(stored) = self.get(&target) else { return };
@@ -134,13 +134,13 @@ impl Writer<'_> {
 }
 
 impl Api {
-    /// Serves exactly the definitions that are stored and established.
+    /// Serves the stored definitions that are established, and no others.
     pub(crate) fn serve_definitions(&self) {
         let _defining = self.defining.lock();
         self.register_established();
     }
 
-    /// The same, for callers that hold the lock.
+    /// Like `serve_definitions`, for callers that hold the lock.
     fn register_established(&self) {
         let definitions = self.compiled_definitions();
         let served: Vec<Arc<Definition>> =
@@ -161,7 +161,7 @@ impl Api {
     }
 }
 
-/// The condition that a definition shows while its objects are deleted.
+/// The condition of a definition whose objects are being deleted.
 pub(super) fn terminating(crd: &mut Value, now: &str) {
     let condition = json!({
         "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",

@@ -1,4 +1,4 @@
-//! Deleting objects: preconditions, finalizers, grace.
+//! Deleting objects: preconditions, finalizers, grace periods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: Vec<String>,
 }
 
-/// What must hold of the object that is deleted.
+/// Conditions on the object to delete.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preconditions {
@@ -37,7 +37,7 @@ pub(crate) struct Preconditions {
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// Resources whose deletion answers with the object rather than a status.
+/// Resources whose deletion returns the object instead of a status.
 const SHOWN_WHEN_DELETED: &[&str] = &[
     "namespaces",
     "persistentvolumeclaims",
@@ -50,7 +50,7 @@ const SHOWN_WHEN_DELETED: &[&str] = &[
 ];
 
 impl Writer<'_> {
-    /// Deletes an object, or begins to.
+    /// Deletes an object, or marks it for deletion.
     pub(crate) fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Status> {
         check_options(options)?;
         loop {
@@ -62,7 +62,7 @@ impl Writer<'_> {
             match self.delete_once(target, &stored, &current, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
                 Err(Mismatch) => {
-                    tracing::debug!(key = %stored.key, "somebody else wrote in between: trying again");
+                    tracing::debug!(key = %stored.key, "object changed concurrently; retrying");
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Writer<'_> {
         Ok(Ok(Outcome::ok(Shown::Stored(stored))))
     }
 
-    /// The object with its deletion begun.
+    /// The object marked for deletion.
     fn marked(
         &self,
         resource: &Resource,
@@ -125,7 +125,7 @@ impl Writer<'_> {
         }
         let grace = grace.unwrap_or(0);
         let known = meta::meta(current)["deletionGracePeriodSeconds"].as_i64();
-        // A second deletion can only make the first one shorter.
+        // A second deletion can only shorten the grace period.
         if meta::is_deleting(current) && known.is_some_and(|known| known <= grace) {
             return object;
         }
@@ -152,12 +152,12 @@ impl Writer<'_> {
                 name: name.to_owned(),
                 subresource: String::new(),
             };
-            // An object that is gone already does not have to be deleted.
+            // Fails only if the object is already deleted.
             let _gone = self.delete(&target, &DeleteOptions::default());
         }
     }
 
-    /// Stores a value for the revision it was made from.
+    /// Stores a value if the object is unchanged since `stored`.
     fn put(
         &self,
         target: &Target,
@@ -177,7 +177,7 @@ impl Writer<'_> {
         Ok(Ok(stored))
     }
 
-    /// Takes an object away, for the revision it was read at. `object` is the state it goes with.
+    /// Removes an object if it is unchanged since it was read. `object` is its last state.
     pub(super) fn remove(
         &self,
         target: &Target,
@@ -203,7 +203,7 @@ impl Writer<'_> {
         }))
     }
 
-    /// Commits a value for the revision it was made from. A value that cannot be encoded leaves the object as it is.
+    /// Commits a value if the object is unchanged since it was read. A value that cannot be encoded changes nothing.
     fn write(
         &self,
         resource: &Resource,
@@ -211,7 +211,7 @@ impl Writer<'_> {
         write: WriteKind,
         object: &mut Value,
     ) -> Result<Result<Arc<Stored>, Mismatch>, Status> {
-        // Encoded once before the commit, which must not fail.
+        // Encode before the commit, which must not fail.
         let draft = codec::encode(resource, object).map_err(|error| misfit(resource, &error))?;
         let expect = Expect::Revision(stored.revision);
         Ok(self.storage.commit(resource.collection, &stored.key, expect, write, |revision| {
@@ -258,7 +258,7 @@ fn check(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<()
     Ok(())
 }
 
-/// Seconds until the object may go.
+/// The grace period in seconds.
 fn grace(resource: &Resource, current: &Value, options: &DeleteOptions) -> Option<i64> {
     if !resource.is("", "pods") {
         return Some(0);
@@ -273,7 +273,7 @@ fn grace(resource: &Resource, current: &Value, options: &DeleteOptions) -> Optio
     Some(if asked < 0 { 1 } else { asked })
 }
 
-/// The finalizers that hold the object back, once the policy's own are added or taken away.
+/// The finalizers that block deletion, with those of the propagation policy added or removed.
 fn finalizers_after(current: &Value, options: &DeleteOptions) -> Vec<String> {
     let mut finalizers: Vec<String> = meta::finalizers(current).map(str::to_owned).collect();
     let policy = match (&options.propagation_policy, options.orphan_dependents) {

@@ -1,8 +1,8 @@
-//! What follows from a deletion: dependents go with their owners, terminating namespaces are emptied.
+//! Consequences of a deletion: dependents are deleted with their owners, and terminating namespaces are emptied.
 //!
-//! In a cluster controllers do this, some time later. Here it is done before the request that caused it is answered, so
-//! that a test need not wait; in what order is fixed. Work is queued rather than done in recursion: a chain of owners
-//! may be as long as somebody cares to make it.
+//! In a cluster, controllers do this asynchronously. Here it happens before the causing request is answered, in a
+//! fixed order, so tests need not wait. Work is queued instead of recursive, because a chain of owners can be
+//! arbitrarily long.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::Stored;
 
-/// Something to do as a consequence of a write.
+/// A consequence of a write.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// An object is gone.
+    /// An object was removed.
     Removed { resource: Arc<Resource>, last: Arc<Stored> },
-    /// An object's deletion has begun.
+    /// An object was marked for deletion.
     Deleting(Target),
     /// An object with owners was created.
     Owned(Target),
-    /// An object was created in a place that is being emptied.
+    /// An object was created in a namespace or definition that is being emptied.
     Stray(Target),
     /// A definition was written.
     Definition { name: String },
 }
 
 impl Writer<'_> {
-    /// Does what earlier writes left to do, and what follows from that.
+    /// Processes the consequences of earlier writes, and their own consequences.
     pub(super) fn settle(&self) {
         while let Some(effect) = self.next_effect() {
             match effect {
@@ -43,14 +43,14 @@ impl Writer<'_> {
                 Effect::Deleting(target) => self.deleting(&target),
                 Effect::Owned(target) => self.check_owners(&target),
                 Effect::Stray(target) => {
-                    // An object that is gone already needs no deleting.
+                    // Fails only if the object is already deleted.
                     let _gone = self.delete(&target, &DeleteOptions::default());
                 }
             }
         }
     }
 
-    /// Notes what a stored object gives rise to.
+    /// Queues the consequences of a stored object.
     pub(super) fn after_put(&self, target: &Target, stored: &Stored, object: &Value, is_new: bool) {
         let resource = &target.resource;
         let (namespace, name) = resource.split_key(&stored.key);
@@ -68,9 +68,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the place of an object created just now is being deleted: its namespace, or its definition. A create that
-    /// passed the checks before the deletion began may be stored after the place was emptied. Either the emptying finds
-    /// the object or this look, which comes after the object is stored, finds the deletion.
+    /// Whether the namespace or definition of a newly created object is being deleted. A create that passed the checks
+    /// before the deletion began may be stored after the emptying. Either the emptying finds the object, or this
+    /// check, which runs after the object is stored, finds the deletion.
     fn is_being_emptied(&self, resource: &Resource, namespace: &str) -> bool {
         let namespace_goes = || {
             let registry = self.registry();
@@ -87,7 +87,7 @@ impl Writer<'_> {
             || (resource.is_custom() && definition_goes())
     }
 
-    /// Notes that an object is gone.
+    /// Queues the consequences of a removed object.
     pub(super) fn after_remove(&self, resource: &Arc<Resource>, last: &Arc<Stored>) {
         self.then(Effect::Removed { resource: resource.clone(), last: last.clone() });
     }
@@ -118,7 +118,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An object's deletion has begun: see to what its finalizers wait for.
+    /// Handles an object that was marked for deletion: processes its built-in finalizers.
     fn deleting(&self, target: &Target) {
         let Ok(stored) = self.get(target) else { return };
         let object = self.value(target, &stored);
@@ -146,14 +146,14 @@ impl Writer<'_> {
                 let policy = if has_dependents { "Foreground" } else { "Background" };
                 let options =
                     DeleteOptions { propagation_policy: Some(policy.to_owned()), ..DeleteOptions::default() };
-                // What is gone already needs no deleting.
+                // Fails only if the object is already deleted.
                 let _gone = self.delete(&dependent, &options);
             }
             self.finish_foreground(target);
         }
     }
 
-    /// Lets an owner go that waited for its dependents, if none is left that holds it.
+    /// Removes an owner in foreground deletion once no dependent blocks it.
     fn finish_foreground(&self, owner: &Target) {
         let Ok(stored) = self.get(owner) else { return };
         let object = self.value(owner, &stored);
@@ -172,7 +172,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Deletes an object none of whose owners is left; one that has another owner only loses those that are gone.
+    /// Deletes an object whose owners are all gone; if some remain, removes only the references to the others.
     fn collect(&self, dependent: &Target) {
         let Ok(stored) = self.get(dependent) else { return };
         let object = self.value(dependent, &stored);
@@ -188,14 +188,14 @@ impl Writer<'_> {
                 propagation_policy: Some("Background".to_owned()),
                 ..DeleteOptions::default()
             };
-            // What is gone already needs no deleting.
+            // Fails only if the object is already deleted.
             let _gone = self.delete(dependent, &options);
         } else {
             self.disown(dependent, &|uid| left.iter().any(|known| known == uid));
         }
     }
 
-    /// A new object whose owners are all gone goes, too.
+    /// Deletes a new object whose owners are all gone.
     fn check_owners(&self, target: &Target) {
         if self.options.garbage_collection {
             let Ok(stored) = self.get(target) else { return };
@@ -206,7 +206,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Keeps only the owners whose uid passes.
+    /// Keeps only the owners whose uid satisfies `keep`.
     fn disown(&self, dependent: &Target, keep: &dyn Fn(&str) -> bool) {
         self.amend(dependent, &|object| {
             if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
@@ -215,7 +215,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Takes one finalizer away.
+    /// Removes one finalizer.
     pub(super) fn without_finalizer(&self, target: &Target, name: &str) {
         self.amend(target, &|object| {
             if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
@@ -224,7 +224,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Changes an object on the server's own account; if it went meanwhile, that is all right.
+    /// Changes an object on behalf of the server; does nothing if it no longer exists.
     pub(super) fn amend(&self, target: &Target, change: &dyn Fn(&mut Value)) {
         let options =
             WriteOptions { manager: "kube-controller-manager".to_owned(), ..WriteOptions::default() };
@@ -248,7 +248,7 @@ impl Writer<'_> {
         targets.collect()
     }
 
-    /// The owner that a reference names, if it is there.
+    /// The owner that a reference names, if it exists.
     fn owner(&self, reference: &Value, namespace: &str) -> Option<Target> {
         let text = |name: &str| reference[name].as_str().unwrap_or_default();
         let registry = self.registry();

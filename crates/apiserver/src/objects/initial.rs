@@ -1,4 +1,4 @@
-//! Objects that a server holds from its start: the namespaces and the Service that every cluster has.
+//! Objects that exist from the start: the namespaces and the Service that every cluster has.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::api::Api;
 
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 const MANAGER: &str = "kube-apiserver";
-/// The first address of the range that Services get theirs from.
+/// The first address of the service range.
 const SERVICE_ADDRESS: &str = "10.0.0.1";
-/// Where a kube-apiserver listens unless it is configured otherwise.
+/// The default port of a kube-apiserver.
 const TARGET_PORT: u16 = 6443;
 
 impl Api {
-    /// Creates the objects that are there from the start.
+    /// Creates the initial objects.
     pub(crate) fn create_initial_objects(&self) {
         for name in NAMESPACES {
             self.create_initial("namespaces", "", json!({"metadata": {"name": name}}));
@@ -32,7 +32,7 @@ impl Api {
         };
         let options = WriteOptions { manager: MANAGER.to_owned(), ..WriteOptions::default() };
         let created = self.write(|writer| writer.create(&target, object, &options));
-        // The objects are valid, and nothing else is there yet.
+        // The objects are valid, and the storage is empty.
         debug_assert!(created.is_ok(), "{created:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping the books of every write: fields the kind does not know, and who owns which field.
+//! Validation and ownership for every write: unknown fields, schema validation and managedFields.
 
 use serde_json::Value;
 
@@ -11,18 +11,18 @@ use crate::crd;
 use crate::http::Status;
 use crate::resources::Resource;
 
-/// What becomes of members that the kind has no field for.
+/// How a write treats fields that the kind does not declare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
-    /// Dropped, and told in a header.
+    /// They are dropped and reported in a warning header.
     #[default]
     Warn,
-    /// The request is refused.
+    /// The request is rejected.
     Strict,
 }
 
-/// Takes away the members that the kind does not know, and says which they were.
+/// Drops the fields that the kind does not declare. Returns the warnings about them.
 pub(super) fn validate_fields(
     resource: &Resource,
     object: &mut Value,
@@ -35,7 +35,7 @@ pub(super) fn validate_fields(
         (None, None) => Vec::new(),
     };
     if !unknown.is_empty() && !resource.is_custom() {
-        // Encoding leaves them out.
+        // Encoding drops them.
         let bytes = codec::encode_bytes(resource, object).map_err(|error| super::misfit(resource, &error))?;
         *object = codec::decode(resource, &bytes);
     }
@@ -57,7 +57,7 @@ pub(super) fn validate_fields(
     }
 }
 
-/// Checks a custom resource against its schema.
+/// Validates a custom resource against its schema.
 pub(super) fn validate_values(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), Status> {
     let Some(version) = target.resource.custom() else { return Ok(()) };
     let errors = match target.subresource.as_str() {
@@ -79,7 +79,7 @@ pub(super) fn types(resource: &Resource) -> TypeView<'_> {
 }
 
 impl Api {
-    /// Notes who owns what after a write that is no apply.
+    /// Records field ownership after a write other than apply.
     pub(super) fn record(
         &self,
         target: &Target,
@@ -90,7 +90,7 @@ impl Api {
         self.with_write(target, options, |write| apply::record_update(old, new, write));
     }
 
-    /// Calls `then` with the write as server-side apply wants it described.
+    /// Calls `then` with the write's description for server-side apply.
     pub(super) fn with_write<T>(
         &self,
         target: &Target,

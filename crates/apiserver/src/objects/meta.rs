@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-/// The metadata; a shared empty map if there is none.
+/// The metadata; a shared null value if absent.
 pub(crate) fn meta(object: &Value) -> &Value {
     &object["metadata"]
 }
 
-/// The metadata, made if there is none.
+/// The metadata, created if absent.
 pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     object_member(object, "metadata")
 }
 
-/// The member as an object; whatever else it was is replaced.
+/// The member as an object; replaces a value of any other type.
 pub(crate) fn object_member<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -23,7 +23,7 @@ pub(crate) fn object_member<'a>(object: &'a mut Value, name: &str) -> &'a mut Ma
     }
     match member {
         Value::Object(map) => map,
-        // It was made one above.
+        // It was made an object above.
         _ => unreachable!("the member is an object"),
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn generation(object: &Value) -> i64 {
     meta(object)["generation"].as_i64().unwrap_or(0)
 }
 
-/// The generation after the object's own. One that cannot be counted any further stays.
+/// The object's generation plus one, saturating.
 pub(crate) fn next_generation(object: &Value) -> i64 {
     generation(object).saturating_add(1)
 }

@@ -1,7 +1,8 @@
-//! What writes do: the rules that make stored bytes Kubernetes objects.
+//! The semantics of writes to Kubernetes objects.
 //!
-//! Everything here is synchronous. A write reads the object, makes the new value outside of any lock, and commits it for
-//! the revision it has read; if somebody was faster it begins again, or says so, if the client had named a revision.
+//! Everything here is synchronous. A write reads the object, computes the new value without holding a lock, and
+//! commits it for the revision it read. If the object changed in between, the write retries, or returns a conflict if
+//! the client named a revision.
 
 mod actions;
 mod create;
@@ -45,7 +46,7 @@ pub(crate) use unsupported::Configurations;
 pub use unsupported::Unsupported;
 pub(crate) use writer::Writer;
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) resource: Arc<Resource>,
@@ -57,7 +58,7 @@ pub(crate) struct Target {
     pub(crate) subresource: String,
 }
 
-/// How a write is to be made.
+/// The options of a write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
@@ -65,7 +66,7 @@ pub(crate) struct WriteOptions {
     pub(crate) validation: FieldValidation,
 }
 
-/// What a write has to show.
+/// The outcome of a write.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: u16,
@@ -73,13 +74,13 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The answer's body.
+/// The body of the response.
 #[derive(Debug)]
 pub(crate) enum Shown {
     Stored(Arc<Stored>),
-    /// What would have been stored.
+    /// The object that would have been stored (dry run).
     Draft(Draft),
-    /// An object of another kind than the resource's, such as a `Scale`.
+    /// An object of a kind other than the resource's, such as a `Scale`.
     Other(Value),
     Status(Status),
 }
@@ -91,12 +92,12 @@ impl Target {
         self.resource.key(&self.namespace, &self.name)
     }
 
-    /// What keys of the collection begin with.
+    /// The prefix of the collection's keys.
     pub(crate) fn prefix(&self) -> String {
         if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) }
     }
 
-    /// The same object without its subresource.
+    /// A target for `name`, without the subresource.
     pub(crate) fn named(&self, name: &str) -> Self {
         Self { name: name.to_owned(), subresource: String::new(), ..self.clone() }
     }
@@ -128,7 +129,7 @@ impl Api {
     }
 }
 
-/// A misfit found when an object is encoded: the client sent something that is no such kind.
+/// The error for an object that cannot be encoded: the client sent an object that does not match the kind.
 fn misfit(resource: &Resource, error: &codec::Misfit) -> Status {
     let Resource { kind, version, .. } = resource;
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))

@@ -1,5 +1,5 @@
-//! What an object's metadata may hold: names by the rule of the kind, labels, annotations, finalizers, owners. The errors
-//! are in the words of kube-apiserver.
+//! Validation of metadata: names by the rule of the kind, labels, annotations, finalizers, owners. The errors have the
+//! wording of a kube-apiserver.
 
 use kube_wire::internals::names;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::crd::FieldError;
 use crate::http::Status;
 use crate::resources::Resource;
 
-/// `generateName` is cut so that its suffix fits.
+/// `generateName` is truncated to this length so that the suffix fits.
 pub(crate) const GENERATED_BASE_LENGTH_MAX: usize = 58;
 
 #[derive(Clone, Copy)]
@@ -24,17 +24,17 @@ enum Rule {
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
                           or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// Finalizers that need no domain.
+/// Finalizers that need no domain prefix.
 const STANDARD_FINALIZERS: &[&str] =
     &["orphan", "foregroundDeletion", "kubernetes", super::definitions::CLEANUP];
 
-/// Checks the metadata, and the keys of what is a map by definition.
+/// Validates the metadata, and the keys of ConfigMaps and Secrets.
 pub(crate) fn check(resource: &Resource, object: &Value) -> Result<(), Status> {
     let mut errors = Vec::new();
     let name = meta::name(object);
     let generated = meta::text(object, "generateName");
     if let Some(detail) = Some(generated).filter(|text| !text.is_empty()).and_then(|text| {
-        // What follows is part of the same word.
+        // Validate as if a suffix followed.
         problem(rule(resource), &format!("{}a", text.strip_suffix('-').unwrap_or(text)))
     }) {
         errors.push(FieldError::invalid("metadata.generateName", generated, detail));

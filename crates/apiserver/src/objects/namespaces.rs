@@ -1,12 +1,12 @@
-//! Namespaces that are being deleted: everything in them goes, then they go.
+//! Terminating namespaces: their objects are deleted, then the namespaces themselves.
 
 use serde_json::json;
 
 use super::{Target, Writer};
 
 impl Writer<'_> {
-    /// Deletes all that is in a terminating namespace. Pods take their grace period and finalizers their time; the last
-    /// object to go takes the namespace with it.
+    /// Deletes all objects in a terminating namespace. Pods wait for their grace period, other objects for their
+    /// finalizers. Removing the last object removes the namespace.
     pub(super) fn empty_namespace(&self, namespace: &str) {
         let registry = self.registry();
         let prefix = format!("{namespace}/");
@@ -21,7 +21,7 @@ impl Writer<'_> {
         self.finish_namespace(namespace);
     }
 
-    /// Lets a terminating namespace go if nothing is left in it.
+    /// Removes a terminating namespace if it is empty.
     pub(super) fn finish_namespace(&self, namespace: &str) {
         let registry = self.registry();
         let Some(namespaces) = registry.find("", "v1", "namespaces") else { return };

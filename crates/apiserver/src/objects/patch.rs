@@ -1,4 +1,4 @@
-//! PATCH, in its four kinds.
+//! PATCH, in its four types.
 
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ impl Writer<'_> {
     }
 }
 
-/// The object as a patch that is no apply makes it.
+/// The object after a patch other than apply.
 pub(super) fn patched(target: &Target, current: &Value, patch: &Patch) -> Result<Value, Status> {
     let object = match patch {
         Patch::Json(operations) => json_patch(current, operations).map_err(|error| refused(&error))?,
@@ -74,7 +74,7 @@ pub(super) fn patched(target: &Target, current: &Value, patch: &Patch) -> Result
             strategic_merge_patch(current, patch, types).map_err(|error| refused(&error))?
         }
     };
-    // A patch can put anything in the place of the whole object.
+    // A patch can replace the whole object with any value.
     if object.is_object() { Ok(object) } else { Err(Status::patch_rejected()) }
 }
 

@@ -1,7 +1,7 @@
-//! The parts of an object that a write cannot set: they keep their value, and the writer does not come to own them.
+//! Fields that a write cannot set. They keep their values, and the writer does not become their owner.
 //!
-//! A write to the object itself leaves `status` alone, where that is a subresource. A write to `status` leaves `spec`
-//! alone; whether it may set labels, annotations, finalizers and owners differs from kind to kind.
+//! A write to the object itself does not change `status` if that is a subresource. A write to `status` does not change
+//! `spec`; whether it can set labels, annotations, finalizers and owners depends on the kind.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const SPEC_AND_LABELS: Paths = &[&["spec"], &["metadata", "labels"]];
 const SPEC_AND_OWNERS: Paths = &[&["spec"], &["metadata", "ownerReferences"]];
 const ALL_BUT_STATUS: Paths = &[&["metadata"], &["spec"]];
 
-/// Built-in resources whose `status` subresource does not set any metadata.
+/// Built-in resources whose `status` subresource cannot set metadata.
 const STATUS_WITHOUT_METADATA: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
@@ -42,8 +42,8 @@ pub(super) fn fields(target: &Target) -> Paths {
     }
 }
 
-/// Puts the current values back that a write cannot change. The request's managedFields stay: they are still to be
-/// brought in order.
+/// Restores the current values of fields that the write cannot change. Keeps the request's managedFields, which are
+/// processed later.
 pub(super) fn restore(target: &Target, object: &mut Value, current: &Value) {
     let managed = meta::meta(object).get("managedFields").cloned();
     for path in fields(target) {
@@ -60,7 +60,7 @@ pub(super) fn restore(target: &Target, object: &mut Value, current: &Value) {
     meta::set(object, "managedFields", managed);
 }
 
-/// Custom resources have members other than spec and status, too.
+/// Custom resources can have members other than spec and status.
 fn restore_other_members(object: &mut Value, current: &Value) {
     let (Some(object), Some(current)) = (object.as_object_mut(), current.as_object()) else { return };
     let kept = |name: &str| matches!(name, "metadata" | "status");

@@ -1,4 +1,4 @@
-//! Reviews: questions that are answered and never stored.
+//! Reviews: requests that are answered and never stored.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use super::{Outcome, Shown, Target, Writer, meta};
 use crate::http::Status;
 use crate::resources::Resource;
 
-/// Whether objects of the resource are answered and never stored.
+/// Whether objects of the resource are never stored.
 pub(super) fn is_review(resource: &Resource) -> bool {
     matches!(resource.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
 }
 
 impl Writer<'_> {
-    /// Answers a review. Who a token belongs to is known; permissions are not evaluated, so every access is allowed.
+    /// Answers a review. Tokens are authenticated; permissions are not evaluated, so every access is allowed.
     pub(super) fn review(&self, target: &Target, mut object: Value) -> Result<Outcome, Status> {
         let resource = &target.resource;
         let warnings =
@@ -35,7 +35,7 @@ impl Writer<'_> {
         Ok(Outcome { warnings, ..Outcome::created(Shown::Other(object)) })
     }
 
-    /// Who makes the request. Without a service account's token that is the administrator.
+    /// The user who makes the request: the administrator, unless it carries a service account token.
     pub(super) fn user(&self) -> User {
         self.bearer().and_then(|bearer| self.service_account(bearer)).unwrap_or_else(User::administrator)
     }

@@ -1,4 +1,4 @@
-//! The `scale` subresource: a workload's replicas, as one kind for all workloads.
+//! The `scale` subresource: a workload's replicas, in one kind for all workloads.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::http::Status;
 use crate::resources::Resource;
 use crate::storage::Stored;
 
-/// Where a kind keeps what a `Scale` shows.
+/// Where a kind stores the fields of a `Scale`.
 struct ScalePaths {
     replicas: Vec<String>,
     status_replicas: Vec<String>,
@@ -116,7 +116,7 @@ fn paths(resource: &Resource) -> ScalePaths {
     }
 }
 
-/// A selector as text: what a custom resource keeps as a string, a workload as a map of labels.
+/// A selector as text. Custom resources store it as a string, workloads as a map of labels.
 fn selector_text(selector: &Value) -> String {
     if let Some(text) = selector.as_str() {
         return text.to_owned();

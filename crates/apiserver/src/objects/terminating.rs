@@ -1,4 +1,4 @@
-//! Terminating pods: a stand-in for the kubelet, which would confirm when their containers have stopped.
+//! Terminating pods: stands in for the kubelet, which confirms that a pod's containers have stopped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -14,7 +14,7 @@ use super::{DeleteOptions, Target};
 use crate::api::Api;
 use crate::clock;
 
-/// Terminating pods by the moment they go: at most one entry for each pod that there is.
+/// Terminating pods by due time: at most one entry per existing pod.
 #[derive(Debug, Default)]
 pub(crate) struct TerminatingPods {
     due: Mutex<Due>,
@@ -24,7 +24,7 @@ pub(crate) struct TerminatingPods {
 #[derive(Debug, Default)]
 struct Due {
     by_time: BTreeMap<(Instant, Arc<str>), TerminatingPod>,
-    /// The moment for each pod's key.
+    /// The due time of each pod's key.
     times: HashMap<Arc<str>, Instant>,
 }
 
@@ -32,7 +32,7 @@ struct Due {
 type TerminatingPod = (Target, String);
 
 impl TerminatingPods {
-    /// A pod with this uid goes after `grace`, and not when it was to go before.
+    /// Schedules the removal of the pod with this uid after `grace`, replacing an earlier schedule.
     pub(super) fn add(&self, pod: Target, uid: &str, grace: Duration) {
         let (at, key) = (clock::deadline(Instant::now(), grace), Arc::<str>::from(pod.key()));
         let mut due = self.due.lock();
@@ -43,7 +43,7 @@ impl TerminatingPods {
         self.changed.notify_one();
     }
 
-    /// A pod is gone.
+    /// Forgets a pod that was removed.
     pub(super) fn remove(&self, key: &str) {
         self.due.lock().remove(key);
     }
@@ -64,11 +64,11 @@ impl Due {
 }
 
 impl Api {
-    /// Removes pods as they become due, for as long as it is polled. A panic costs the pod at hand, not the others.
+    /// Removes pods as they become due, for as long as it is polled. A panic loses only the pod being removed.
     pub(crate) async fn remove_terminated_pods(self: Arc<Self>) {
-        // Everything shared is behind locks that a panic releases, and each pod is taken before it is removed.
+        // Shared state is behind locks that a panic releases, and each pod is dequeued before it is removed.
         while AssertUnwindSafe(self.remove_due()).catch_unwind().await.is_err() {
-            tracing::error!("removing a terminated pod panicked; the pod stays, others are still removed");
+            tracing::error!("panic while removing a terminated pod; the pod stays, others are still removed");
         }
     }
 
@@ -88,7 +88,7 @@ impl Api {
                         let mut options =
                             DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
                         options.preconditions.uid = Some(uid);
-                        // The uid spares a pod that was created again under the same name.
+                        // The uid protects a pod that was recreated under the same name.
                         let _gone = self.write(|writer| writer.delete(&pod, &options));
                     }
                 }

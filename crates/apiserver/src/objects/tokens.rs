@@ -1,7 +1,7 @@
-//! Tokens of service accounts: signed when they are requested, checked when they are shown.
+//! Service account tokens: signed on request, verified on use.
 //!
-//! A token carries all that is known about it, as on a kube-apiserver, so that none has to be remembered. The signature
-//! is made with a key that only this server has, and that ends with it.
+//! A token contains all its claims, as on a kube-apiserver, so none has to be stored. The signing key is private to
+//! this server and exists only as long as the server does.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::clock::Chance;
 use crate::crd::FieldError;
 use crate::http::Status;
 
-/// Who issues tokens, and whom they are for unless a request says otherwise.
+/// The issuer, and the default audience.
 const ISSUER: &str = "https://kubernetes.default.svc";
-/// How long a token is valid unless the request says otherwise.
+/// Default validity of a token.
 const VALID_SECONDS: i64 = 3600;
 const VALID_SECONDS_MIN: i64 = 600;
 const VALID_SECONDS_MAX: i64 = 1 << 32;
@@ -27,11 +27,11 @@ const VALID_SECONDS_MAX: i64 = 1 << 32;
 /// Signs tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    /// Made when the first token is requested: most servers never sign one.
+    /// Created when the first token is requested: most servers never sign one.
     key: OnceLock<hmac::Key>,
 }
 
-/// Who a request is made by, as `UserInfo` shows it.
+/// The user of a request, as in `UserInfo`.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     name: String,
@@ -43,7 +43,7 @@ pub(crate) struct User {
 // === impl Tokens ===
 
 impl Tokens {
-    /// Signs claims, as a JSON web token.
+    /// Signs claims, as a JSON Web Token.
     fn sign(&self, claims: &Value, chance: &Chance) -> String {
         let key = self.key.get_or_init(|| hmac::Key::new(hmac::HMAC_SHA256, &chance.key()));
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -52,7 +52,7 @@ impl Tokens {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// The claims of a token that was signed here.
+    /// The claims of a token signed by this server.
     fn open(&self, token: &str) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -65,7 +65,7 @@ impl Tokens {
 // === impl User ===
 
 impl User {
-    /// Who makes every request that does not come with a service account's token.
+    /// The user of every request without a service account token.
     pub(super) fn administrator() -> Self {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).into();
         Self { name: "admin".to_owned(), uid: String::new(), groups, extra: Value::Null }
@@ -100,7 +100,7 @@ impl User {
         &self.name
     }
 
-    /// As `UserInfo` has it.
+    /// The `UserInfo` form.
     pub(super) fn to_value(&self) -> Value {
         let mut value = json!({"username": self.name, "groups": self.groups});
         if !self.uid.is_empty() {
@@ -113,7 +113,7 @@ impl User {
     }
 }
 
-/// The audiences that a spec names, or the server's own.
+/// The audiences in a spec, or the server's own.
 pub(super) fn audiences(spec: &Value) -> Vec<String> {
     let named = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let named: Vec<String> = named.map(str::to_owned).collect();
@@ -121,12 +121,12 @@ pub(super) fn audiences(spec: &Value) -> Vec<String> {
 }
 
 impl Api {
-    /// The service account whose token this is, if it is valid for this server.
+    /// The service account of a token, if the token is valid for this server.
     pub(crate) fn service_account(&self, token: &str) -> Option<User> {
         self.authenticate(token, &[ISSUER.to_owned()]).ok().map(|(user, _)| user)
     }
 
-    /// Who a token belongs to, and for which of the wanted audiences it is meant.
+    /// The user of a token, and the requested audiences that it is valid for.
     pub(super) fn authenticate(&self, token: &str, wanted: &[String]) -> Result<(User, Vec<String>), String> {
         let claims = self.tokens.open(token).ok_or("invalid bearer token")?;
         let meant = audiences(&json!({"audiences": claims["aud"]}));
@@ -145,14 +145,14 @@ impl Api {
         self.check_bound(&bound["serviceaccount"], "serviceaccounts", namespace)?;
         self.check_bound(&bound["pod"], "pods", namespace)?;
         self.check_bound(&bound["secret"], "secrets", namespace)?;
-        // A pod's token names the pod's node, but is not bound to it.
+        // A pod's token names the pod's node but is not bound to it.
         if bound["pod"].is_null() {
             self.check_bound(&bound["node"], "nodes", namespace)?;
         }
         Ok((User::service_account(namespace, &claims), shared))
     }
 
-    /// An object that a token is bound to must still be there. A reference without a uid binds to nothing.
+    /// Checks that an object to which a token is bound still exists. A reference without a uid is not checked.
     fn check_bound(&self, reference: &Value, plural: &str, namespace: &str) -> Result<(), String> {
         let Some(uid) = reference["uid"].as_str() else { return Ok(()) };
         let name = reference["name"].as_str().unwrap_or_default();
@@ -207,7 +207,7 @@ impl Writer<'_> {
         Ok(Outcome::created(Shown::Other(answer)))
     }
 
-    /// Adds the object to the claims that a token is to end with.
+    /// Adds a token's bound object to the claims.
     fn bind_token(&self, account: &Target, reference: &Value, claims: &mut Value) -> Result<(), Status> {
         if reference.is_null() {
             return Ok(());
@@ -249,7 +249,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A pod's token names the node that the pod was assigned to.
+    /// Adds the node that the pod is assigned to.
     fn add_node_claim(&self, pod: &Value, claims: &mut Value) {
         let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) else { return };
         claims["node"] = json!({"name": node});
@@ -260,7 +260,7 @@ impl Writer<'_> {
     }
 }
 
-/// How long a requested token is to be valid.
+/// The validity of a requested token.
 fn valid_seconds(asked: &Value) -> Result<u64, Status> {
     let seconds = if asked.is_null() { Some(VALID_SECONDS) } else { asked.as_i64() };
     let detail = match seconds {

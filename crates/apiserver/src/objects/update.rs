@@ -1,4 +1,4 @@
-//! Replacing objects: PUT, and what every patch ends in.
+//! Updating objects: PUT, and the last stage of every patch.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ const SYSTEM_FIELDS: &[&str] = &[
     "selfLink",
 ];
 
-/// Resources that are created by a PUT to where nothing is.
+/// Resources that a PUT creates if they do not exist.
 const CREATED_BY_PUT: &[(&str, &str)] = &[
     ("coordination.k8s.io", "leases"),
     ("", "events"),
@@ -37,14 +37,14 @@ const CREATED_BY_PUT: &[(&str, &str)] = &[
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
 ];
 
-/// Built-in resources that a PUT must name the replaced version of.
+/// Built-in resources for which a PUT requires a resourceVersion.
 const REVISION_REQUIRED: &[(&str, &str)] = &[
     ("coordination.k8s.io", "leases"),
     ("policy", "poddisruptionbudgets"),
     ("apiextensions.k8s.io", "customresourcedefinitions"),
 ];
 
-/// Built-in resources whose generation counts changes of their spec.
+/// Built-in resources whose generation counts spec changes.
 const WITH_GENERATION: &[(&str, &str)] = &[
     ("", "pods"),
     ("", "replicationcontrollers"),
@@ -77,18 +77,18 @@ pub(super) fn listed(table: &[(&str, &str)], resource: &Resource) -> bool {
     table.iter().any(|(group, plural)| resource.is(group, plural))
 }
 
-/// Whether a new value's managedFields are still to be brought in order.
+/// Whether a new value's managedFields still have to be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recording {
     Due,
     Done,
 }
 
-/// What a request makes of the present object, if there is one.
+/// Computes the new object from the current one, if it exists.
 pub(crate) type Change<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + 'a;
 
 impl Writer<'_> {
-    /// Replaces an object by what a client sent.
+    /// Replaces an object with client input.
     pub(crate) fn replace(
         &self,
         target: &Target,
@@ -120,8 +120,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Makes a new object of the present one and stores it, again and again until nobody is in between; unless the new
-    /// object names a revision, which is then the only one it replaces.
+    /// Computes a new object from the current one and stores it, retrying if the object changed in between. If the new
+    /// object names a revision, it replaces only that revision.
     pub(crate) fn change(
         &self,
         target: &Target,
@@ -156,7 +156,7 @@ impl Writer<'_> {
             warnings.extend(self.check_supported(&subject)?);
             match self.store_update(target, &stored, &current, object, options)? {
                 Ok(outcome) => return Ok(Outcome { warnings, ..outcome }),
-                Err(Mismatch) => tracing::debug!(%key, "somebody else wrote in between: trying again"),
+                Err(Mismatch) => tracing::debug!(%key, "object changed concurrently; retrying"),
             }
         }
     }
@@ -175,7 +175,7 @@ impl Writer<'_> {
         if draft.bytes == stored.bytes {
             return Ok(Ok(Outcome::ok(Shown::Stored(stored.clone()))));
         }
-        // The last finalizer of an object that is being deleted is gone: so is the object.
+        // The last finalizer of a terminating object was removed: remove the object.
         let held = |object: &Value| meta::has_finalizers(object) || has_spec_finalizers(resource, object);
         let waits_for_grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
         let gone = meta::is_deleting(current) && held(current) && !held(&object) && !waits_for_grace;
@@ -200,7 +200,7 @@ impl Writer<'_> {
         }))
     }
 
-    /// Keeps what a client cannot change, and counts the generation.
+    /// Restores immutable fields and updates the generation.
     fn prepare_update(&self, target: &Target, current: &Value, object: &mut Value) {
         let resource = &target.resource;
         reset::restore(target, object, current);
@@ -223,7 +223,7 @@ impl Writer<'_> {
     }
 }
 
-/// An object cannot be moved.
+/// Rejects a change of name or namespace.
 pub(super) fn check_place(target: &Target, object: &Value) -> Result<(), Status> {
     let name = meta::name(object);
     if !name.is_empty() && name != target.name {
@@ -255,14 +255,14 @@ fn check_identity(target: &Target, key: &str, stored: &Stored, object: &Value) -
     Ok(())
 }
 
-/// Namespaces have finalizers in their spec, too.
+/// Namespaces also have finalizers in their spec.
 fn has_spec_finalizers(resource: &Resource, object: &Value) -> bool {
     resource.is("", "namespaces")
         && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
-/// Whether a change is one that the generation counts: custom resources count everything but metadata (and status, where
-/// that has its own subresource), built-in kinds their spec.
+/// Whether a change increments the generation. For custom resources, everything except metadata counts (and except
+/// status, if it is a subresource); for built-in kinds, the spec.
 fn counts(resource: &Resource, current: &Value, object: &Value) -> bool {
     if !resource.is_custom() && object.get("spec").is_some() {
         return current.get("spec") != object.get("spec");

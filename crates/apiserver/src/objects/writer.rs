@@ -1,8 +1,8 @@
-//! One request's writes, and what follows from them.
+//! The writes of one request, and their consequences.
 //!
-//! Follow-up work belongs to the request that caused it: each request has a queue of its own, and is answered when that
-//! queue is empty. With one queue for all, a request could be answered while another one still did its work, and a
-//! client would see a half-done state.
+//! Each request has its own queue of follow-up work and is answered when that queue is empty. With one shared queue, a
+//! request could be answered while another request still processes its follow-up work, and a client would see a
+//! partial state.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,25 +11,24 @@ use std::ops::Deref;
 use super::Effect;
 use crate::api::Api;
 
-/// Makes a request's writes. See the module's text.
+/// Performs a request's writes; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     api: &'a Api,
-    /// The bearer token that the request came with.
+    /// The request's bearer token.
     bearer: Option<&'a str>,
-    /// Whether a client asked for the present write: the server's own, and what follows, is not for features to judge.
+    /// Whether a client requested the current write. Feature checks skip the server's own writes and follow-up work.
     by_client: Cell<bool>,
     effects: RefCell<VecDeque<Effect>>,
 }
 
 impl Api {
-    /// Makes writes on the server's own account; returns once everything that follows from them is done.
+    /// Performs writes on behalf of the server; returns when all their consequences are complete.
     pub(crate) fn write<T>(&self, request: impl FnOnce(&Writer<'_>) -> T) -> T {
         Writer::new(self, None, false).run(request)
     }
 
-    /// Makes the writes of a request that came with this bearer token; returns once everything that follows from them
-    /// is done.
+    /// Performs the writes of a request with this bearer token; returns when all their consequences are complete.
     pub(crate) fn write_as<T>(&self, bearer: Option<&str>, request: impl FnOnce(&Writer<'_>) -> T) -> T {
         Writer::new(self, bearer, true).run(request)
     }
@@ -51,7 +50,7 @@ impl<'a> Writer<'a> {
         self.by_client.get()
     }
 
-    /// Makes writes that the client did not ask for as such, but that carry out what it asked for.
+    /// Performs internal writes that carry out a client's request.
     pub(super) fn on_own_account<T>(&self, write: impl FnOnce() -> T) -> T {
         let by_client = self.by_client.replace(false);
         let written = write();
@@ -68,7 +67,7 @@ impl<'a> Writer<'a> {
         self.effects.borrow_mut().push_back(effect);
     }
 
-    /// Takes the next piece of follow-up work.
+    /// Dequeues the next piece of follow-up work.
     pub(super) fn next_effect(&self) -> Option<Effect> {
         self.effects.borrow_mut().pop_front()
     }

@@ -1,74 +1,74 @@
-//! JSON patch (RFC 6902): a list of operations on places in the document.
+//! JSON patch (RFC 6902): a list of operations on paths in the document.
 //!
-//! As in a kube-apiserver, which is more lenient than the RFC: a negative index counts from the end of a list, and to
-//! replace or copy an absent member of an object is no error. A patch holds at most 10,000 operations, and what `copy`
-//! may add up to is bounded, because each copy can double the document.
+//! As lenient as a kube-apiserver, which accepts more than the RFC: a negative index counts from the end of a list,
+//! and replacing or copying an absent member of an object is not an error. A patch has at most 10,000 operations, and
+//! the total size added by `copy` is limited, because each copy can double the document.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{DEPTH_MAX, PatchError};
 
-/// Operations a patch may hold.
+/// Maximum number of operations in a patch.
 const OPERATIONS_MAX: usize = 10_000;
-/// Bytes of JSON that all `copy` operations of a patch may add.
+/// Maximum size that all `copy` operations of a patch may add, in bytes of JSON.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// One operation of a JSON patch. Paths are JSON pointers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum PatchOperation {
-    /// Sets a member, or inserts into a list (`-` is its end).
+    /// Sets a member, or inserts into a list (`-` appends).
     Add {
-        /// Where to.
+        /// The target.
         path: String,
-        /// What; absent is `null`.
+        /// The value; `null` if absent.
         #[serde(default)]
         value: Value,
     },
-    /// Removes what is there.
+    /// Removes a value.
     Remove {
-        /// What place.
+        /// The target.
         path: String,
     },
-    /// Puts another value in a place.
+    /// Replaces a value.
     Replace {
-        /// What place.
+        /// The target.
         path: String,
-        /// The new value; absent is `null`.
+        /// The new value; `null` if absent.
         #[serde(default)]
         value: Value,
     },
-    /// Removes a value in one place and adds it in another.
+    /// Moves a value.
     Move {
-        /// Where from.
+        /// The source.
         from: String,
-        /// Where to.
+        /// The target.
         path: String,
     },
-    /// Adds the value of one place in another.
+    /// Copies a value.
     Copy {
-        /// Where from.
+        /// The source.
         from: String,
-        /// Where to.
+        /// The target.
         path: String,
     },
-    /// Fails the whole patch unless this value is there.
+    /// Fails the whole patch unless the target has this value.
     Test {
-        /// What place.
+        /// The target.
         path: String,
-        /// The value it must have; absent is `null`, which also holds where there is nothing.
+        /// The expected value; `null` if absent, which also matches an absent target.
         #[serde(default)]
         value: Value,
     },
 }
 
-/// Applies a JSON patch and gives the new document; `document` itself is never half patched.
+/// Applies a JSON patch and returns the new document; never modifies `document`.
 ///
 /// # Errors
 ///
-/// [`PatchError::Malformed`] for a body that is no list, [`PatchError::TestFailed`] for a `test` that does not hold,
-/// [`PatchError::TooLarge`] for more operations than allowed, [`PatchError::DoesNotApply`] for everything else.
+/// [`PatchError::Malformed`] for a body that is not a list, [`PatchError::TestFailed`] for a failed `test`,
+/// [`PatchError::TooLarge`] for too many operations, [`PatchError::DoesNotApply`] for everything else.
 ///
 /// ```
 /// # use embedded_apiserver::internals::patch::json_patch;
@@ -96,7 +96,7 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, PatchError> 
     let mut copied = 0;
     for operation in operations {
         let operation = PatchOperation::deserialize(operation)
-            .map_err(|error| PatchError::DoesNotApply(format!("bad operation {operation}: {error}")))?;
+            .map_err(|error| PatchError::DoesNotApply(format!("invalid operation {operation}: {error}")))?;
         perform(&mut document, operation, &mut copied)?;
     }
     Ok(document)
@@ -134,7 +134,7 @@ fn perform(document: &mut Value, operation: PatchOperation, copied: &mut usize) 
             *copied += size(&value);
             if *copied > COPIED_BYTES_MAX {
                 return Err(PatchError::DoesNotApply(format!(
-                    "copying {from}: the copies of a patch may not exceed {COPIED_BYTES_MAX} bytes"
+                    "cannot copy {from}: the copies of the patch exceed {COPIED_BYTES_MAX} bytes"
                 )));
             }
             add(document, &path, value)
@@ -165,7 +165,7 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), PatchError>
             Ok(())
         }
         Value::Array(list) => {
-            // A new element may also stand at the end: one more place than there are elements.
+            // A new element may be appended: one more position than there are elements.
             let at = index(last, list.len() + 1).ok_or_else(|| missing(path))?;
             list.insert(at, value);
             Ok(())
@@ -216,7 +216,7 @@ fn tokens(path: &str) -> Result<impl Iterator<Item = &str>, PatchError> {
     Ok(path.split('/').skip(1))
 }
 
-/// The pointer to the parent, and the last token; `None` for the whole document.
+/// The parent's pointer and the last token; `None` for the whole document.
 fn split(path: &str) -> Result<Option<(&str, &str)>, PatchError> {
     match path.rsplit_once('/') {
         Some((parent, last)) => Ok(Some((parent, last))),
@@ -236,15 +236,13 @@ fn index(token: &str, places: usize) -> Option<usize> {
 }
 
 fn missing(path: &str) -> PatchError {
-    PatchError::DoesNotApply(format!(
-        "there is nothing at {path:?}; read the object again and correct the path"
-    ))
+    PatchError::DoesNotApply(format!("no value at {path:?}; read the object again and correct the path"))
 }
 
 fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
     if path.split('/').count() + depth(value) > DEPTH_MAX {
         return Err(PatchError::DoesNotApply(format!(
-            "a value at {path:?} would nest deeper than {DEPTH_MAX}"
+            "value at {path:?} nests deeper than {DEPTH_MAX} levels"
         )));
     }
     Ok(())
@@ -258,7 +256,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// About as many bytes as the value takes as JSON.
+/// The approximate size of the value as JSON, in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -290,7 +288,7 @@ mod tests {
     use crate::patch::testing::json_value;
 
     #[test]
-    fn operations_do_what_the_rfc_says() {
+    fn operations_follow_the_rfc() {
         let cases = [
             (
                 json!({"foo": "bar"}),
@@ -377,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_do_not_fit_fail_the_patch() {
+    fn invalid_operations_fail_the_patch() {
         let cases = [
             json!([{"op": "add", "path": "/none/x", "value": 1}]),
             json!([{"op": "add", "path": "/list/3", "value": 1}]),
@@ -407,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_test_has_an_error_of_its_own() {
+    fn a_failed_test_has_its_own_error() {
         let error = json_patch(
             &json!({"data": {"m": "1"}}),
             &json!([{"op": "test", "path": "/data/m", "value": "2"}]),
@@ -418,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_list_is_malformed() {
+    fn a_body_that_is_not_a_list_is_malformed() {
         let error = json_patch(&json!({}), &json!({"op": "test"})).expect_err("no list");
         assert_eq!(error.code(), 400);
         let message = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
@@ -441,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn more_operations_than_allowed_are_too_large() {
+    fn too_many_operations_are_too_large() {
         let many = vec![json!({"op": "test", "path": "/a", "value": null}); OPERATIONS_MAX + 1];
         let error = json_patch(&json!({}), &Value::Array(many)).expect_err("too many");
         assert_eq!(error.code(), 413);
@@ -450,7 +448,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_added_is_found_and_removing_it_undoes_it(document in json_value(), value in json_value()) {
+        fn removing_an_added_value_restores_the_document(document in json_value(), value in json_value()) {
             let document = json!({"in": document});
             let added = json_patch(&document, &json!([{"op": "add", "path": "/new~1one", "value": value}])).unwrap();
             prop_assert_eq!(find(&added, "/new~1one"), Some(&value));

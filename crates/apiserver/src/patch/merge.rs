@@ -1,4 +1,4 @@
-//! JSON merge patch (RFC 7386): members replace members, `null` removes, lists and scalars are replaced whole.
+//! JSON merge patch (RFC 7386): members replace members, `null` removes, lists and scalars are replaced as a whole.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +38,7 @@ mod tests {
     use crate::patch::testing::json_value;
 
     #[test]
-    fn examples_of_the_rfc_hold() {
+    fn rfc_examples_hold() {
         let cases = [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// The patch that makes `to` of `from`; neither may hold a null member, which no merge patch can write.
+    /// The patch that turns `from` into `to`. Neither may contain null members, which a merge patch cannot express.
     fn diff(from: &Value, to: &Value) -> Value {
         let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
         let mut patch = Map::new();
@@ -82,14 +82,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merging_the_difference_gives_the_target(from in json_value(), to in json_value()) {
+        fn merging_a_diff_gives_the_target(from in json_value(), to in json_value()) {
             let mut patched = from.clone();
             merge_patch(&mut patched, &diff(&from, &to));
             prop_assert_eq!(patched, to);
         }
 
         #[test]
-        fn merging_twice_is_merging_once(target in json_value(), patch in json_value()) {
+        fn merging_is_idempotent(target in json_value(), patch in json_value()) {
             let mut once = target;
             merge_patch(&mut once, &patch);
             let mut twice = once.clone();

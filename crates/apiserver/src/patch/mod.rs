@@ -1,8 +1,8 @@
-//! The three patches of the Kubernetes API, as pure functions over JSON values.
+//! The three patch types of the Kubernetes API, as pure functions over JSON values.
 //!
-//! Each takes the object as it is and the body of the request and gives the object as it shall be; admission, defaults,
-//! validation and storage come after and are not known here. They differ in what an absent member, a `null` and a list
-//! mean, and in how a patch that does not fit is answered: [`PatchError::code`] says which status a kube-apiserver uses.
+//! Each takes the current object and the request body and returns the new object; admission, defaults, validation and
+//! storage follow elsewhere. They differ in the meaning of an absent member, a `null` and a list, and in the response
+//! to a patch that does not apply: [`PatchError::code`] is the status that a kube-apiserver uses.
 
 mod json;
 mod merge;
@@ -15,27 +15,27 @@ pub use json::{PatchOperation, json_patch};
 pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 
-/// Nesting allowed in a patched object: what the JSON parser takes, so that a patched object can be read again and a
-/// chain of operations cannot grow one that overflows the stack.
+/// Maximum nesting of a patched object. Equals the JSON parser's limit, so a patched object can be parsed again and a
+/// chain of operations cannot overflow the stack.
 pub(crate) const DEPTH_MAX: usize = 128;
 
-/// Why a patch could not be applied. The text is what the answer's `message` carries, where it carries one.
+/// Why a patch failed. Its text is the `message` of the response, if the response has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// The body is no patch of its kind; send one that is.
+    /// The body is not a patch of its type; send a valid one.
     #[error("{0}")]
     Malformed(String),
-    /// A `test` operation of a JSON patch found another value; read the object again and decide anew.
+    /// A `test` operation of a JSON patch failed; read the object again before retrying.
     #[error("testing value {path} failed")]
     TestFailed {
         /// The JSON pointer that was tested.
         path: String,
     },
-    /// The patch does not fit the object; look at the object and correct the patch.
+    /// The patch does not apply to the object; check the object and correct the patch.
     #[error("{0}")]
     DoesNotApply(String),
-    /// The patch holds, or would make, more than the server takes; send a smaller one.
+    /// The patch, or the patched object, exceeds a limit; send a smaller patch.
     #[error("{0}")]
     TooLarge(String),
     /// A strategic merge patch contradicts the object's type; correct the patch.
@@ -44,7 +44,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The HTTP status with which a kube-apiserver answers.
+    /// The HTTP status code that a kube-apiserver returns.
     ///
     /// For 422 it hides the reason: the message is always the same, see [`PatchError::message`].
     pub fn code(&self) -> u16 {
@@ -56,7 +56,7 @@ impl PatchError {
         }
     }
 
-    /// The `message` of the Status with which a kube-apiserver answers.
+    /// The `message` of the Status that a kube-apiserver returns.
     pub fn message(&self) -> String {
         match self {
             Self::TestFailed { .. } | Self::DoesNotApply(_) => {
@@ -74,7 +74,7 @@ pub(crate) mod testing {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    /// Any JSON value of modest size without null members (a merge patch cannot write those).
+    /// Any JSON value of modest size without null members (which a merge patch cannot express).
     pub(crate) fn json_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             any::<bool>().prop_map(Value::from),

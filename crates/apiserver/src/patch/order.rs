@@ -1,5 +1,5 @@
-//! The order of merged lists in a strategic merge patch: what the patch says first, the list's own order for the rest,
-//! and the two woven together so that neither is disturbed.
+//! The order of merged lists in a strategic merge patch: elements named by the patch in its order, the others in the
+//! list's own order, interleaved so that both orders are preserved.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{PatchError, strategic::no_merge_key};
 use crate::apply::go;
 
-/// Puts the elements of a merged list in order. Those named in `patch_order` come in its order, the others in the order
-/// of `live`; the latter stand before the first named one that followed them in `live`, and after all that are new.
+/// Sorts the elements of a merged list. Elements in `patch_order` follow its order, the others the order of `live`.
+/// The latter precede the first named element that followed them in `live`, and follow all new elements.
 ///
 /// # Errors
 ///
-/// When an element lacks the merge key.
+/// If an element lacks the merge key.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch_order: &[Value],
@@ -30,7 +30,7 @@ pub(super) fn arrange(
     let (in_patch, in_live) = (Places::of(patch_order, merge_key), Places::of(live, merge_key));
     let (mut named, mut others): (Vec<_>, Vec<_>) =
         merged.into_iter().partition(|item| in_patch.place(item).is_some());
-    // Both sorts are stable, and elements without a place stay behind.
+    // Both sorts are stable, and elements without a position come last.
     named.sort_by_key(|item| in_patch.place(item).unwrap_or(usize::MAX));
     others.sort_by_key(|item| in_live.place(item).unwrap_or(usize::MAX));
 
@@ -50,7 +50,7 @@ pub(super) fn arrange(
     Ok(woven)
 }
 
-/// Where the elements of a list stand: looked up, not searched, for a client decides how long the lists are.
+/// The positions of a list's elements, hashed because clients control the length of lists.
 pub(super) struct Places<'a> {
     first: HashMap<Option<&'a Value>, usize>,
     merge_key: Option<&'a str>,
@@ -65,18 +65,18 @@ impl<'a> Places<'a> {
         Self { first, merge_key }
     }
 
-    /// Where an element that is the same as this one stands first.
+    /// The first position of an equal element.
     pub(super) fn place(&self, item: &Value) -> Option<usize> {
         self.first.get(&identity(item, self.merge_key)).copied()
     }
 }
 
-/// Checks that a patch list agrees with its `$setElementOrder`: all its elements are there, in the same order. Elements
-/// with a directive do not count.
+/// Checks that a patch list agrees with its `$setElementOrder`: all its elements are in it, in the same order. Ignores
+/// elements with a directive.
 ///
 /// # Errors
 ///
-/// When it does not.
+/// If it does not agree.
 pub(super) fn check(patch: &[Value], order: &[Value], merge_key: Option<&str>) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -102,7 +102,7 @@ pub(super) fn check(patch: &[Value], order: &[Value], merge_key: Option<&str>) -
     Ok(())
 }
 
-/// What makes an element the same: its merge key, or itself.
+/// The identity of an element: its merge key, or the element itself.
 fn identity<'a>(item: &'a Value, merge_key: Option<&str>) -> Option<&'a Value> {
     match merge_key {
         Some(key) => item.get(key),

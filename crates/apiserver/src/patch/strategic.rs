@@ -1,8 +1,9 @@
-//! Strategic merge patch: a merge patch that knows the types, so that lists of containers or finalizers merge element by
-//! element, with directives for what a plain merge cannot say.
+//! Strategic merge patch: a merge patch that uses the object's type, so lists of containers or finalizers merge
+//! element by element. Directives express what a plain merge cannot.
 //!
-//! `$patch: replace` and `$patch: delete` in an object or in an element of a merged list, `$retainKeys` beside members,
-//! `$deleteFromPrimitiveList/x` and `$setElementOrder/x` beside a list `x`. Only built-in kinds have the types for it.
+//! Supported: `$patch: replace` and `$patch: delete` in an object or in an element of a merged list, `$retainKeys`
+//! next to members, `$deleteFromPrimitiveList/x` and `$setElementOrder/x` next to a list `x`. Only built-in kinds have
+//! the necessary types.
 
 use serde_json::{Map, Value};
 
@@ -17,11 +18,11 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Applies a strategic merge patch to an object of a built-in kind and gives the new object.
+/// Applies a strategic merge patch to an object of a built-in kind and returns the new object.
 ///
 /// # Errors
 ///
-/// [`PatchError::Malformed`] when the patch or one of its directives is malformed, [`PatchError::Contradicts`] when it
+/// [`PatchError::Malformed`] if the patch or one of its directives is malformed, [`PatchError::Contradicts`] if it
 /// contradicts the type or the object, [`PatchError::DoesNotApply`] for lists of lists.
 ///
 /// ```
@@ -67,7 +68,7 @@ fn merge_objects(
     }
     retain_keys(&mut object, &mut patch)?;
     merge_ordered_lists(&mut object, &mut patch, types)?;
-    // Additions before deletions, so that a list that is added to and deleted from does not depend on names.
+    // Add before deleting, so that the result for a list with both does not depend on names.
     let (deletions, members): (Vec<_>, Vec<_>) =
         patch.into_iter().partition(|(name, _)| name.starts_with(DELETE_FROM_LIST));
     for (name, value) in members {
@@ -114,7 +115,7 @@ fn merge_member(
     Ok(())
 }
 
-/// Lists for which the patch sets an order; they and their order are taken out of the patch.
+/// Merges lists whose order the patch sets; removes the lists and their order from the patch.
 fn merge_ordered_lists(
     object: &mut Object,
     patch: &mut Object,
@@ -204,7 +205,7 @@ fn merge_keyed(
     if let Some(item) = patch.iter().find(|item| item.get(key).is_none()) {
         return Err(no_merge_key(item, key));
     }
-    // An element that the patch has twice merges with itself.
+    // A duplicate element in the patch merges with itself.
     let all: Vec<_> = old.iter().chain(&patch).cloned().collect();
     let places = Places::of(&all, Some(key));
     let mut merged: Vec<Option<Object>> = all.iter().map(|item| item.as_object().cloned()).collect();
@@ -223,7 +224,7 @@ fn merge_keyed(
     order::arrange(merged, &patch, &live, Some(key))
 }
 
-/// `$deleteFromPrimitiveList/name`: takes values out of the list, whatever its strategy.
+/// `$deleteFromPrimitiveList/name`: removes values from the list, regardless of its merge strategy.
 fn delete_from_list(object: &mut Object, directive: &str, values: &Value) -> Result<(), PatchError> {
     let name = list_name(directive, DELETE_FROM_LIST)
         .ok_or_else(|| malformed("invalid patch format of primitive list"))?;
@@ -234,7 +235,7 @@ fn delete_from_list(object: &mut Object, directive: &str, values: &Value) -> Res
     Ok(())
 }
 
-/// `$retainKeys`: what it does not name goes away, and the patch may set nothing else.
+/// `$retainKeys`: removes all members that it does not list; the patch may set no others.
 fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || malformed("invalid patch format of retainKeys");
@@ -250,8 +251,7 @@ fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), PatchError
     Ok(())
 }
 
-/// A patch's value where there is nothing to merge it with: without nulls and directives. `None` if it is itself marked
-/// by one.
+/// A patch value with nothing to merge with: without nulls and directives. `None` if a directive removes it.
 fn clean(value: Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(DIRECTIVE) => None,
@@ -279,7 +279,7 @@ enum Kind {
     Scalar,
 }
 
-/// The kind of all elements of two lists.
+/// The common kind of all elements of two lists.
 fn same_kind(old: &[Value], patch: &[Value]) -> Result<Kind, PatchError> {
     let mut items = old.iter().chain(patch);
     let first = items.next().unwrap_or(&Value::Null);

@@ -1,7 +1,7 @@
-//! Tables of strategic merge patches, over pods: containers, their environment and ports merge by key, finalizers as a
-//! list of texts, commands and tolerations not at all.
+//! Tables of strategic merge patches on pods: containers, their environment and ports merge by key, finalizers as a
+//! list of strings; commands and tolerations do not merge.
 
-// Lists are written where they are used.
+// Lists are written inline.
 #![allow(clippy::needless_pass_by_value)]
 
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn finalizers(list: Value) -> Value {
     json!({"metadata": {"finalizers": list}})
 }
 
-/// Containers of these names, one letter each.
+/// Containers with these names, one letter each.
 fn named(names: &str) -> Value {
     names.chars().map(|name| json!({"name": name.to_string()})).collect()
 }
@@ -114,7 +114,7 @@ fn keyed_lists_merge_element_by_element() {
 }
 
 #[test]
-fn a_null_takes_the_whole_list() {
+fn a_null_deletes_the_whole_list() {
     assert_eq!(patched(&pod(named("ab")), &pod(Value::Null)), Ok(json!({"spec": {}})));
 }
 
@@ -129,7 +129,7 @@ fn lists_nested_in_lists_merge_too() {
 }
 
 #[test]
-fn lists_of_texts_merge_without_repeating() {
+fn string_lists_merge_without_duplicates() {
     let cases = [
         (json!(["a", "b"]), json!(["b", "c"]), json!(["a", "b", "c"])),
         (json!(["a", "b", "c"]), json!(["c", "a"]), json!(["b", "c", "a"])),
@@ -150,7 +150,7 @@ fn lists_of_texts_merge_without_repeating() {
 }
 
 #[test]
-fn values_are_deleted_from_lists_of_texts() {
+fn values_are_deleted_from_string_lists() {
     let delete = |values: Value| json!({"metadata": {"$deleteFromPrimitiveList/finalizers": values}});
     assert_eq!(
         patched(&finalizers(json!(["a", "b", "a"])), &delete(json!(["a", "z"]))),
@@ -159,14 +159,14 @@ fn values_are_deleted_from_lists_of_texts() {
     assert_eq!(patched(&json!({"metadata": {}}), &delete(json!(["a"]))), Ok(json!({"metadata": {}})));
     let both = json!({"metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]}});
     assert_eq!(patched(&finalizers(json!(["a", "b"])), &both), Ok(finalizers(json!(["c", "b"]))));
-    // Whatever the list's strategy.
+    // Regardless of the list's merge strategy.
     let command = pod(json!([{"name": "a", "command": ["x", "y"]}]));
     let patch = pod(json!([{"name": "a", "$deleteFromPrimitiveList/command": ["x"]}]));
     assert_eq!(patched(&command, &patch), Ok(pod(json!([{"name": "a", "command": ["y"]}]))));
 }
 
 #[test]
-fn the_order_that_a_patch_sets_is_kept() {
+fn set_element_order_is_applied() {
     // live, order, patch, merged
     let cases = [
         ("abc", "cba", "", "cba"),
@@ -198,14 +198,14 @@ fn the_order_that_a_patch_sets_is_kept() {
 }
 
 #[test]
-fn directives_do_not_stay_in_what_is_new() {
+fn directives_are_removed_from_new_values() {
     let patch = json!({"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [
         {"name": "a", "$retainKeys": ["name"], "$setElementOrder/env": [], "env": [{"name": "X", "$patch": "delete"}]}]}});
     assert_eq!(patched(&json!({}), &patch), Ok(pod(json!([{"name": "a", "env": []}]))));
 }
 
 #[test]
-fn patches_that_contradict_are_refused_in_known_words() {
+fn contradictory_patches_are_rejected_with_the_kube_apiserver_message() {
     let live = json!({"metadata": {"finalizers": ["a"], "labels": {"l": "1"}}, "spec": {"containers": [{"name": "a"}],
                       "odd": {"a": 1}}});
     let cases = [

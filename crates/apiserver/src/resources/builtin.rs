@@ -1,7 +1,7 @@
-//! The resources of a kube-apiserver 1.37, as its discovery lists them. Plain data: everything that makes a resource
-//! behave differently from the others is decided elsewhere, by its group and plural name.
+//! The resources of a kube-apiserver 1.37, as its discovery lists them. Data only: special behavior of a resource is
+//! implemented elsewhere, by its group and plural name.
 //!
-//! `autoscaling/v1` is absent: it is the one version here whose objects have another shape than the stored ones.
+//! `autoscaling/v1` is absent: it is the only version whose objects differ in shape from the stored ones.
 
 use super::Scope;
 
@@ -27,7 +27,7 @@ pub(crate) struct Builtin {
 pub(crate) struct BuiltinSubresource {
     pub(crate) name: &'static str,
     pub(crate) verbs: &'static [&'static str],
-    /// Group, version and kind, where they are not the resource's own.
+    /// Group, version and kind, if they differ from the resource's own.
     pub(crate) kind: Option<(&'static str, &'static str, &'static str)>,
 }
 
@@ -55,7 +55,7 @@ const fn other(
     BuiltinSubresource { name, verbs, kind: Some((group, version, kind)) }
 }
 
-/// All of them, in the order of discovery.
+/// All built-in resources, in discovery order.
 #[rustfmt::skip]
 pub(crate) const BUILTIN: &[Builtin] = &[
     Builtin { group: "", version: "v1", plural: "bindings", singular: "binding", kind: "Binding", scope: Scope::Namespaced, verbs: CREATE, short_names: &[], categories: &[], subresources: &[], hash: "" },

@@ -1,4 +1,4 @@
-//! Custom resources in the registry: one [`Resource`] for each version that a definition serves.
+//! Custom resources in the registry: one [`Resource`] per served version of a definition.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::storage::CollectionId;
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
 
-/// The resources of a definition, the one in the storage version first.
+/// The resources of a definition, storage version first.
 pub(super) fn resources(definition: &Arc<Definition>, collection: CollectionId) -> Vec<Resource> {
     let mut served: Vec<(usize, &Version)> =
         definition.versions.iter().enumerate().filter(|(_, version)| version.served).collect();

@@ -1,4 +1,4 @@
-//! Discovery: what the server serves, in the old form (one document a group and version) and in the aggregated one.
+//! Discovery of the served resources, in the legacy form (one document per group and version) and the aggregated form.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(crate) fn core_versions(address: &str) -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]})
 }
 
-/// `/apis`: all groups but the core one.
+/// `/apis`: all groups except the core group.
 pub(crate) fn groups(registry: &Registry) -> Value {
     let groups: Vec<Value> = group_names(registry).iter().map(|name| group_entry(registry, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
@@ -60,7 +60,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     }
     let group_version = super::api_version(group, version);
     let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
-    // The core group is served by older code that leaves its own version out.
+    // The core group is served by older code that omits its own version.
     if !group.is_empty() {
         list["apiVersion"] = "v1".into();
     }
@@ -74,7 +74,7 @@ pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-/// `/`: what there is to ask for.
+/// `/`: the served paths.
 pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> =
         ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
@@ -103,7 +103,7 @@ fn aggregated_group(registry: &Registry, group: &str) -> Value {
 
 fn aggregated_resource(resource: &Resource) -> Value {
     let kind = |kind: &str| json!({"group": "", "version": "", "kind": kind});
-    // Built-in groups leave group and version of their own kinds empty; custom ones spell them out.
+    // Built-in groups omit the group and version of their own kinds; custom ones include them.
     let own = if resource.is_custom() {
         json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
     } else {
@@ -159,7 +159,7 @@ fn group_names(registry: &Registry) -> Vec<&str> {
     names
 }
 
-/// Preferred first.
+/// The versions of a group, preferred first.
 fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = Vec::new();
     for resource in registry.iter().filter(|resource| resource.group == group) {

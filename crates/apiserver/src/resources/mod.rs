@@ -1,8 +1,8 @@
-//! Which resources there are: the built-in ones from a table, and the custom ones that were registered since.
+//! The served resources: built-in ones from a table, and registered custom ones.
 //!
-//! A [`Resource`] is one resource in one version, everything a request needs to know about it in one place. Versions of
-//! the same resource share a collection in the storage. The [`Registry`] is immutable; registering makes a new one, so
-//! that a request sees one state of it from beginning to end.
+//! A [`Resource`] is one resource in one version, with everything that a request needs to know about it. Versions of
+//! the same resource share a collection in the storage. The [`Registry`] is immutable; registering creates a new one,
+//! so each request uses one consistent state.
 
 mod builtin;
 mod custom;
@@ -19,7 +19,7 @@ use crate::codec::Form;
 use crate::crd::{Definition, Version};
 use crate::storage::{CollectionId, Storage};
 
-/// Whether objects live in namespaces.
+/// Whether objects are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Namespaced,
@@ -45,26 +45,26 @@ pub(crate) struct Resource {
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) storage_hash: String,
     pub(crate) collection: CollectionId,
-    /// Tells the versions of one collection apart.
+    /// Distinguishes the versions of one collection.
     pub(crate) view: u8,
     pub(crate) flavour: Flavour,
     /// How the collection stores its objects.
     pub(crate) form: Form,
-    /// The message of the resource's own kind and version, if it has one: then it is served as protobuf too.
+    /// The message of this kind and version, if it has one: then it is also served as protobuf.
     pub(crate) message: Option<&'static Message>,
 }
 
 /// How objects of the resource are treated.
 #[derive(Debug)]
 pub(crate) enum Flavour {
-    /// As the built-in kind they are.
+    /// A built-in kind.
     Builtin,
-    /// `events.k8s.io/v1`: core events under other field names.
+    /// `events.k8s.io/v1`: core events with different field names.
     Events,
-    /// As a definition says.
+    /// A custom resource.
     Custom {
         definition: Arc<Definition>,
-        /// The version's place in it.
+        /// The index of the version in the definition.
         at: usize,
     },
 }
@@ -74,7 +74,7 @@ pub(crate) enum Flavour {
 pub(crate) struct Subresource {
     pub(crate) name: String,
     pub(crate) verbs: Vec<String>,
-    /// Group, version and kind, where they are not the resource's own.
+    /// Group, version and kind, if they differ from the resource's own.
     pub(crate) kind: Option<(String, String, String)>,
 }
 
@@ -90,17 +90,17 @@ pub(crate) struct Registry {
 // === impl Resource ===
 
 impl Resource {
-    /// `configmaps`, `things.example.com`: how errors name it.
+    /// The name in errors: `configmaps`, `things.example.com`.
     pub(crate) fn qualified(&self) -> String {
         qualified(&self.plural, &self.group)
     }
 
-    /// `ConfigMap`, `Thing.example.com`: how validation errors name it.
+    /// The name in validation errors: `ConfigMap`, `Thing.example.com`.
     pub(crate) fn qualified_kind(&self) -> String {
         qualified(&self.kind, &self.group)
     }
 
-    /// Whether it is this resource, in whatever version.
+    /// Whether this is the given resource, in any version.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
@@ -121,7 +121,7 @@ impl Resource {
         }
     }
 
-    /// The warning that answers about a deprecated version carry.
+    /// The warning for requests to a deprecated version.
     pub(crate) fn deprecation_warning(&self) -> Option<String> {
         let Flavour::Custom { definition, at } = &self.flavour else { return None };
         let version = definition.versions.get(*at).filter(|version| version.deprecated)?;
@@ -148,7 +148,7 @@ impl Resource {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// Whether status is written through its own subresource only.
+    /// Whether status can be written only through its subresource.
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
@@ -167,7 +167,7 @@ impl Resource {
 // === impl Registry ===
 
 impl Registry {
-    /// The built-in resources, each with an empty collection of its own.
+    /// The built-in resources, each with its own empty collection.
     pub(crate) fn builtin(storage: &Storage) -> Self {
         let mut registry = Self::default();
         for row in builtin::BUILTIN {
@@ -209,7 +209,7 @@ impl Registry {
         registry
     }
 
-    /// The built-in resources and exactly these custom ones.
+    /// The built-in resources and these custom ones.
     pub(crate) fn with_custom(&self, definitions: &[Arc<Definition>], storage: &Storage) -> Self {
         let mut registry = Self { collections: self.collections.clone(), ..Self::default() };
         for resource in self.resources.iter().filter(|resource| !resource.is_custom()) {
@@ -226,17 +226,17 @@ impl Registry {
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        // A lookup by borrowed parts would need a key type of its own; requests are not that many.
+        // A lookup by borrowed parts would need a custom key type; the cost per request is acceptable.
         let at = self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))?;
         self.resources.get(*at)
     }
 
-    /// The resource of a kind, as owner references name it.
+    /// The resource with this kind, for owner references.
     pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|resource| resource.api_version == api_version && resource.kind == kind)
     }
 
-    /// One resource for a collection: the version it is stored in.
+    /// The resource of a collection, in its storage version.
     pub(crate) fn of_collection(&self, collection: CollectionId) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|resource| resource.collection == collection)
     }

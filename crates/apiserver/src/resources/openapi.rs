@@ -1,13 +1,13 @@
 //! `/openapi/v3`: only what kubectl reads before it creates or applies.
 //!
-//! kubectl asks the document of a kind's group and version whether PATCH knows the parameter `fieldValidation`; if it
-//! does, it leaves validation to the server. No schemas are served: `kubectl explain` has nothing to explain.
+//! kubectl checks in the document of a group and version whether PATCH has the parameter `fieldValidation`; if so, it
+//! leaves validation to the server. No schemas are served, so `kubectl explain` does not work.
 
 use serde_json::{Map, Value, json};
 
 use super::Registry;
 
-/// `/openapi/v3`: where the documents are.
+/// `/openapi/v3`: the index of the documents.
 pub(crate) fn root(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for resource in registry.iter() {

@@ -1,9 +1,9 @@
-//! `/version`: the Kubernetes version whose behaviour is served.
+//! `/version`: the Kubernetes version that the server implements.
 
-/// As clients compare it.
+/// The version that clients compare.
 pub(crate) const GIT_VERSION: &str = "v1.37.1";
 
-/// The answer, in the indented form of a real server.
+/// The response, indented like a real server's.
 pub(crate) const ANSWER: &str = r#"{
   "major": "1",
   "minor": "37",

@@ -1,4 +1,4 @@
-//! The few fields of each kind that a field selector can name.
+//! The selectable fields of each kind.
 
 use kube_wire::FieldSelector;
 use serde_json::Value;
@@ -52,13 +52,13 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
-/// Parses a selector over the fields as they are stored, if the resource supports selecting by all of them.
+/// Parses a selector over stored fields. Returns an error if the resource does not support a field.
 pub(super) fn parse(resource: &Resource, text: &str) -> Result<FieldSelector, String> {
     let selector = FieldSelector::from_request(text).map_err(|error| error.kubernetes_message())?;
     selector.try_map_paths(|path| stored_path(resource, path).ok_or_else(|| unsupported(resource, path)))
 }
 
-/// Whether a selector over stored fields selects an object.
+/// Whether a selector over stored fields matches an object.
 pub(super) fn matches(
     selector: &FieldSelector,
     namespace: &str,
@@ -111,7 +111,7 @@ fn selectable(resource: &Resource) -> Option<&'static [&'static str]> {
     Some(row.2)
 }
 
-/// The stored field that a selector of the resource means by a path; `None` if it cannot be selected by.
+/// The stored field for a path in a selector of the resource; `None` if it is not selectable.
 fn stored_path(resource: &Resource, path: &str) -> Option<String> {
     if path == NAME || path == NAMESPACE {
         return Some(path.to_owned());
@@ -124,7 +124,7 @@ fn stored_path(resource: &Resource, path: &str) -> Option<String> {
     (builtin || custom).then(|| path.to_owned())
 }
 
-/// `events.k8s.io` names fields of the core event differently, and does not know all of them.
+/// `events.k8s.io` names fields of the core event differently and omits some.
 fn core_event_path(path: &str) -> Option<String> {
     match path {
         "reason" | "type" => Some(path.to_owned()),

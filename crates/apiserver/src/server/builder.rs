@@ -1,4 +1,4 @@
-//! What can be chosen about a server, and starting it.
+//! Server settings, and starting a server.
 
 use std::error::Error;
 use std::io;
@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::Server;
 use super::connections::Connections;
 use super::listen;
+use super::manifests::{ManifestError, Manifests};
 use super::tls::Identity;
 use crate::api::{Api, Options};
 use crate::clock::{Chance, Clock};
@@ -30,23 +31,29 @@ pub struct Builder {
     seed: Option<u64>,
     clock: Option<Clock>,
     options: Options,
+    /// Definitions only.
+    crds: Vec<Manifests>,
+    objects: Vec<Manifests>,
 }
 
-/// A server could not be started.
+/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The socket could not be bound.
-    #[error("cannot listen on {address}: choose another address, or port 0 for any")]
+    #[error("cannot listen on {address}; choose another address, or port 0 for a free one")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// No certificate could be made.
+    /// Creating the certificate failed.
     #[error("cannot set up TLS")]
     Tls(#[source] Box<dyn Error + Send + Sync>),
+    /// An object that the server should start with is invalid.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
 }
 
 impl Default for Builder {
@@ -58,130 +65,142 @@ impl Default for Builder {
             seed: None,
             clock: None,
             options: Options::default(),
+            crds: Vec::new(),
+            objects: Vec::new(),
         }
     }
 }
 
 impl Builder {
-    /// The port to listen on; 0, the default, takes any that is free.
+    /// The port to listen on; 0, the default, picks a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.socket.get_or_insert(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).set_port(port);
         self
     }
 
-    /// The address to listen on; the default is the loopback interface. A server that others can reach should have a
-    /// [`token`](Self::token): starting one without says so in the log.
+    /// The address to listen on; the default is the loopback interface. A server that other machines can reach should
+    /// have a [`token`](Self::token); starting one without a token logs a warning.
     pub fn address(mut self, address: IpAddr) -> Self {
         let port = self.socket.map_or(0, |socket| socket.port());
         self.socket = Some(SocketAddr::new(address, port));
         self
     }
 
-    /// No socket: requests come through [`Server::service`] only.
+    /// Opens no socket: requests arrive only through [`Server::service`].
     pub fn without_socket(mut self) -> Self {
         self.socket = None;
         self
     }
 
-    /// HTTPS with a certificate of its own; clients made by the server trust it.
+    /// Serves HTTPS with a self-issued certificate; clients created by the server trust it.
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// Without a token, requests to this host are answered, too, in addition to loopback hosts; and with or without one,
-    /// requests of web pages from it.
+    /// Accepts requests to this host in addition to loopback hosts, if the server has no token; and requests from web
+    /// pages of this host, with or without a token.
     ///
-    /// A page whose host name resolves to this machine could otherwise read everything (DNS rebinding).
+    /// Other hosts are rejected, because a page whose host name resolves to this machine could otherwise read
+    /// everything (DNS rebinding).
     pub fn allowed_host(mut self, host: impl Into<String>) -> Self {
         self.options.allowed_hosts.push(host.into());
         self
     }
 
-    /// Connections that may be open at the same time; the default is 16,384. Further ones wait in the system's queue.
+    /// Maximum number of open connections; the default is 16,384. Further ones wait in the system's accept queue.
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections.min(Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Requests must carry this bearer token; only health checks and the version are answered without it.
+    /// Requires this bearer token on all requests except health checks and `/version`.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.options.token = Some(token.into());
         self
     }
 
-    /// Uids, generated names and jitter repeat themselves from this seed.
+    /// Makes uids, generated names and jitter reproducible.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// The clock that timestamps are read from; the default is the system's.
+    /// The clock for timestamps; the default is the system clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// What becomes of `sendInitialEvents`.
+    /// How the server treats `sendInitialEvents`.
     pub fn watch_list(mut self, mode: WatchListMode) -> Self {
         self.options.watch_list = mode;
         self
     }
 
-    /// Events of each resource that lists at an old revision and new watches can go back; the default is 16,384.
+    /// Whether the server supports `shardSelector` in lists, watches and deletions of collections, like a kube-apiserver
+    /// with the feature gate `ShardedListAndWatch`. The default is no, as in Kubernetes 1.37: the parameter is ignored.
+    ///
+    /// [`kube_wire::shard`] has the selector.
+    pub fn sharded_list_and_watch(mut self, on: bool) -> Self {
+        self.options.sharded_list_and_watch = on;
+        self
+    }
+
+    /// Past events of each resource available to lists at an old revision and to new watches; the default is 16,384.
     pub fn history(mut self, events: usize) -> Self {
         self.options.window.history_events_max = events;
         self
     }
 
-    /// Events an open watch may fall behind before it is closed; the default is 16,384.
+    /// How many events an open watch may lag before it is closed; the default is 16,384.
     pub fn watch_buffer(mut self, events: usize) -> Self {
         self.options.window.watch_buffer_events_max = events;
         self
     }
 
-    /// Bytes of superseded and deleted objects that the history of each resource holds; the default is 256 MiB. The oldest
-    /// events are dropped first.
+    /// Maximum size of the superseded and deleted objects in the history of each resource, in bytes; the default is
+    /// 256 MiB. The oldest events are dropped first.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.options.window.history_bytes_max = bytes;
         self
     }
 
-    /// Bytes of superseded and deleted objects that are held for open watches that fall behind, per resource; the default
-    /// is 256 MiB. A watch whose next event had to be dropped is closed.
+    /// Maximum size of the superseded and deleted objects held for lagging watches, in bytes per resource; the default
+    /// is 256 MiB. A watch whose next event was dropped is closed.
     pub fn watch_buffer_bytes(mut self, bytes: usize) -> Self {
         self.options.window.watch_buffer_bytes_max = bytes;
         self
     }
 
-    /// How often a watch is sent a bookmark, if it asked for them; the default is a minute.
+    /// How often a watch that asked for bookmarks gets one; the default is a minute.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.options.bookmark_interval = interval;
         self
     }
 
-    /// How long a request waits for a resourceVersion that is not there yet; the default is three seconds.
+    /// How long a request waits for a resourceVersion not reached yet; the default is three seconds.
     pub fn fresh_wait(mut self, wait: Duration) -> Self {
         self.options.fresh_wait = wait;
         self
     }
 
-    /// Whether dependents of deleted objects are collected and terminating namespaces emptied; the default is yes.
-    /// An API server alone does neither: controllers do.
+    /// Whether dependents of deleted objects are collected and terminating namespaces are emptied; the default is yes.
+    /// In a cluster, controllers do this, not the API server.
     pub fn garbage_collection(mut self, on: bool) -> Self {
         self.options.garbage_collection = on;
         self
     }
 
-    /// Whether terminating pods go when their grace period is over; the default is yes. In a cluster a kubelet does it.
+    /// Whether terminating pods are removed after their grace period, as by a kubelet; the default is yes.
     pub fn pod_termination(mut self, on: bool) -> Self {
         self.options.pod_termination = on;
         self
     }
 
-    /// What is done about writes that configure a feature which the server does not have (admission webhooks, CEL rules,
-    /// RBAC and others, see docs/embedded-server.md), or that such a feature would have judged. The default is a
-    /// `Warning` header; [`Unsupported::Refuse`] makes a test fail that relies on such a feature.
+    /// How the server treats writes that configure an unsupported feature (admission webhooks, CEL rules, RBAC and
+    /// others, see docs/embedded-server.md), or to which such a feature would have applied. The default is a `Warning`
+    /// header; with [`Unsupported::Refuse`], a test that relies on such a feature fails.
     pub fn unsupported(mut self, unsupported: Unsupported) -> Self {
         self.options.unsupported = unsupported;
         self
@@ -193,18 +212,53 @@ impl Builder {
         self
     }
 
+    /// Starts with these CustomResourceDefinitions: a YAML file, a directory, or typed values. They are served immediately.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use embedded_apiserver::Server;
+    /// use serde_json::json;
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("manifests-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// # std::fs::write(directory.join("map.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: web}\n")?;
+    /// # let deploy = directory.to_str().ok_or("not UTF-8")?;
+    /// let server = Server::builder()
+    ///     .without_socket()
+    ///     .objects(deploy) // every .yaml, .yml and .json file of a directory
+    ///     .objects([json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "web"}})])
+    ///     .start()
+    ///     .await?;
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # drop(server);
+    /// # Ok(()) }
+    /// ```
+    pub fn crds(mut self, definitions: impl Into<Manifests>) -> Self {
+        self.crds.push(definitions.into());
+        self
+    }
+
+    /// Starts with these objects, their status included: a YAML file, a directory, or typed values, in any order. Definitions are
+    /// created first, and namespaces that do not exist are created. See [`crds`](Self::crds) for an example.
+    pub fn objects(mut self, objects: impl Into<Manifests>) -> Self {
+        self.objects.push(objects.into());
+        self
+    }
+
     /// Starts the server.
     ///
     /// # Errors
-    /// If the socket cannot be bound or TLS cannot be set up.
+    /// Returns an error if the socket cannot be bound, TLS cannot be set up, or an object of [`crds`](Self::crds) or
+    /// [`objects`](Self::objects) is invalid.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If called outside a tokio runtime.
     pub async fn start(self) -> Result<Server, StartError> {
         let chance = self.seed.map_or_else(Chance::system, Chance::seeded);
         let clock = self.clock.unwrap_or_else(Clock::system);
         let api = Arc::new(Api::new(self.options, clock, chance));
         api.create_initial_objects();
+        create_manifests(&api, &self.crds, &self.objects)?;
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let mut server =
             Server { api, address: None, identity: None, tasks, stop, connections: Connections::default() };
@@ -216,7 +270,7 @@ impl Builder {
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         let bound = listener.local_addr().map_err(bind)?;
         if !bound.ip().is_loopback() && server.api.options.token.is_none() {
-            tracing::warn!(address = %bound, "every machine that reaches this address can read and write: set a token");
+            tracing::warn!(address = %bound, "other machines can read and write without a token; set one");
         }
         let arrival = if bound.ip().is_loopback() { Arrival::Loopback } else { Arrival::Network };
         let (connections, requests) = Connections::with_port();
@@ -235,4 +289,22 @@ impl Builder {
         server.tasks.spawn(listen.run(listener, bound, requests));
         Ok(server)
     }
+}
+
+/// Creates the objects of manifests: definitions first, then namespaces, then everything else.
+fn create_manifests(api: &Api, crds: &[Manifests], objects: &[Manifests]) -> Result<(), ManifestError> {
+    let mut all = Vec::new();
+    for definitions in crds {
+        for manifest in definitions.read()? {
+            if !manifest.is_definition() {
+                return Err(manifest.error("not a CustomResourceDefinition; add it with `objects`"));
+            }
+            all.push(manifest);
+        }
+    }
+    for manifests in objects {
+        all.extend(manifests.read()?);
+    }
+    all.sort_by_key(|manifest| manifest.rank());
+    all.iter().try_for_each(|manifest| manifest.create(api))
 }

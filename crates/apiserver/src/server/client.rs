@@ -4,20 +4,20 @@ use kube_client::{Client, Config};
 
 use super::Server;
 
-/// No client could be made.
+/// Why no client could be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// `kube` refused the configuration.
-    #[error("no client could be made for the server")]
+    /// `kube` rejected the configuration.
+    #[error("cannot create a client for the server")]
     Client(#[from] kube_client::Error),
 }
 
 impl Server {
-    /// A client for the server: over its socket, or without one straight to the service.
+    /// A client for the server: over its socket or, if it has none, directly over the service.
     ///
     /// # Errors
-    /// If `kube` cannot make a client of the configuration.
+    /// If `kube` rejects the configuration.
     pub fn client(&self) -> Result<Client, ClientError> {
         match self.config() {
             Some(config) => Ok(Client::try_from(config)?),

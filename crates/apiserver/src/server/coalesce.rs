@@ -1,9 +1,9 @@
-//! Gathers small writes into large ones.
+//! Coalesces small writes into large ones.
 //!
-//! HTTP/2 writes each frame of a watch by itself *and flushes it*; over TLS each would become a record and a system call of
-//! its own. A connection that carries eighty watches has eighty frames to send for one change. So the first flush after a
-//! write is only noted: the task is woken and runs again when the tasks of the other streams have had their turn, and the
-//! flush that finds nothing new is the one that writes.
+//! hyper writes and flushes each HTTP/2 frame of a watch separately; over TLS, each would become a record and a system
+//! call of its own. A connection with eighty watches has eighty frames to send for one change. Therefore the first
+//! flush after a write is deferred: it wakes the task again, which then runs after the tasks of the other streams. The
+//! first flush without new data writes everything.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,48 +11,48 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// As much as one TLS record holds.
-const GATHERED_BYTES_MAX: usize = 16 << 10;
+/// The size of one TLS record.
+const PENDING_BYTES_MAX: usize = 16 << 10;
 
-/// Memory that an idle connection keeps for its next writes: thousands of connections may be idle.
+/// Buffer size that an idle connection keeps: thousands of connections may be idle.
 const IDLE_BYTES: usize = 1 << 10;
 
-/// A stream whose writes reach the inner one when there are enough of them, or when it is flushed.
+/// A stream that buffers writes until the buffer is full or flushed.
 pub(super) struct Coalesced<S> {
     inner: S,
-    gathered: Vec<u8>,
-    /// How much of `gathered` is written already.
+    pending: Vec<u8>,
+    /// How much of `pending` is already written.
     written: usize,
-    /// Something was written since the last flush.
+    /// Data was written since the last flush.
     fresh: bool,
 }
 
 impl<S: AsyncWrite + Unpin> Coalesced<S> {
     pub(super) fn new(inner: S) -> Self {
-        Self { inner, gathered: Vec::new(), written: 0, fresh: false }
+        Self { inner, pending: Vec::new(), written: 0, fresh: false }
     }
 
-    /// Writes out what was gathered.
+    /// Writes out the buffer.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.written < self.gathered.len() {
-            let rest = &self.gathered[self.written..];
+        while self.written < self.pending.len() {
+            let rest = &self.pending[self.written..];
             let written = ready!(Pin::new(&mut self.inner).poll_write(context, rest))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.written += written;
         }
-        self.gathered.clear();
+        self.pending.clear();
         self.written = 0;
         Poll::Ready(Ok(()))
     }
 
-    /// Makes room, if there is none; how much there is then.
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.gathered.len() >= GATHERED_BYTES_MAX {
+    /// Frees buffer space if it is full. Returns the available space.
+    fn poll_capacity(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.pending.len() >= PENDING_BYTES_MAX {
             ready!(self.poll_drain(context))?;
         }
-        Poll::Ready(Ok(GATHERED_BYTES_MAX - self.gathered.len()))
+        Poll::Ready(Ok(PENDING_BYTES_MAX - self.pending.len()))
     }
 }
 
@@ -62,9 +62,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let room = ready!(self.poll_room(context))?;
-        let taken = bytes.len().min(room);
-        self.gathered.extend_from_slice(&bytes[..taken]);
+        let capacity = ready!(self.poll_capacity(context))?;
+        let taken = bytes.len().min(capacity);
+        self.pending.extend_from_slice(&bytes[..taken]);
         self.fresh = true;
         Poll::Ready(Ok(taken))
     }
@@ -74,15 +74,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut room = ready!(self.poll_room(context))?;
-        let before = self.gathered.len();
+        let mut capacity = ready!(self.poll_capacity(context))?;
+        let before = self.pending.len();
         for slice in slices {
-            let taken = slice.len().min(room);
-            self.gathered.extend_from_slice(&slice[..taken]);
-            room -= taken;
+            let taken = slice.len().min(capacity);
+            self.pending.extend_from_slice(&slice[..taken]);
+            capacity -= taken;
         }
         self.fresh = true;
-        Poll::Ready(Ok(self.gathered.len() - before))
+        Poll::Ready(Ok(self.pending.len() - before))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -95,7 +95,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_drain(context))?;
-        self.gathered.shrink_to(IDLE_BYTES);
+        self.pending.shrink_to(IDLE_BYTES);
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
@@ -121,7 +121,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test]
-    async fn what_is_written_arrives_whole_and_in_order_once_it_is_flushed() {
+    async fn flushed_writes_arrive_complete_and_in_order() {
         let (near, mut far) = tokio::io::duplex(1000);
         let mut stream = Coalesced::new(near);
         let sent: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_writes_wait_for_the_flush_that_finds_nothing_new() {
+    async fn small_writes_wait_for_a_flush_without_new_data() {
         let (near, mut far) = tokio::io::duplex(1000);
         let mut stream = Coalesced::new(near);
         stream.write_all(b"a").await.unwrap();

@@ -1,4 +1,4 @@
-//! Whether the port is open, and the means to close every connection.
+//! Opening and closing the port, and closing all connections.
 
 use std::io;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Shared by the server and its listener; by the server and its service, if there is no socket.
+/// Shared by the server and its listener or, without a socket, its service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
-    /// Ends all connections that were made since the last time.
+    /// Closes all connections opened since the last cancellation.
     current: Arc<Mutex<CancellationToken>>,
     /// `None` without a socket.
     port: Option<mpsc::UnboundedSender<SetPort>>,
@@ -19,7 +19,7 @@ pub(crate) struct Connections {
     closed: Arc<AtomicBool>,
 }
 
-/// Asks the listener to open or to close its port.
+/// Asks the listener to open or close its port.
 #[derive(Debug)]
 pub(super) struct SetPort {
     pub(super) open: bool,
@@ -27,34 +27,34 @@ pub(super) struct SetPort {
 }
 
 impl Connections {
-    /// For a server with a socket; its listener follows what it receives.
+    /// For a server with a socket. The listener handles the received requests.
     pub(super) fn with_port() -> (Self, mpsc::UnboundedReceiver<SetPort>) {
         let (port, requests) = mpsc::unbounded_channel();
         (Self { port: Some(port), ..Self::default() }, requests)
     }
 
-    /// Closes all connections; new ones can be made.
+    /// Closes all connections; new ones can be opened.
     pub(super) fn close_all(&self) {
         std::mem::take(&mut *self.current.lock()).cancel();
     }
 
-    /// A token that ends a connection made now, together with all others.
+    /// A token that closes a connection opened now, along with all others.
     pub(super) fn token(&self) -> CancellationToken {
         self.current.lock().child_token()
     }
 
-    /// A token that breaks a request made now without a socket.
+    /// A token that breaks an in-process request made now.
     ///
     /// # Errors
-    /// While connections are refused.
+    /// If connections are refused.
     pub(crate) fn admit(&self) -> io::Result<CancellationToken> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the server refuses connections"));
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused by the server"));
         }
         Ok(self.token())
     }
 
-    /// Opens or closes the port, and waits until it is done. Once the server has stopped, there is nothing to do.
+    /// Opens or closes the port and waits for completion. Does nothing after the server has stopped.
     pub(super) async fn set_open(&self, open: bool) -> io::Result<()> {
         let Some(port) = &self.port else {
             self.closed.store(!open, Ordering::Release);

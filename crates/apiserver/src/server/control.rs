@@ -1,20 +1,22 @@
-//! What a test does to a running server: faults, compaction, restarts, and feeding it from elsewhere.
+//! Controlling a running server from a test: faults, compaction, restarts, and feeds.
+
+use std::sync::atomic::Ordering;
 
 use super::{Server, StartError};
 use crate::faults::Faults;
 use crate::storage::{Snapshot, Window};
 
-/// A moment of the server to go back to. See [`Server::backup`].
+/// A point in time that the server can be restored to. See [`Server::backup`].
 #[derive(Clone, Debug)]
 pub struct Backup(Snapshot);
 
-/// What a restart does to what the server knows.
+/// What survives a restart.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Restart {
-    /// The objects stay, their history is lost: watches from before are `Expired`.
+    /// The objects survive, their history does not: watches from earlier revisions are `Expired`.
     HistoryLost,
-    /// Objects and revision are those of the backup, as after a restored etcd.
+    /// Objects and revision are restored from the backup, as after restoring etcd.
     FromBackup(Backup),
 }
 
@@ -24,30 +26,37 @@ impl Server {
         self.api.faults.clone()
     }
 
-    /// Forgets the past of all resources up to now: lists and watches at older revisions are `Expired`. Open watches
-    /// go on.
+    /// Sends a bookmark with the current resourceVersion on every open watch that allows bookmarks, after the events before it. A
+    /// client that has received it has received everything.
+    pub fn send_bookmarks(&self) {
+        self.api.bookmark_requests.fetch_add(1, Ordering::Relaxed);
+        self.api.storage.wake_readers();
+    }
+
+    /// Compacts the history of all resources: lists and watches at older revisions are `Expired`. Open watches
+    /// continue.
     pub fn compact(&self) {
         self.api.storage.compact(u64::MAX);
     }
 
-    /// Forgets the past up to a revision.
+    /// Compacts the history up to a revision.
     pub fn compact_to(&self, revision: u64) {
         self.api.storage.compact(revision);
     }
 
-    /// Changes how many events of each resource are kept for lists at an old revision and for new watches.
+    /// Sets how many past events of each resource are available to lists at an old revision and to new watches.
     pub fn set_history(&self, events: usize) {
         let window = self.api.storage.window();
         self.api.storage.set_window(Window { history_events_max: events, ..window });
     }
 
-    /// The objects and the revision of this moment.
+    /// The current objects and revision.
     pub fn backup(&self) -> Backup {
         Backup(self.api.storage.snapshot())
     }
 
-    /// Restarts the server in place: all connections are closed, all watches end, and it goes on at the same address
-    /// with what the restart leaves it.
+    /// Restarts the server in place: closes all connections, ends all watches, and continues at the same address with
+    /// the state that survives the restart.
     pub fn restart(&self, restart: &Restart) {
         match restart {
             Restart::HistoryLost => self.api.storage.restart(None),
@@ -57,19 +66,19 @@ impl Server {
         self.connections.close_all();
     }
 
-    /// Closes all connections. Without a socket, breaks all requests and streams that came through
-    /// [`service`](Self::service) or [`client`](Self::client): they end with
-    /// [`ConnectionReset`](std::io::ErrorKind::ConnectionReset). New ones can be made.
+    /// Closes all connections. Without a socket, breaks all requests and streams of [`service`](Self::service) or
+    /// [`client`](Self::client): they fail with [`ConnectionReset`](std::io::ErrorKind::ConnectionReset). New ones can
+    /// be opened.
     pub fn disconnect_all(&self) {
         self.connections.close_all();
     }
 
-    /// Refuses connections from now on, and closes those that are open, until
-    /// [`accept_connections`](Self::accept_connections). Returns once the port is closed. Without a socket, requests fail
-    /// with [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused).
+    /// Closes all connections and refuses new ones until [`accept_connections`](Self::accept_connections) is called.
+    /// Returns once the port is closed. Without a socket, requests fail with
+    /// [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused).
     ///
     /// # Cancel safety
-    /// The port closes all the same if the future is dropped.
+    /// The port closes even if the future is dropped.
     pub async fn refuse_connections(&self) {
         // Closing a port cannot fail.
         let _closed = self.connections.set_open(false).await;
@@ -79,10 +88,10 @@ impl Server {
     /// Accepts connections again, at the same address. Returns once the port is open.
     ///
     /// # Errors
-    /// If another program has taken the port meanwhile. It stays closed, and opening it can be tried again.
+    /// If another program has taken the port in the meantime. The port stays closed; the call can be retried.
     ///
     /// # Cancel safety
-    /// The port opens all the same if the future is dropped.
+    /// The port opens even if the future is dropped.
     pub async fn accept_connections(&self) -> Result<(), StartError> {
         let opened = self.connections.set_open(true).await;
         opened.or_else(|source| match self.address {

@@ -1,7 +1,7 @@
-//! Feeding a resource from elsewhere, with the resourceVersions that its objects have there.
+//! Feeds: write objects of a resource with the resourceVersions they have elsewhere.
 //!
-//! So a mirror of a cluster can be served: what the mirror hears, it feeds, and clients that list and watch here see
-//! the cluster's own resourceVersions. A fed resource keeps its own revision; writes of clients are not meant for it.
+//! A feed serves a mirror of a cluster: the mirror feeds every change it receives, and clients that list and watch
+//! here see the cluster's own resourceVersions. A fed resource has its own revision; clients should not write to it.
 
 use std::sync::Arc;
 
@@ -14,54 +14,54 @@ use crate::objects::meta;
 use crate::resources::Resource;
 use crate::storage::{OutOfOrder, WriteKind};
 
-/// The largest revision that can be fed, as in etcd. The server goes on counting from what it is fed.
+/// The largest revision that can be fed, as in etcd. The server's own counter continues from fed revisions.
 const REVISION_MAX: u64 = i64::MAX as u64;
 
-/// Puts objects of one resource into the server as they are.
+/// Stores objects of one resource unmodified, with their own resourceVersions.
 #[derive(Clone, Debug)]
 pub struct Feed {
     api: Arc<Api>,
     resource: Arc<Resource>,
 }
 
-/// Why an object was not taken.
+/// Why a fed object was rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeedError {
     /// Revisions of one resource have to grow.
     #[error(
-        "{key}: revision {given} does not exceed the last one, {last}: feed changes in the order of their revisions"
+        "cannot feed {key}: revision {given} is not newer than {last}; feed changes in order of their revisions"
     )]
     OutOfOrder {
         /// The object's key.
         key: String,
-        /// The revision given.
+        /// The object's revision.
         given: u64,
-        /// The resource's last revision.
+        /// The resource's latest revision.
         last: u64,
     },
-    /// The revision is larger than any that an API server gives.
-    #[error("{key}: revision {given} exceeds the largest one, {REVISION_MAX}")]
+    /// The revision exceeds the maximum.
+    #[error("cannot feed {}: revision {given} exceeds the maximum {REVISION_MAX}", if key.is_empty() { "bookmark" } else { key.as_str() })]
     TooLarge {
         /// The object's key; empty for a bookmark.
         key: String,
-        /// The revision given.
+        /// The object's revision.
         given: u64,
     },
-    /// The resourceVersion is missing or no number.
-    #[error("{key}: the resourceVersion {text:?} is no number: feed objects as the server gave them")]
+    /// The resourceVersion is missing or not a number.
+    #[error("cannot feed {key}: invalid resourceVersion {text:?}; feed objects as received from the server")]
     NoRevision {
         /// The object's key.
         key: String,
-        /// What stands there.
+        /// The resourceVersion found.
         text: String,
     },
     /// The object is not of the resource's kind.
-    #[error("{key}: the object does not fit its kind: {reason}")]
+    #[error("cannot feed {key}: object does not match its kind: {reason}")]
     Misfit {
         /// The object's key.
         key: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -78,23 +78,23 @@ impl Feed {
     /// Stores an object under its resourceVersion.
     ///
     /// # Errors
-    /// If the resourceVersion is none or not newer than the last one, or the object is of another kind.
+    /// If the resourceVersion is invalid or not newer than the latest one, or the object is of another kind.
     pub fn put(&self, object: &Value) -> Result<(), FeedError> {
         self.write(object, WriteKind::Put)
     }
 
-    /// Takes an object away; its resourceVersion is the deletion's.
+    /// Deletes an object; its resourceVersion is that of the deletion.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// Like [`put`](Self::put).
     pub fn delete(&self, object: &Value) -> Result<(), FeedError> {
         self.write(object, WriteKind::Delete)
     }
 
-    /// Moves the resource's revision on without a change.
+    /// Advances the resource's revision without a change.
     ///
     /// # Errors
-    /// If the revision is not newer than the last one, or larger than a signed 64-bit number.
+    /// If the revision is not newer than the latest one, or exceeds a signed 64-bit number.
     pub fn bookmark(&self, revision: u64) -> Result<(), FeedError> {
         check_size("", revision)?;
         let moved = self.api.storage.feed_bookmark(self.resource.collection, revision);

@@ -1,4 +1,4 @@
-//! A connection must ask for something: one whose first request does not arrive in time is closed.
+//! Closes connections whose first request does not arrive in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tower::Service;
 
-/// Whether a connection has brought a request yet.
+/// Whether a connection has received a request yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FirstRequest(Arc<FirstRequestState>);
 
@@ -18,7 +18,7 @@ struct FirstRequestState {
     changed: Notify,
 }
 
-/// A service that notes the first request.
+/// A service that records the first request.
 #[derive(Clone, Debug)]
 pub(super) struct ObservedService<S> {
     service: S,
@@ -30,7 +30,7 @@ impl FirstRequest {
         ObservedService { service, first: self.clone() }
     }
 
-    /// Ends if there was no request within `limit`; otherwise never.
+    /// Completes if no request arrived within `limit`; otherwise never.
     pub(super) async fn overdue(&self, limit: Duration) {
         if tokio::time::timeout(limit, self.0.changed.notified()).await.is_ok() {
             std::future::pending::<()>().await;

@@ -1,8 +1,8 @@
-//! Sockets: accepting connections and serving HTTP/1.1 and HTTP/2 on them.
+//! Sockets: accepts connections and serves HTTP/1.1 and HTTP/2 on them.
 //!
-//! Every task belongs to the server's tracker and ends when the server stops, connections and the streams on them
-//! included. Connections are limited in number, and so is what each may take: requests must arrive in time, a client that
-//! no longer answers is dropped, and each has at most a hundred streams, as with kube-apiserver.
+//! Every task belongs to the server's tracker and ends when the server stops, including connections and their streams.
+//! The number of connections is limited, and so are the resources of each: requests must arrive in time, unresponsive
+//! clients are dropped, and a connection has at most a hundred streams, as with a kube-apiserver.
 
 use std::future::Future;
 use std::io;
@@ -25,22 +25,22 @@ use super::connections::{Connections, SetPort};
 use super::first_request::FirstRequest;
 use crate::http::ApiService;
 
-/// Connections that are open at the same time.
+/// Default maximum number of open connections.
 pub(super) const CONNECTIONS_MAX: usize = 16_384;
-/// A connection must bring its first request in this time, and the headers of each request.
+/// Timeout for a connection's first request, and for the headers of each request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAMS_MAX: u32 = 100;
-/// Bytes that may wait to be sent on one stream, beyond a last piece. HTTP/2 keeps some 300 bytes for each piece that
-/// waits, for as long as the connection is open: small events of a slow connection would add up.
+/// Maximum number of bytes queued on one stream, beyond the last chunk. The HTTP/2 implementation keeps some 300 bytes
+/// per queued chunk for as long as the connection is open, so small events on a slow connection would add up.
 const SEND_BUFFER_BYTES: usize = 4 << 10;
-/// How often an HTTP/2 client is asked whether it is there, and how long it may take to answer.
+/// How often an HTTP/2 client is pinged, and the timeout of a ping.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Accepting fails when descriptors run out; waiting gives connections time to close.
+/// Delay after accepting failed for lack of file descriptors, to let connections close.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// What a listening server needs.
+/// The state of a listening server.
 #[derive(Clone)]
 pub(super) struct Listen {
     pub(super) service: ApiService,
@@ -48,11 +48,11 @@ pub(super) struct Listen {
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
     pub(super) connections: Connections,
-    /// One for each connection that may be open.
+    /// One permit per open connection.
     pub(super) slots: Arc<Semaphore>,
 }
 
-/// Spawns hyper's tasks where the server can join them.
+/// Spawns hyper's tasks on the server's tracker.
 #[derive(Clone)]
 struct Tracked {
     tasks: TaskTracker,
@@ -60,8 +60,8 @@ struct Tracked {
 }
 
 impl Listen {
-    /// Accepts until the server stops. While the port is closed there is no listener at all, so that the system itself
-    /// refuses connections.
+    /// Accepts connections until the server stops. While the port is closed there is no listener, so the operating
+    /// system refuses connections.
     pub(super) async fn run(
         self,
         listener: TcpListener,
@@ -91,14 +91,14 @@ impl Listen {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept connections for the moment");
+                    tracing::warn!(%error, "cannot accept connections; retrying");
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
         }
     }
 
-    /// The next connection and its slot. While all slots are taken, connections wait in the system's queue.
+    /// The next connection and its permit. Without a free permit, connections wait in the system's accept queue.
     async fn accept(&self, listener: Option<&TcpListener>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
         let Some(listener) = listener else { return std::future::pending().await };
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
@@ -107,13 +107,13 @@ impl Listen {
     }
 
     async fn connection(self, socket: TcpStream) {
-        // Small frames must not wait for company.
+        // Send small frames without delay.
         let _unsupported = socket.set_nodelay(true);
         let Some(tls) = self.tls.clone() else { return self.serve(socket).await };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(socket)).await {
             Ok(Ok(stream)) => self.serve(stream).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-            Err(_) => tracing::debug!("TLS handshake took too long"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
     }
 
@@ -135,7 +135,7 @@ impl Listen {
         let service = TowerToHyperService::new(first.observe(self.service));
         let served = tokio::select! {
             served = builder.serve_connection(TokioIo::new(Coalesced::new(stream)), service) => served,
-            () = first.overdue(HEADER_TIMEOUT) => return tracing::debug!("connection brought no request in time"),
+            () = first.overdue(HEADER_TIMEOUT) => return tracing::debug!("connection closed: no request arrived in time"),
         };
         if let Err(error) = served {
             tracing::debug!(%error, "connection ended");

@@ -1,4 +1,4 @@
-//! A running server: where it listens, how to reach it, how to stop it.
+//! A running server: its address, its clients, and shutdown.
 
 mod builder;
 #[cfg(feature = "client")]
@@ -10,6 +10,7 @@ mod feed;
 mod first_request;
 mod kubeconfig;
 mod listen;
+mod manifests;
 mod tls;
 
 use std::net::SocketAddr;
@@ -24,12 +25,13 @@ pub use client::ClientError;
 pub(crate) use connections::Connections;
 pub use control::{Backup, Restart};
 pub use feed::{Feed, FeedError};
+pub use manifests::{ManifestError, Manifests};
 
 use crate::api::Api;
-use crate::http::{ApiService, Arrival};
+use crate::http::{ApiService, Arrival, RequestCount};
 use tls::Identity;
 
-/// An API server in this process. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
+/// An API server in this process. It stops when dropped; [`shutdown`](Self::shutdown) also waits until it has stopped.
 #[derive(Debug)]
 #[must_use = "a server stops when it is dropped"]
 pub struct Server {
@@ -42,12 +44,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with everything left to choose.
+    /// A builder with default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Starts a server on any free port of the loopback interface, plain HTTP, no token.
+    /// Starts a server on a free port of the loopback interface, with plain HTTP and no token.
     ///
     /// # Errors
     /// If no socket can be bound.
@@ -55,7 +57,7 @@ impl Server {
         Self::builder().start().await
     }
 
-    /// Where it listens; `None` without a socket.
+    /// The address it listens on; `None` without a socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -66,16 +68,29 @@ impl Server {
         self.address.map(|address| format!("{scheme}://{address}"))
     }
 
+    /// How many requests each client has made since the start, by user agent and verb; the most frequent first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use embedded_apiserver::Server;
+    ///
+    /// let server = Server::builder().without_socket().start().await?;
+    /// assert!(server.requests().is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn requests(&self) -> Vec<RequestCount> {
+        self.api.tally.report()
+    }
+
     /// The newest resourceVersion.
     pub fn revision(&self) -> u64 {
         self.api.storage.newest()
     }
 
-    /// The server as a tower service: requests without any socket.
+    /// The server as a tower service, for in-process requests.
     ///
-    /// If the server has a socket, these requests pass it by, also while it [refuses
-    /// connections](Self::refuse_connections). If not, they take the place of connections, and are broken and refused like
-    /// them.
+    /// If the server has a socket, these requests bypass it, even while the server [refuses
+    /// connections](Self::refuse_connections). Without a socket, the server breaks and refuses them like connections.
     pub fn service(&self) -> ApiService {
         match self.address {
             Some(_) => ApiService::new(self.api.clone(), Arrival::InProcess),
@@ -83,13 +98,13 @@ impl Server {
         }
     }
 
-    /// A kubeconfig that reaches the server; `None` without a socket.
+    /// A kubeconfig for the server; `None` without a socket.
     pub fn kubeconfig(&self) -> Option<String> {
         let ca = self.identity.as_ref().map(|identity| identity.ca_pem.as_str());
         Some(kubeconfig::render(&self.url()?, ca, self.api.options.token.as_deref()))
     }
 
-    /// The PEM text of the authority that signed the server's certificate; `None` without TLS.
+    /// The certificate authority of the server's certificate, in PEM; `None` without TLS.
     pub fn ca_pem(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.ca_pem.as_str())
     }

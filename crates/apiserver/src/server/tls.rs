@@ -1,4 +1,4 @@
-//! A certificate for a server that lives as long as a test: signed by an authority made for the occasion.
+//! A short-lived server certificate, signed by a certificate authority created for it.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -9,17 +9,17 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Who the server is, and how clients know.
+/// The server's certificate and its authority.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) ca_pem: String,
-    #[cfg_attr(not(feature = "client"), allow(dead_code))]
+    #[cfg(feature = "client")]
     pub(super) ca_der: Vec<u8>,
     pub(super) config: Arc<ServerConfig>,
 }
 
 impl Identity {
-    /// For a server at this address, which is also called `localhost`.
+    /// A certificate for a server at this address and `localhost`.
     pub(super) fn new(address: IpAddr) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -38,6 +38,11 @@ impl Identity {
                 PrivateKeyDer::Pkcs8(key.serialize_der().into()),
             )?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { ca_pem: authority.pem(), ca_der: authority.der().to_vec(), config: Arc::new(config) })
+        Ok(Self {
+            ca_pem: authority.pem(),
+            #[cfg(feature = "client")]
+            ca_der: authority.der().to_vec(),
+            config: Arc::new(config),
+        })
     }
 }

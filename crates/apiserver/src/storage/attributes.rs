@@ -1,16 +1,17 @@
-//! What selectors and the garbage collector ask of an object, read once when it is written.
+//! The attributes that selectors and the garbage collector read, extracted once per write.
 //!
-//! Matching a selector must not decode an object: five thousand watches may ask about each event, and a list may ask
-//! about a million. So labels, selectable fields, uid and owners' uids are kept beside the encoded object, in one
-//! allocation: records of a tag, a name and a value, each ended by a zero byte, which none of them can contain.
+//! Matching a selector must not decode an object: five thousand watches may check each event, and a list may check a
+//! million objects. Therefore labels, selectable fields, uid and owners' uids are stored next to the encoded object,
+//! in one allocation: records of a tag, a name and a value, each terminated by a zero byte, which none of them can
+//! contain.
 
 use std::fmt;
 
-/// See the module's text.
+/// The attributes of one object; see the module documentation.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes(Box<str>);
 
-/// Collects [`Attributes`].
+/// Builds [`Attributes`].
 #[derive(Debug, Default)]
 pub(crate) struct AttributesBuilder(String);
 
@@ -32,7 +33,7 @@ impl Attributes {
         self.find(LABEL, name)
     }
 
-    /// The selectable field's value; empty if it has none.
+    /// The selectable field's value; empty if absent.
     pub(crate) fn field(&self, path: &str) -> &str {
         self.find(FIELD, path).unwrap_or_default()
     }
@@ -47,7 +48,7 @@ impl Attributes {
         self.records().filter(|(tag, ..)| *tag == OWNER).map(|(.., value)| value)
     }
 
-    /// Bytes that they take.
+    /// Size in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -80,7 +81,7 @@ impl AttributesBuilder {
         self.record(LABEL, name, value);
     }
 
-    /// Empty values need no record: that is what an absent field reads as.
+    /// Skips empty values: an absent field reads as empty.
     pub(crate) fn field(&mut self, path: &str, value: &str) {
         if !value.is_empty() {
             self.record(FIELD, path, value);

@@ -1,4 +1,4 @@
-//! The objects of one resource and the window of their latest events; and who owns whom, over all resources.
+//! The objects of one resource and the window of their latest events, and the owner index over all resources.
 
 use std::collections::btree_map::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,7 +9,7 @@ use super::list::Counts;
 use super::signal::Signal;
 use super::{CollectionId, Cursor, Event, Stored, Window};
 
-/// See the module's text.
+/// The objects and events of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Collection {
     pub(super) objects: BTreeMap<Arc<str>, Arc<Stored>>,
@@ -17,15 +17,15 @@ pub(super) struct Collection {
     pub(super) history: VecDeque<Arc<Event>>,
     /// Sequence number of the history's first event.
     pub(super) first_sequence: u64,
-    /// Bytes that the events after `compacted` keep alive.
+    /// Bytes kept alive by the events after `compacted`.
     history_bytes: usize,
-    /// Bytes that all events in `history` keep alive.
+    /// Bytes kept alive by all events in `history`.
     held_bytes: usize,
-    /// Nothing up to this revision can be asked for any more.
+    /// Revisions up to this one are no longer available.
     pub(super) compacted: u64,
-    /// The collection's revision, once it is fed from outside.
+    /// The collection's own revision, once it is fed.
     pub(super) own_revision: Option<u64>,
-    /// Tells watchers that there is something to read.
+    /// Wakes watchers when there is something to read.
     pub(super) signal: Arc<Signal>,
     pub(super) counts: Counts,
 }
@@ -34,7 +34,7 @@ pub(super) struct Collection {
 #[derive(Debug, Default)]
 pub(super) struct Owners(BTreeMap<Box<str>, BTreeSet<(CollectionId, Arc<str>)>>);
 
-/// An object that names an owner.
+/// An object that has an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dependent {
     pub(crate) collection: CollectionId,
@@ -44,7 +44,7 @@ pub(crate) struct Dependent {
 // === impl Collection ===
 
 impl Collection {
-    /// Objects whose key begins with `prefix`, from `start` on.
+    /// Objects whose key starts with `prefix`, from `start` on.
     pub(super) fn range<'a>(
         &'a self,
         prefix: &'a str,
@@ -60,7 +60,7 @@ impl Collection {
         self.first_sequence + self.history.len() as u64
     }
 
-    /// A cursor whose first event is the first one after the revision.
+    /// A cursor at the first event after the revision.
     pub(super) fn cursor(&self, id: CollectionId, after: u64, window: &Window) -> Cursor {
         let at = self.history.partition_point(|event| event.revision <= after);
         let behind = (self.history.len() - at) as u64;
@@ -80,7 +80,7 @@ impl Collection {
         self.trim(window);
     }
 
-    /// Moves the logical mark to `revision`, never back, then frees the events that are no longer needed.
+    /// Advances `compacted` to `revision`, if that is later, then frees unneeded events.
     pub(super) fn compact(&mut self, revision: u64, window: &Window) {
         if revision > self.compacted {
             let from = self.live_from();
@@ -91,7 +91,7 @@ impl Collection {
         self.free_unneeded(window);
     }
 
-    /// Enforces the window.
+    /// Enforces the window's limits.
     pub(super) fn trim(&mut self, window: &Window) {
         let mut at = self.live_from();
         while self.history.len() - at > window.history_events_max
@@ -105,7 +105,7 @@ impl Collection {
         self.free_unneeded(window);
     }
 
-    /// Loses all history: cursors lag, and only `revision` and later can be asked for.
+    /// Drops all history: cursors lag, and only `revision` and later are available.
     pub(super) fn forget(&mut self, revision: u64) {
         self.first_sequence = self.next_sequence() + 1;
         self.history = VecDeque::new();
@@ -116,13 +116,13 @@ impl Collection {
         self.own_revision = self.own_revision.map(|_| revision);
     }
 
-    /// The place of the first event after the mark.
+    /// The index of the first event after `compacted`.
     fn live_from(&self) -> usize {
         self.history.partition_point(|event| event.revision <= self.compacted)
     }
 
-    /// Frees the events up to the mark: all that every open watch has read, and the oldest ones that exceed the buffer
-    /// of watches, read or not.
+    /// Frees events up to `compacted`: all that every open watch has read, and the oldest ones beyond the watch
+    /// buffer's limits, read or not.
     fn free_unneeded(&mut self, window: &Window) {
         let mut first_unread = None;
         while let Some(oldest) = self.history.front().filter(|event| event.revision <= self.compacted) {

@@ -1,4 +1,4 @@
-//! One change of one object, shared by all watches. [`Frames`](super::Frames) decides which events keep their frames.
+//! One change of one object, shared by all watches. [`Frames`](super::Frames) decides which events cache their frames.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ pub(crate) enum ChangeType {
     Deleted,
 }
 
-/// Names one encoding of an event: how it looks depends on the version, the encoding, the projection, and on what a
-/// selector makes of the change.
+/// Identifies one encoding of an event, which depends on the version, the encoding, the projection, and the change as
+/// seen through a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameKey {
-    /// The version's place in its resource.
+    /// The index of the version in its resource.
     pub(crate) version: u8,
-    /// A number for encoding and projection.
+    /// The number of the encoding and projection.
     pub(crate) representation: u8,
     /// The change as the watcher sees it.
     pub(crate) seen: ChangeType,
@@ -48,7 +48,7 @@ impl Event {
         Self { revision, change, object, previous, frames: Mutex::new(Vec::new()) }
     }
 
-    /// The frame for `key`, made by `encode` unless it is there.
+    /// The cached frame for `key`, or a new one from `encode`.
     pub(super) fn frame(&self, key: FrameKey, encode: impl FnOnce() -> Bytes) -> Bytes {
         let mut frames = self.frames.lock();
         if let Some((_, frame)) = frames.iter().find(|(known, _)| *known == key) {
@@ -59,8 +59,8 @@ impl Event {
         frame
     }
 
-    /// Bytes that the event keeps alive. Each superseded version of an object is counted once, with the event that
-    /// superseded it: the version that is current belongs to the collection.
+    /// Bytes that the event keeps alive. Each superseded version of an object counts once, with the event that
+    /// superseded it; the current version belongs to the collection.
     pub(super) fn weight(&self) -> usize {
         let deleted = (self.change == ChangeType::Deleted).then(|| self.object.weight());
         deleted.unwrap_or(0) + self.previous.as_ref().map_or(0, |previous| previous.weight())

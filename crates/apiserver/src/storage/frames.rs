@@ -1,8 +1,7 @@
-//! Encoded frames that watches share, within a budget.
+//! A cache of encoded frames, shared by watches and limited in size.
 //!
-//! An event is encoded once for each way it is asked for, and the frame is kept next to it: five thousand watches share
-//! one buffer. The oldest frames are dropped when all of them together exceed the budget; a watch that is further behind
-//! encodes again.
+//! An event is encoded once per representation, and the frame is cached with it: five thousand watches share one
+//! buffer. The oldest frames are evicted when the cache exceeds its limits; a watch that lags further encodes again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -12,12 +11,12 @@ use parking_lot::Mutex;
 
 use super::event::{Event, FrameKey};
 
-/// Frames that are kept.
+/// Maximum number of cached frames.
 const FRAMES_MAX: usize = 1024;
-/// Bytes of frames that are kept.
+/// Maximum size of cached frames, in bytes.
 const FRAMES_BYTES_MAX: usize = 16 << 20;
 
-/// See the module's text.
+/// The frame cache; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Frames(Mutex<Kept>);
 
@@ -29,7 +28,7 @@ struct Kept {
 }
 
 impl Frames {
-    /// The event's frame for `key`, made by `encode` unless it is kept.
+    /// The event's frame for `key`: cached, or made by `encode`.
     pub(crate) fn get(&self, event: &Arc<Event>, key: FrameKey, encode: impl FnOnce() -> Bytes) -> Bytes {
         let mut is_new = false;
         let frame = event.frame(key, || {

@@ -1,7 +1,7 @@
-//! Pages of a list, at the present revision or, out of history, at an earlier one.
+//! Pages of a list, at the current revision or, from history, at an earlier one.
 //!
-//! The past is not kept as a copy: what changed since the asked revision is undone in an overlay, from the newest event
-//! back to the oldest, and the page is read through it. So a page costs its own length and the events since.
+//! Past states are not copied. An overlay undoes the changes since the requested revision, from newest to oldest, and
+//! the page is read through it. A page therefore costs its own length plus the events since then.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -14,16 +14,18 @@ use super::{Compacted, Stored};
 
 /// What to list.
 pub(crate) struct ListQuery<'a> {
-    /// Keys begin with this: `namespace/`, or nothing.
+    /// The prefix of keys: `namespace/`, or empty.
     pub(crate) prefix: &'a str,
-    /// The first key that may appear; empty for all.
+    /// The first key to return; empty for all.
     pub(crate) start: &'a str,
-    /// The most objects on the page; 0 for no limit.
+    /// Maximum number of objects on the page; 0 for no limit.
     pub(crate) limit: usize,
-    /// The state at exactly this revision; `None` for the present.
+    /// The exact revision to list; `None` for the current one.
     pub(crate) at: Option<u64>,
-    /// Which objects are wanted; `None` for all.
+    /// Selects objects; `None` for all.
     pub(crate) filter: Option<&'a dyn Fn(&Stored) -> bool>,
+    /// Count the objects after the page.
+    pub(crate) counted: bool,
 }
 
 /// A page.
@@ -31,9 +33,10 @@ pub(crate) struct ListQuery<'a> {
 pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<Stored>>,
     pub(crate) revision: u64,
-    /// The last key on the page, if there may be more behind it.
+    /// The last key on the page, if there may be more after it.
     pub(crate) more_after: Option<Arc<str>>,
-    /// Objects behind the page; unknown with a filter.
+    /// The number of objects from the start of the page, less those on it; `None` if not counted. With a filter, this
+    /// includes the objects that were skipped.
     pub(crate) remaining: Option<usize>,
 }
 
@@ -45,21 +48,24 @@ pub(super) fn page(collection: &Collection, newest: u64, query: &ListQuery<'_>) 
     let overlay = undo(collection, revision);
     let limit = if query.limit == 0 { usize::MAX } else { query.limit };
     let wanted = |object: &Stored| query.filter.is_none_or(|filter| filter(object));
-    let mut listed = merged(collection, &overlay, query.prefix, query.start).filter(|object| wanted(object));
-    let objects: Vec<Arc<Stored>> = listed.by_ref().take(limit).cloned().collect();
-    let more_after = listed.next().and(objects.last()).map(|last| last.key.clone());
-    let remaining = more_after.as_ref().filter(|_| query.filter.is_none()).map(|last| {
+    let mut rest = merged(collection, &overlay, query.prefix, query.start);
+    let mut passed = 0;
+    let listed = rest.by_ref().inspect(|_| passed += 1).filter(|object| wanted(object));
+    let objects: Vec<Arc<Stored>> = listed.take(limit).cloned().collect();
+    // The next page may be empty: like a kube-apiserver, this does not look for another match.
+    let more_after = rest.next().and(objects.last()).map(|last| last.key.clone());
+    let remaining = more_after.as_ref().filter(|_| query.counted).map(|last| {
         let known = collection.counts.take(revision, query.prefix, query.start);
-        let remaining =
-            known.map_or_else(|| 1 + listed.count(), |from_here| from_here.saturating_sub(objects.len()));
-        collection.counts.put(revision, query.prefix, format!("{last}\0"), remaining);
-        remaining
+        let from_here = known.unwrap_or_else(|| passed + 1 + rest.count());
+        let after = from_here.saturating_sub(passed);
+        collection.counts.put(revision, query.prefix, format!("{last}\0"), after);
+        from_here.saturating_sub(objects.len())
     });
     Ok(Page { objects, revision, more_after, remaining })
 }
 
-/// How many objects follow a place in a list, as far as it was counted: whoever asks for the next page need not have the
-/// rest of a million objects counted again. What a list at one revision holds never changes.
+/// Cached counts of the objects after a position in a list, so that the next page of a million objects need not count
+/// the rest again. A list at one revision never changes.
 #[derive(Debug, Default)]
 pub(super) struct Counts(Mutex<VecDeque<Count>>);
 
@@ -71,7 +77,7 @@ struct Count {
     objects: usize,
 }
 
-/// Lists that are paged through at the same time.
+/// Maximum number of lists whose counts are cached.
 const COUNTS_MAX: usize = 64;
 
 impl Counts {
@@ -91,20 +97,20 @@ impl Counts {
         counts.push_back(Count { revision, prefix: prefix.into(), start, objects });
     }
 
-    /// Forgets everything: revisions are about to mean something else.
+    /// Clears the cache, because revisions are about to be reused.
     pub(super) fn clear(&self) {
         self.0.lock().clear();
     }
 }
 
-/// What the keys that changed after `revision` held at that revision.
+/// The objects at `revision` under the keys that changed after it.
 pub(super) fn undo(collection: &Collection, revision: u64) -> BTreeMap<&str, Option<&Arc<Stored>>> {
     let from = collection.history.partition_point(|event| event.revision <= revision);
     let later = collection.history.range(from..).rev();
     later.map(|event| (&*event.object.key, event.previous.as_ref())).collect()
 }
 
-/// The collection seen through the overlay, ascending by key.
+/// The collection seen through the overlay, in key order.
 pub(super) fn merged<'a>(
     collection: &'a Collection,
     overlay: &'a BTreeMap<&'a str, Option<&'a Arc<Stored>>>,

@@ -1,14 +1,14 @@
-//! What the server knows: objects by key, and what happened to them.
+//! The server's state: objects by key, and their recent events.
 //!
-//! One revision counter runs over everything, as in etcd. Each resource is a [`Collection`](collection::Collection): a
-//! sorted map of *encoded* objects and a window of the latest events. Everything here is synchronous, does no I/O and
-//! asks no clock, so that a sequence of calls always gives the same state, the same events and the same errors.
+//! A single revision counter covers everything, as in etcd. Each resource is a [`Collection`](collection::Collection):
+//! a sorted map of *encoded* objects and a window of the latest events. Everything here is synchronous and uses
+//! neither I/O nor a clock, so a sequence of calls always produces the same state, events and errors.
 //!
-//! Two marks bound the past of a collection. `compacted` is logical: what happened up to it can no longer be asked for
-//! (lists at an exact revision, new watches). The buffer is physical: the events that are still held, because they lie
-//! after the first mark or because an open watch has yet to read them. Compaction moves the first mark and frees the
-//! events that every open watch has read; the others stay until they are read or exceed the buffer's limits. A watch that
-//! falls behind the buffer gets [`Lagged`].
+//! Two limits bound the history of a collection. `compacted` is logical: earlier revisions are no longer available to
+//! lists at an exact revision and to new watches. The buffer is physical: it holds the events after `compacted`, and
+//! older ones that an open watch has not read yet. Compaction advances `compacted` and frees the events that every
+//! open watch has read; the others stay until they are read or exceed the buffer's limits. A watch that falls behind
+//! the buffer gets [`Lagged`].
 
 mod attributes;
 mod collection;
@@ -36,11 +36,11 @@ use signal::Signal;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use token::ContinueToken;
 
-/// A collection's place in the storage.
+/// The index of a collection in the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CollectionId(usize);
 
-/// An object as it is kept: encoded once, when it was written.
+/// A stored object, encoded once, when it was written.
 #[derive(Debug)]
 pub(crate) struct Stored {
     /// `namespace/name`, or `name` for cluster-scoped objects. As in etcd, keys sort as one string.
@@ -49,7 +49,7 @@ pub(crate) struct Stored {
     pub(crate) revision: u64,
     /// The encoded object, without apiVersion and kind.
     pub(crate) bytes: Box<[u8]>,
-    /// What selectors and the garbage collector ask for.
+    /// Attributes for selectors and the garbage collector.
     pub(crate) attributes: Attributes,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Draft {
     pub(crate) attributes: Attributes,
 }
 
-/// What a write does to its key.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Put,
@@ -68,53 +68,53 @@ pub(crate) enum WriteKind {
     Delete,
 }
 
-/// The state that a write was made for.
+/// The state that a write expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     Absent,
     Revision(u64),
 }
 
-/// The key was in another state than the write expected: read again and decide anew.
+/// The key was not in the expected state: read it again and retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch;
 
-/// The revision lies before what is still known.
+/// The revision has been compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
-    /// The oldest revision that can be asked for.
+    /// The oldest available revision.
     pub(crate) oldest: u64,
 }
 
-/// A reader fell so far behind that events it has not seen are gone.
+/// A reader lagged so far that events it has not read are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
-/// A revision given from outside is not newer than the collection's last one.
+/// A fed revision is not newer than the collection's latest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfOrder {
     pub(crate) given: u64,
     pub(crate) last: u64,
 }
 
-/// How much of the past is kept, a collection.
+/// Limits on the history of each collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// Events that lists and new watches can go back.
+    /// Events available to lists and new watches.
     pub(crate) history_events_max: usize,
     /// Bytes of superseded and deleted objects in those events.
     pub(crate) history_bytes_max: usize,
-    /// Events an open watch may fall behind.
+    /// Events that an open watch may lag.
     pub(crate) watch_buffer_events_max: usize,
-    /// Bytes of superseded and deleted objects that are held for open watches.
+    /// Bytes of superseded and deleted objects held for open watches.
     pub(crate) watch_buffer_bytes_max: usize,
 }
 
-/// See the module's text.
+/// The storage; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Storage {
     inner: RwLock<StorageState>,
-    /// Given with every write, to whatever collection.
+    /// Signaled by every write, to any collection.
     progress: Arc<Signal>,
     /// Encoded events of all collections.
     pub(crate) frames: Frames,
@@ -128,7 +128,7 @@ struct StorageState {
     owners: Owners,
 }
 
-/// Bytes of objects after which one read ends: a reader holds what it has read until it is sent.
+/// Size of objects after which one read ends, in bytes: a reader holds what it has read until it is sent.
 const READ_BYTES: usize = 64 << 10;
 
 impl Default for Window {
@@ -145,7 +145,7 @@ impl Default for Window {
 // === impl Stored ===
 
 impl Stored {
-    /// Bytes that it takes, but for what all objects take alike.
+    /// Its size in bytes, without the fixed size of every object.
     fn weight(&self) -> usize {
         self.bytes.len() + self.attributes.len()
     }
@@ -159,7 +159,7 @@ impl Storage {
         Self { inner: RwLock::new(inner), progress: Arc::default(), frames: Frames::default() }
     }
 
-    /// Adds an empty collection. Its past begins now.
+    /// Adds an empty collection. Its history starts now.
     pub(crate) fn open(&self) -> CollectionId {
         let mut inner = self.inner.write();
         let id = CollectionId(inner.collections.len());
@@ -172,12 +172,12 @@ impl Storage {
         self.inner.read().current(id)
     }
 
-    /// The newest revision of all.
+    /// The latest revision of all collections.
     pub(crate) fn newest(&self) -> u64 {
         self.inner.read().revision
     }
 
-    /// Listens for the revision to move.
+    /// Subscribes to changes of the revision.
     pub(crate) fn progress(&self) -> Progress {
         Progress(self.progress.listen(0))
     }
@@ -205,12 +205,12 @@ impl Storage {
         self.inner.read().collection(id).objects.get(key).cloned()
     }
 
-    /// Whether no key begins with `prefix`.
+    /// Whether no key starts with `prefix`.
     pub(crate) fn is_empty(&self, id: CollectionId, prefix: &str) -> bool {
         self.inner.read().collection(id).range(prefix, "").next().is_none()
     }
 
-    /// All objects whose key begins with `prefix`, and the revision of that moment.
+    /// All objects whose key starts with `prefix`, and the current revision.
     pub(crate) fn all(&self, id: CollectionId, prefix: &str) -> (Vec<Arc<Stored>>, u64) {
         let inner = self.inner.read();
         (
@@ -225,8 +225,8 @@ impl Storage {
         list::page(inner.collection(id), inner.current(id), query)
     }
 
-    /// Writes one object if the key is in the expected state. `encode` is given the write's revision and makes the
-    /// object's bytes with it; it runs under the lock and must not call back into the storage.
+    /// Writes one object if the key is in the expected state. `encode` gets the write's revision and returns the
+    /// object's bytes; it runs under the lock and must not call the storage.
     pub(crate) fn commit(
         &self,
         id: CollectionId,
@@ -253,8 +253,8 @@ impl Storage {
         Ok(stored)
     }
 
-    /// Writes one object with a revision given from outside, whatever the key's state; deleting what is absent does
-    /// nothing. From now on the collection's revision is its own.
+    /// Writes one object with a given revision, regardless of the key's state; deleting an absent key does nothing.
+    /// From then on, the collection has its own revision.
     pub(crate) fn feed(
         &self,
         id: CollectionId,
@@ -275,7 +275,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Moves a fed collection's revision on without an event, as a bookmark does.
+    /// Advances a fed collection's revision without an event, as a bookmark does.
     pub(crate) fn feed_bookmark(&self, id: CollectionId, revision: u64) -> Result<(), OutOfOrder> {
         let mut inner = self.inner.write();
         inner.advance(id, revision)?;
@@ -286,7 +286,7 @@ impl Storage {
         Ok(())
     }
 
-    /// A cursor behind `after`: it will see every later event. `None` for `after` means from now.
+    /// A cursor after the revision `after`: it reads every later event.
     pub(crate) fn watch(&self, id: CollectionId, after: u64) -> Result<Cursor, Compacted> {
         let inner = self.inner.read();
         let collection = inner.collection(id);
@@ -296,15 +296,14 @@ impl Storage {
         Ok(collection.cursor(id, after, &inner.window))
     }
 
-    /// A cursor behind the current revision. What the collection holds at that revision can be read by
-    /// [`state`](Self::state) until the cursor is moved.
+    /// A cursor after the current revision. [`state`](Self::state) reads the objects at that revision.
     pub(crate) fn watch_from_now(&self, id: CollectionId) -> (Cursor, u64) {
         let inner = self.inner.read();
         let revision = inner.current(id);
         (inner.collection(id).cursor(id, revision, &inner.window), revision)
     }
 
-    /// Up to `max` objects under `prefix`, from the key `start` on, as they were at the revision the cursor began with.
+    /// Up to `max` objects under `prefix`, from the key `start` on, as of the revision at which the cursor started.
     pub(crate) fn state(
         &self,
         cursor: &Cursor,
@@ -321,7 +320,7 @@ impl Storage {
         Ok(list::merged(collection, &overlay, prefix, start).take(max).cloned().collect())
     }
 
-    /// Moves up to `max` events behind the cursor into `events`, fewer if they are large, and returns the revision up to
+    /// Moves up to `max` events from the cursor into `events`, fewer if they are large. Returns the revision up to
     /// which the reader has now seen everything.
     pub(crate) fn read(
         &self,
@@ -357,12 +356,12 @@ impl Storage {
         Ok(events[before..].last().map_or(cursor.after, |event| event.revision))
     }
 
-    /// Objects that name this uid as an owner.
+    /// Objects that have an owner with this uid.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<Dependent> {
         self.inner.read().owners.of(uid)
     }
 
-    /// Forgets the past up to `revision`, in all collections: older lists and watches are `Expired` from now on.
+    /// Compacts the history up to `revision`, in all collections: older lists and watches are `Expired` from now on.
     pub(crate) fn compact(&self, revision: u64) {
         let mut inner = self.inner.write();
         let StorageState { collections, window, revision: newest, .. } = &mut *inner;
@@ -372,7 +371,7 @@ impl Storage {
         }
     }
 
-    /// Changes how much of the past is kept.
+    /// Changes the limits on history.
     pub(crate) fn set_window(&self, window: Window) {
         let mut inner = self.inner.write();
         inner.window = window;
@@ -385,15 +384,26 @@ impl Storage {
         self.inner.read().window
     }
 
-    /// The state as it is now, without its past.
+    /// The current state, without its history.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let inner = self.inner.read();
         let objects = inner.collections.iter().map(|collection| collection.objects.clone()).collect();
         Snapshot { revision: inner.revision, objects }
     }
 
-    /// Goes back to a snapshot, revision included, as a server restored from a backup does; or, with `None`, keeps the
-    /// state. Either way history is lost and every open cursor lags.
+    /// Wakes every reader, as if each collection had changed.
+    pub(crate) fn wake_readers(&self) {
+        let signals = {
+            let inner = self.inner.read();
+            inner.collections.iter().map(|collection| collection.signal.clone()).collect::<Vec<_>>()
+        };
+        for signal in signals {
+            signal.notify();
+        }
+    }
+
+    /// Restores a snapshot, including its revision, as a server restored from a backup does; with `None`, keeps the
+    /// state. In both cases history is lost and every open cursor lags.
     pub(crate) fn restart(&self, snapshot: Option<&Snapshot>) {
         let mut inner = self.inner.write();
         if let Some(snapshot) = snapshot {
@@ -424,7 +434,7 @@ impl Storage {
 
 impl StorageState {
     fn collection(&self, id: CollectionId) -> &Collection {
-        // Ids are made by `open` alone, and collections are never removed.
+        // Only `open` creates ids, and collections are never removed.
         &self.collections[id.0]
     }
 

@@ -1,7 +1,7 @@
-//! Wakes the readers of a collection when something was written, and keeps track of what they have yet to read.
+//! Wakes the readers of a collection after a write, and tracks the events they have not read yet.
 //!
-//! A reader that has nothing to read leaves its waker in a slot of its own; a writer takes all wakers and wakes them
-//! after it has let go of the storage's lock. Readers that are busy cost the writer nothing.
+//! An idle reader leaves its waker in its own slot. A writer takes all wakers and wakes them after it has released the
+//! storage's lock. Busy readers cost the writer nothing.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use slab::Slab;
 
-/// See the module's text.
+/// The signal of one collection; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     state: Mutex<SignalState>,
@@ -24,11 +24,11 @@ struct SignalState {
 #[derive(Debug)]
 struct Reader {
     waker: Option<Waker>,
-    /// Sequence number of the first event that the reader may still ask for.
+    /// Sequence number of the first event that the reader may still request.
     unread: u64,
 }
 
-/// A reader's place at a [`Signal`].
+/// A reader's registration at a [`Signal`].
 #[derive(Debug)]
 pub(super) struct Listener {
     signal: Arc<Signal>,
@@ -37,7 +37,7 @@ pub(super) struct Listener {
 }
 
 impl Signal {
-    /// Lets every listener know.
+    /// Wakes every listener.
     pub(super) fn notify(&self) {
         let wakers: Vec<Waker> = {
             let mut state = self.state.lock();
@@ -49,7 +49,7 @@ impl Signal {
         }
     }
 
-    /// Sequence number of the first event that some reader may still ask for; the largest number without readers.
+    /// Sequence number of the first event that some reader may still request; `u64::MAX` without readers.
     pub(super) fn first_unread(&self) -> u64 {
         let state = self.state.lock();
         state.readers.iter().map(|(_, reader)| reader.unread).min().unwrap_or(u64::MAX)
@@ -64,14 +64,14 @@ impl Signal {
 }
 
 impl Listener {
-    /// Everything before `unread` is read, and everything up to now will be: call it before reading.
+    /// Marks everything before `unread` as read and clears the signal: call it before reading.
     pub(super) fn acknowledge(&mut self, unread: u64) {
         let mut state = self.signal.state.lock();
         self.seen = state.version;
         state.readers[self.slot].unread = unread;
     }
 
-    /// Ready once the signal was given after the last [`acknowledge`](Self::acknowledge).
+    /// Ready if the signal was raised after the last [`acknowledge`](Self::acknowledge).
     pub(super) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.signal.state.lock();
         if state.version != self.seen {

@@ -1,4 +1,4 @@
-//! A moment of the storage, to go back to.
+//! A snapshot of the storage that it can be restored from.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::Stored;
 
-/// All objects and the revision of one moment; the objects are shared with the storage.
+/// All objects and the revision at one point in time; the objects are shared with the storage.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) objects: Vec<BTreeMap<Arc<str>, Arc<Stored>>>,
 }
 
-/// Without the objects, which may be Secrets.
+/// Omits the objects, which may be Secrets.
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects: usize = self.objects.iter().map(BTreeMap::len).sum();

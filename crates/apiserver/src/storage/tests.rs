@@ -33,11 +33,11 @@ fn texts(page: &Page) -> Vec<String> {
 }
 
 fn all(at: Option<u64>) -> ListQuery<'static> {
-    ListQuery { prefix: "", start: "", limit: 0, at, filter: None }
+    ListQuery { prefix: "", start: "", limit: 0, at, filter: None, counted: true }
 }
 
 #[test]
-fn one_counter_runs_over_all_collections() {
+fn all_collections_share_one_revision_counter() {
     let (storage, a) = storage(10, 10);
     let b = storage.open();
     assert_eq!(
@@ -48,7 +48,7 @@ fn one_counter_runs_over_all_collections() {
 }
 
 #[test]
-fn a_write_for_another_state_is_refused_and_changes_nothing() {
+fn a_write_for_another_state_is_rejected_and_changes_nothing() {
     let (storage, id) = storage(10, 10);
     let revision = put(&storage, id, "x", "1");
     for expect in [Expect::Absent, Expect::Revision(revision + 1)] {
@@ -58,7 +58,7 @@ fn a_write_for_another_state_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn lists_at_an_exact_revision_come_out_of_history() {
+fn lists_at_an_exact_revision_are_read_from_history() {
     let (storage, id) = storage(10, 10);
     let first = put(&storage, id, "b", "b1");
     let second = put(&storage, id, "a", "a1");
@@ -75,21 +75,22 @@ fn lists_at_an_exact_revision_come_out_of_history() {
 }
 
 #[test]
-fn pages_show_one_revision_while_writes_go_on() {
+fn pages_show_one_revision_during_writes() {
     let (storage, id) = storage(100, 10);
     for at in 0..5 {
         put(&storage, id, &format!("ns/{at}"), &format!("{at}"));
     }
     put(&storage, id, "other/0", "no");
-    let query = ListQuery { prefix: "ns/", start: "", limit: 2, at: None, filter: None };
+    let query = ListQuery { prefix: "ns/", start: "", limit: 2, at: None, filter: None, counted: true };
     let first = storage.list(id, &query).unwrap();
     assert_eq!((texts(&first), first.remaining), (vec!["0".to_owned(), "1".to_owned()], Some(3)));
     delete(&storage, id, "ns/2");
     put(&storage, id, "ns/25", "new");
     let token = ContinueToken::after(&first.more_after.unwrap(), "ns/", first.revision);
     let start = token.start_key("ns/");
-    let query = ListQuery { prefix: "ns/", start: &start, limit: 2, at: token.revision, filter: None };
-    // The second time there is no count to go by, and the answer is the same.
+    let query =
+        ListQuery { prefix: "ns/", start: &start, limit: 2, at: token.revision, filter: None, counted: true };
+    // The second time there is no cached count, and the result is the same.
     for _ in 0..2 {
         let second = storage.list(id, &query).unwrap();
         assert_eq!((texts(&second), second.remaining), (vec!["2".to_owned(), "3".to_owned()], Some(1)));
@@ -120,7 +121,7 @@ fn a_reader_beyond_its_buffer_lags() {
 }
 
 #[test]
-fn compaction_on_demand_leaves_the_present_listable() {
+fn compaction_keeps_the_current_state_listable() {
     let (storage, id) = storage(100, 100);
     put(&storage, id, "x", "1");
     let last = put(&storage, id, "x", "2");
@@ -154,7 +155,7 @@ fn a_fed_collection_has_its_own_revision() {
 }
 
 #[test]
-fn a_restart_loses_history_and_may_go_back() {
+fn a_restart_loses_history_and_may_restore_a_snapshot() {
     let (storage, id) = storage(10, 10);
     let first = put(&storage, id, "x", "1");
     let backup = storage.snapshot();

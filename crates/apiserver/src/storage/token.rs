@@ -1,21 +1,22 @@
-//! The `continue` token of a paged list, in kube-apiserver's form: base64 of a JSON object with the list's revision and
-//! the key to go on from. A revision of −1 means "whatever is there now": what an expired token is exchanged for.
+//! The `continue` token of a paged list, in the form of a kube-apiserver: base64 of a JSON object with the list's
+//! revision and the next key. A revision of −1 means the current revision; expired tokens are exchanged for such a
+//! token.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde::{Deserialize, Serialize};
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
     /// The list's revision; `None` for an inconsistent continuation.
     pub(crate) revision: Option<u64>,
-    /// The first key that may appear.
+    /// The next key.
     pub(crate) start: String,
 }
 
-/// Why a token was refused: the reason as kube-apiserver words it.
+/// Why a token was rejected, in the wording of a kube-apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("continue key is not valid: {0}")]
 pub(crate) struct TokenError(String);
@@ -46,18 +47,18 @@ const NO_REVISION: i64 = -1;
 const LENGTH_MAX: usize = 4096;
 
 impl ContinueToken {
-    /// The token that goes on behind `last`, a key under `prefix`.
+    /// The token that continues after `last`, a key under `prefix`.
     pub(crate) fn after(last: &str, prefix: &str, revision: u64) -> Self {
         let relative = last.strip_prefix(prefix).unwrap_or(last);
         Self { revision: Some(revision), start: format!("/{relative}\0") }
     }
 
-    /// The key to go on from, under `prefix`.
+    /// The next key, under `prefix`.
     pub(crate) fn start_key(&self, prefix: &str) -> String {
         format!("{prefix}{}", self.start.trim_start_matches('/'))
     }
 
-    /// The same place at whatever revision there is.
+    /// The same position at the current revision.
     pub(crate) fn inconsistent(&self) -> Self {
         Self { revision: None, start: self.start.trim_start_matches('/').to_owned() }
     }
@@ -65,7 +66,7 @@ impl ContinueToken {
     pub(crate) fn encode(&self) -> String {
         let rv = self.revision.map_or(NO_REVISION, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
         let wire = TokenJson { v: VERSION, rv, start: &self.start };
-        // A string and a number always serialize.
+        // Serializing a string and a number cannot fail.
         BASE64.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
@@ -92,7 +93,7 @@ impl ContinueToken {
     }
 }
 
-/// Go's wording for a text that is no JSON: clients show it, and it is what a person searches for.
+/// Go's wording for invalid JSON: clients show it, and users search for it.
 fn reason(bytes: &[u8], error: &serde_json::Error) -> String {
     match bytes.first() {
         None => "unexpected end of JSON input".to_owned(),
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_have_the_form_of_the_real_server() {
+    fn tokens_match_a_real_server() {
         let token = ContinueToken::after("cap/cm-1", "cap/", 6259);
         let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NjI1OSwic3RhcnQiOiIvY20tMVx1MDAwMCJ9";
         assert_eq!(token.encode(), text);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_in_the_real_servers_words() {
+    fn invalid_tokens_are_rejected_with_the_real_message() {
         let error = ContinueToken::decode("garbage").unwrap_err();
         let expected =
             "continue key is not valid: invalid character '\\u0081' looking for beginning of value";

@@ -1,26 +1,25 @@
-//! The state that a watch begins with, read a page at a time: a client that does not read must not cost a list of the
-//! whole collection.
+//! The initial state of a watch, read in pages: a client that does not read must not cost a list of everything.
 
 use std::sync::Arc;
 
 use super::WatchRequest;
 use crate::storage::{Cursor, Lagged, Storage, Stored};
 
-/// Objects read from the collection at a time.
+/// Objects per page.
 const PAGE: usize = 256;
 
-/// What is left of the initial state.
+/// The rest of the initial state.
 #[derive(Debug, Default)]
 pub(super) struct Initial {
     page: std::vec::IntoIter<Arc<Stored>>,
     /// The first key of the next page.
     start: String,
-    /// The page at hand is the last one.
+    /// The current page is the last one.
     last: bool,
 }
 
 impl Initial {
-    /// The next object that the watch selects, as it was at the revision the cursor began with; `None` at the end.
+    /// The next selected object as of the revision at which the cursor started; `None` at the end.
     pub(super) fn next(
         &mut self,
         storage: &Storage,

@@ -1,9 +1,9 @@
 //! Watches: the stream of events that answers `?watch=1`.
 //!
-//! A watch is a cursor into its collection's history and a little state; it keeps no queue of events and no copy of the
-//! initial state, so that a thousand of them cost a thousand cursors. Events are encoded once for all watches (see
-//! [`Frames`](crate::storage::Frames)). The body's writer polls it: while the bytes are not taken, the cursor stays where
-//! it is, and once it has fallen behind the buffer the stream ends, without a word, as a kube-apiserver ends it.
+//! A watch is a cursor into its collection's history and a little state. It has no event queue and no copy of the
+//! initial state, so a thousand watches cost a thousand cursors. Events are encoded once for all watches (see
+//! [`Frames`](crate::storage::Frames)). The body's writer polls the watch: while the client does not read, the cursor
+//! stays where it is. Once it has fallen behind the buffer, the stream ends without an error, as in a kube-apiserver.
 
 mod initial;
 mod select;
@@ -11,6 +11,7 @@ mod select;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -26,23 +27,23 @@ use crate::selector::Selection;
 use crate::storage::{Cursor, Lagged, Progress};
 use initial::Initial;
 
-/// Bookmarks are sent this long before the deadline, whatever the interval is.
+/// Bookmarks are sent this long before the deadline, regardless of the interval.
 const BEFORE_DEADLINE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(1)];
 
-/// Events read from the history at a time.
+/// Events read from the history per call.
 const BATCH: usize = 64;
 
-/// Frames up to this size are sent together, if several are ready. HTTP/2 keeps some 300 bytes for each piece that waits
-/// to be sent, and memory for as many as ever waited.
+/// Frames up to this size are sent together if several are ready. The HTTP/2 implementation keeps some 300 bytes per
+/// queued chunk, and retains memory for the maximum ever queued.
 const SMALL_FRAME_BYTES: usize = 1024;
 
-/// Bytes of small frames that are sent together.
+/// Maximum size of small frames that are sent together, in bytes.
 const CHUNK_BYTES: usize = 3 << 10;
 
-/// Frames that a watch keeps space for while it is idle.
+/// Frames that an idle watch keeps capacity for.
 const READY_IDLE: usize = 4;
 
-/// What a watch was asked for.
+/// The parameters of a watch.
 #[derive(Debug)]
 pub(crate) struct WatchRequest {
     pub(crate) resource: Arc<Resource>,
@@ -50,41 +51,43 @@ pub(crate) struct WatchRequest {
     pub(crate) selection: Selection,
     pub(crate) representation: Representation,
     pub(crate) bookmarks: bool,
-    /// A fault: none of the periodic ones.
+    /// Fault: send no periodic bookmarks.
     pub(crate) skip_bookmarks: bool,
     pub(crate) timeout: Duration,
     pub(crate) start: Start,
-    /// A fault: no bookmark behind the initial events.
+    /// Fault: send no bookmark after the initial events.
     pub(crate) skip_initial_events_end: bool,
 }
 
-/// Where a watch begins.
+/// Where a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// Behind this revision.
+    /// After this revision.
     After(u64),
-    /// With the present state, not older than the revision.
+    /// With the current state, which must not be older than the revision.
     State {
         /// 0 for any.
         not_older_than: u64,
     },
 }
 
-/// A running watch. See the module's text.
+/// A running watch; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Watch {
     api: Arc<Api>,
     request: WatchRequest,
     phase: Phase,
-    /// Frames that are ready to be sent.
+    /// Frames ready to be sent.
     ready: VecDeque<Bytes>,
-    /// Runs out at the deadline or when a bookmark is due, whichever is earlier.
+    /// Fires at the deadline or when a bookmark is due, whichever is earlier.
     timer: Pin<Box<Sleep>>,
     deadline: Instant,
     bookmark_at: Option<Instant>,
-    /// A bookmark is to be sent once everything before it is.
+    /// Send a bookmark after all pending events.
     bookmark_due: bool,
-    /// Where the client began: it needs no bookmark to know that.
+    /// The request of [`Server::send_bookmarks`](crate::Server::send_bookmarks) that was answered last.
+    bookmark_request: u64,
+    /// The revision at which the client started, for which it needs no bookmark.
     started_at: u64,
 }
 
@@ -96,7 +99,7 @@ enum Phase {
         until: Instant,
         progress: Progress,
     },
-    /// Sends the state of one moment, then goes on from there.
+    /// Sends the state at one revision, then continues from there.
     Initial {
         rest: Initial,
         revision: u64,
@@ -112,7 +115,7 @@ enum Phase {
 // === impl Watch ===
 
 impl Watch {
-    /// Begins to watch. A start that lies before what is still known gives an `ERROR` in the stream.
+    /// Starts a watch. If the start has been compacted, the stream contains an `ERROR`.
     pub(crate) fn new(api: Arc<Api>, request: WatchRequest) -> Self {
         let now = Instant::now();
         let deadline = clock::deadline(now, request.timeout);
@@ -137,6 +140,7 @@ impl Watch {
             }
         };
         let timer = Box::pin(sleep_until(deadline));
+        let bookmark_request = api.bookmark_requests.load(Ordering::Relaxed);
         let mut watch = Self {
             api,
             request,
@@ -146,6 +150,7 @@ impl Watch {
             deadline,
             bookmark_at: None,
             bookmark_due: false,
+            bookmark_request,
             started_at,
         };
         watch.schedule(now);
@@ -161,7 +166,7 @@ impl Watch {
         }
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         chunk.extend_from_slice(&first);
-        // Whatever ends the loop, the end of the stream or a wait, is found again by the next poll.
+        // The next poll sees again whatever ended the loop: the end of the stream or a pending read.
         while let Poll::Ready(Some(frame)) = self.poll_frame(context) {
             if frame.len() > SMALL_FRAME_BYTES || chunk.len() + frame.len() > CHUNK_BYTES {
                 self.ready.push_front(frame);
@@ -189,7 +194,7 @@ impl Watch {
         }
     }
 
-    /// Makes frames, or moves on to the next phase; pending if there is nothing to do.
+    /// Produces frames or enters the next phase; pending if there is nothing to do.
     fn step(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (storage, id) = (&self.api.storage, self.request.resource.collection);
         match &mut self.phase {
@@ -203,11 +208,15 @@ impl Watch {
             }
             Phase::Initial { rest, cursor, .. } => match rest.next(storage, cursor, &self.request) {
                 Err(Lagged) => self.phase = Phase::Ended,
-                // Encoded one by one: a client that does not read costs one frame.
+                // Encode one at a time: a client that does not read costs one frame.
                 Ok(Some(object)) => self.ready.push_back(select::initial(&self.request, &object)),
                 Ok(None) => self.go_live(),
             },
             Phase::Live { cursor, revision } => {
+                let requests = self.api.bookmark_requests.load(Ordering::Relaxed);
+                if std::mem::replace(&mut self.bookmark_request, requests) != requests {
+                    self.bookmark_due |= self.request.bookmarks && !self.request.skip_bookmarks;
+                }
                 let mut events = Vec::new();
                 match storage.read(cursor, BATCH, &mut events) {
                     Err(_lagged) => self.phase = Phase::Ended,
@@ -229,7 +238,7 @@ impl Watch {
         Poll::Ready(())
     }
 
-    /// All of the initial state is out.
+    /// The initial state has been sent.
     fn go_live(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let Phase::Initial { cursor, revision, .. } = phase else { return };
@@ -259,7 +268,7 @@ impl Watch {
         self.schedule(now);
     }
 
-    /// Tells how far the client has come, unless that is where it began.
+    /// Sends the client its current revision, unless it started there.
     fn bookmark(&mut self) {
         self.bookmark_due = false;
         let Phase::Live { revision, .. } = self.phase else { return };
@@ -269,7 +278,7 @@ impl Watch {
         }
     }
 
-    /// Sets the timer to what comes next.
+    /// Sets the timer for the next deadline or bookmark.
     fn schedule(&mut self, now: Instant) {
         let mut next = self.deadline;
         self.bookmark_at = None;

@@ -1,5 +1,5 @@
-//! What a watcher sees of a change: an object that begins to match its selector is added to its world, one that ceases
-//! to match is deleted from it.
+//! A change as seen through a watch's selector: an object that starts to match is reported as added, one that ceases
+//! to match as deleted.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::objects::meta;
 use crate::resources::Resource;
 use crate::storage::{ChangeType, Event, FrameKey, Frames, Stored};
 
-/// The event with which a watcher is told of an object that was there before.
+/// The event for an object of the initial state.
 pub(super) fn initial(request: &WatchRequest, object: &Stored) -> Bytes {
     codec::watch_event(&request.resource, "ADDED", &object.bytes, request.representation)
 }
 
-/// The event with which a watcher is told of a change, if it is told.
+/// The event for a change; `None` if the watch does not select it.
 pub(super) fn live(request: &WatchRequest, event: &Arc<Event>, frames: &Frames) -> Option<Bytes> {
     let seen = seen(request, event)?;
     let WatchRequest { resource, representation, .. } = request;
@@ -52,10 +52,10 @@ fn seen(request: &WatchRequest, event: &Event) -> Option<ChangeType> {
     }
 }
 
-/// The object's old content under the revision of the change that took it out of sight.
+/// The object's old content with the revision of the change after which it no longer matches.
 fn at_revision(resource: &Resource, object: &Stored, revision: u64) -> Box<[u8]> {
     let mut value = codec::decode(resource, &object.bytes);
     meta::set_revision(&mut value, revision);
-    // It was decoded from what was stored.
+    // It was decoded from stored bytes.
     codec::encode_bytes(resource, &value).unwrap_or_else(|_| object.bytes.to_vec()).into()
 }

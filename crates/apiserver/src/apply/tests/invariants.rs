@@ -1,4 +1,4 @@
-//! What holds after any sequence of writes.
+//! Invariants that hold after any sequence of writes.
 
 use proptest::prelude::*;
 use serde_json::{Map, json};
@@ -49,8 +49,8 @@ fn keyed() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any spec that fits the type, without empty lists and maps: nobody owns an empty list, and a map that is emptied
-/// becomes null, which differs from an empty one. (All as on a kube-apiserver, whose captures hold such cases.)
+/// Any spec that matches the type, without empty lists and maps: an empty list has no owner, and a map that is emptied
+/// becomes null, which differs from an empty map. (As on a kube-apiserver, whose captures include such cases.)
 fn spec() -> impl Strategy<Value = Value> {
     let set =
         prop::sample::subsequence(vec!["a", "b", "c", "d"], 1..4).prop_shuffle().prop_map(|set| json!(set));
@@ -77,7 +77,7 @@ fn write() -> impl Strategy<Value = AnyWrite> {
     ]
 }
 
-/// Everything an object names in its spec, and everything anybody owns.
+/// All fields that an object sets in its spec, and all owned fields.
 fn named_and_owned(story: &Story) -> (FieldSet, FieldSet) {
     let object = story.object.as_ref().unwrap();
     let named = field_set(TypeView::custom(&story.schema), &json!({"spec": object["spec"]}));
@@ -88,7 +88,7 @@ fn named_and_owned(story: &Story) -> (FieldSet, FieldSet) {
     (named, owned)
 }
 
-/// Without what is empty: where all is taken away, a kube-apiserver leaves null, and so do we.
+/// Removes empty containers: where everything is removed, a kube-apiserver leaves null, and so does this server.
 fn tidy(value: Value) -> Value {
     let empty = |value: &Value| matches!(value, Value::Null) || *value == json!({}) || *value == json!([]);
     match value {
@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn after_any_writes_owners_own_what_is_there(writes in prop::collection::vec(write(), 1..8)) {
+    fn owners_only_own_existing_fields_after_any_writes(writes in prop::collection::vec(write(), 1..8)) {
         let mut story = Story::new();
         for write in writes {
             match write {
@@ -125,23 +125,23 @@ proptest! {
                     };
                     let applied = story.object.replace(object);
 
-                    // All that is named is there with its value, for it is there after merging it in once more.
+                    // All set fields have their values: merging them again changes nothing.
                     let again = story.try_apply(MANAGERS[manager], &spec, false).unwrap();
                     prop_assert_eq!(tidy(again), tidy(story.object.clone().unwrap()), "applied again");
-                    // Nothing is there that was not there or named.
+                    // Every field was there before or is in the configuration.
                     if let Some(before) = applied {
                         let types = TypeView::custom(&story.schema);
                         let known = field_set(types, &json!({"spec": before["spec"]})).union(&field_set(types, &json!({"spec": spec})));
                         let (named, _) = named_and_owned(&story);
                         for path in leaves(&named) {
-                            // A leaf may be left over where all below it went away.
+                            // A leaf may remain where everything below it was removed.
                             prop_assert!(path.len() == 1 || known.contains(&path) || known.below_any(&path), "{:?} came from nowhere", path);
                         }
                     }
                 }
                 AnyWrite::Update { manager, spec } => drop(story.update(MANAGERS[manager], spec)),
             }
-            // Whatever is owned can be found in the object, and sets are in their one form.
+            // Every owned field exists in the object, and sets are in canonical form.
             let object = story.object.as_ref().unwrap();
             for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
                 let set = FieldSet::from_fields_v1(&entry["fieldsV1"]).unwrap();
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn with_appliers_only_every_field_has_an_owner_and_goes_with_its_last(
+    fn with_appliers_only_every_field_has_an_owner_and_is_removed_with_the_last(
         writes in prop::collection::vec((0..3usize, spec()), 1..8),
     ) {
         let mut story = Story::new();
@@ -160,7 +160,7 @@ proptest! {
             story.force(MANAGERS[manager], spec);
             let (named, owned) = named_and_owned(&story);
             for path in leaves(&named) {
-                prop_assert!(owned.contains(&path) || owned.below_any(&path), "nobody owns {:?}", path);
+                prop_assert!(owned.contains(&path) || owned.below_any(&path), "{:?} has no owner", path);
             }
         }
         for manager in MANAGERS {
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn sets_obey_the_laws_of_sets(a in spec(), b in spec()) {
+    fn field_sets_obey_set_algebra(a in spec(), b in spec()) {
         let schema = schema();
         let types = TypeView::custom(&schema);
         let (a, b) = (field_set(types, &json!({"spec": a})), field_set(types, &json!({"spec": b})));
@@ -188,7 +188,7 @@ proptest! {
 }
 
 impl FieldSet {
-    /// Whether some place of the set lies below this one.
+    /// Whether a path of the set is below this one.
     fn below_any(&self, path: &[PathElement]) -> bool {
         self.paths().iter().any(|other| other.len() > path.len() && other.starts_with(path))
     }

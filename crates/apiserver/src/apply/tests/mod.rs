@@ -1,7 +1,6 @@
-//! Tests of server-side apply with types made for them; that real kinds end as on a kube-apiserver is tested with
-//! captures, in the crate's `tests/writes.rs`.
+//! Tests of server-side apply with synthetic types. `tests/writes.rs` compares real kinds with recorded responses.
 
-// Specs are written where they are used.
+// Specs are written inline.
 #![allow(clippy::needless_pass_by_value)]
 
 mod invariants;
@@ -14,7 +13,7 @@ use crate::crd::Structural;
 
 const NOW: &str = "2026-11-15T08:39:17Z";
 
-/// A type with one of everything.
+/// A type with one field of each kind.
 fn schema() -> Structural {
     Structural::compile(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "text": {"type": "string"},
@@ -35,7 +34,7 @@ fn schema() -> Structural {
     .unwrap()
 }
 
-/// An object, and who did what to it.
+/// An object and its history of writes.
 struct Story {
     schema: Structural,
     object: Option<Value>,
@@ -91,7 +90,7 @@ impl Story {
         &self.object.as_ref().unwrap()["spec"]
     }
 
-    /// What a manager owns.
+    /// The fields that a manager owns.
     fn owned(&self, manager: &str, operation: &str) -> Value {
         let entries = self.object.as_ref().unwrap()["metadata"]["managedFields"]
             .as_array()

@@ -1,4 +1,4 @@
-//! Who owns what after which writes.
+//! Field owners after different writes.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::apply::{FieldSet, normalize, path::PathElement};
 
 #[test]
-fn a_field_stays_while_anybody_owns_it() {
+fn a_field_stays_while_it_has_an_owner() {
     let mut story = Story::new();
     story.apply("one", json!({"text": "a", "number": 1})).apply("two", json!({"text": "a"}));
     assert_eq!(*story.apply("one", json!({"number": 1})).spec(), json!({"text": "a", "number": 1}));
@@ -20,7 +20,7 @@ fn a_field_stays_while_anybody_owns_it() {
 }
 
 #[test]
-fn elements_of_keyed_lists_are_owned_one_by_one_with_defaulted_keys() {
+fn keyed_list_elements_are_owned_separately_with_default_keys() {
     let mut story = Story::new();
     story.apply("one", json!({"list": [{"name": "a", "value": "1"}, {"name": "b"}]}));
     story.apply("two", json!({"list": [{"name": "a", "port": 80, "more": "2"}, {"name": "a", "port": 81}]}));
@@ -81,7 +81,7 @@ fn sets_are_owned_by_value_and_keep_their_order() {
 }
 
 #[test]
-fn what_is_owned_as_a_whole_conflicts_as_a_whole() {
+fn atomic_fields_conflict_as_a_whole() {
     let mut story = Story::new();
     story.apply("one", json!({"whole": {"a": "1"}, "plain": ["x"]}));
     let other = json!({"whole": {"b": "1"}, "plain": ["x", "y"]});
@@ -91,7 +91,7 @@ fn what_is_owned_as_a_whole_conflicts_as_a_whole() {
 }
 
 #[test]
-fn unknown_parts_merge_member_by_member_and_their_lists_as_a_whole() {
+fn untyped_maps_merge_by_member_and_untyped_lists_are_atomic() {
     let mut story = Story::new();
     story
         .apply("one", json!({"any": {"a": {"b": 1}, "l": [1]}}))
@@ -102,7 +102,7 @@ fn unknown_parts_merge_member_by_member_and_their_lists_as_a_whole() {
 }
 
 #[test]
-fn a_write_that_is_no_apply_takes_what_it_changes() {
+fn an_update_takes_ownership_of_changed_fields() {
     let mut story = Story::new();
     story.apply("one", json!({"text": "a", "map": {"k": "1", "l": "1"}}));
     story.update("writer", json!({"text": "a", "map": {"k": "2", "l": "1"}, "number": 3}));
@@ -112,14 +112,14 @@ fn a_write_that_is_no_apply_takes_what_it_changes() {
         story.refused("one", &json!({"map": {"k": "1"}})),
         [r#""writer" using example.com/v1 .spec.map.k"#]
     );
-    // What it no longer has, nobody owns.
+    // Removed fields have no owner.
     story.update("writer", json!({"text": "a"}));
     assert_eq!(story.owned("one", "Apply"), json!({"f:spec": {"f:text": {}}}));
     assert_eq!(story.owned("writer", "Update"), json!(null));
 }
 
 #[test]
-fn a_write_that_changes_nothing_changes_no_entry() {
+fn a_no_op_write_changes_no_entry() {
     let mut story = Story::new();
     story.update("writer", json!({"text": "a"}));
     let before = story.object.clone();
@@ -128,7 +128,7 @@ fn a_write_that_changes_nothing_changes_no_entry() {
 }
 
 #[test]
-fn entries_stay_forgotten_until_the_next_apply() {
+fn cleared_entries_stay_cleared_until_the_next_apply() {
     for forget in [json!([]), json!([{}])] {
         let mut story = Story::new();
         story.update("writer", json!({"text": "a"}));
@@ -147,7 +147,7 @@ fn entries_stay_forgotten_until_the_next_apply() {
 }
 
 #[test]
-fn at_most_ten_entries_of_updates_are_kept() {
+fn at_most_ten_update_entries_are_kept() {
     let mut story = Story::new();
     for n in 0..15 {
         let numbers: serde_json::Map<_, _> = (0..=n).map(|n| (format!("k{n:02}"), json!("v"))).collect();
@@ -164,7 +164,7 @@ fn at_most_ten_entries_of_updates_are_kept() {
 }
 
 #[test]
-fn a_type_that_became_atomic_is_owned_by_all_who_owned_a_part() {
+fn a_type_that_became_atomic_is_owned_by_all_owners_of_a_part() {
     let mut story = Story::new();
     story.apply("one", json!({"map": {"k": "1"}})).apply("two", json!({"map": {"l": "1"}}));
     let spec = story.schema.properties.get_mut("spec").unwrap();
@@ -175,7 +175,7 @@ fn a_type_that_became_atomic_is_owned_by_all_who_owned_a_part() {
 }
 
 #[test]
-fn a_configuration_that_does_not_fit_is_refused_in_known_words() {
+fn an_invalid_configuration_is_rejected_with_the_kube_apiserver_message() {
     let cases = [
         (json!({"nope": 1}), ".spec.nope: field not declared in schema"),
         (json!({"number": "1"}), ".spec.number: expected numeric (int or float), got string"),
@@ -205,7 +205,7 @@ fn a_configuration_that_does_not_fit_is_refused_in_known_words() {
 }
 
 #[test]
-fn a_deep_field_set_survives_being_written_and_read() {
+fn a_deep_field_set_round_trips() {
     let fields =
         json!({"f:a": {".": {}, "f:b": {}, "k:{\"x\":1,\"y\":\"z\"}": {"v:true": {}, "i:3": {}}}, "f:c": {}});
     let set = FieldSet::from_fields_v1(&fields).unwrap();
@@ -219,7 +219,7 @@ fn a_deep_field_set_survives_being_written_and_read() {
 }
 
 #[test]
-fn built_in_objects_look_as_go_writes_them() {
+fn built_in_objects_are_normalized_like_go() {
     let cases = [
         ("v1", "ConfigMap", json!({"data": {}, "metadata": {"labels": {}}}), json!({"metadata": {}})),
         (

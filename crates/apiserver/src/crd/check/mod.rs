@@ -1,7 +1,7 @@
-//! Whether a definition can be served, told in the words of a kube-apiserver.
+//! Validation of CustomResourceDefinitions, in the wording of a kube-apiserver.
 //!
-//! The essentials: names, versions, storage, subresources, columns, selectable fields, and that schemas are structural.
-//! Rules in CEL are neither compiled nor costed.
+//! Checks names, versions, storage, subresources, columns, selectable fields, and that schemas are structural. CEL
+//! rules are neither compiled nor costed.
 
 mod names;
 mod schema;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{FieldError, raw::Raw};
 
-/// Everything wrong with a definition.
+/// All errors in a definition.
 pub(crate) fn definition(raw: &Raw, old: Option<&Raw>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &raw.spec;
@@ -111,7 +111,7 @@ fn stored_versions(raw: &Raw, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Groups of Kubernetes itself need an annotation that says who approved the API.
+/// Kubernetes' own groups require an annotation with the API's approval.
 fn approval(raw: &Raw, old: Option<&Raw>, errors: &mut Vec<FieldError>) {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     let group = raw.spec.group.as_str();

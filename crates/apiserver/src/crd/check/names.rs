@@ -1,11 +1,11 @@
-//! The names that a definition must have.
+//! Validation of a definition's names.
 
 use kube_wire::internals::names::dns_1035_label;
 
 use super::{FieldError, label};
 use crate::crd::Names;
 
-/// Checks the names that a definition asks for.
+/// Checks the names in a definition's spec.
 pub(super) fn names(names: &Names, errors: &mut Vec<FieldError>) {
     let Names { plural, singular, kind, list_kind, short_names, categories } = names;
     for (field, name) in [("plural", plural), ("singular", singular), ("kind", kind), ("listKind", list_kind)]

@@ -1,4 +1,4 @@
-//! Whether a schema is structural: every place has a type, and junctors only narrow what stands outside them.
+//! Checks that a schema is structural: every path has a type, and junctors only narrow what is specified elsewhere.
 
 use serde_json::{Value, json};
 
@@ -18,10 +18,10 @@ enum Level {
     Item,
 }
 
-/// Everything wrong with a schema that stands at `path`.
+/// All errors in a schema at `path`.
 pub(crate) fn schema(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     let before = errors.len();
-    // With an unsupported keyword somewhere nothing is said about structure.
+    // Skip the structural checks if a keyword is unsupported.
     if is_supported(props) {
         structure(path, props, Level::Root, errors);
         if errors.len() == before {
@@ -31,7 +31,7 @@ pub(crate) fn schema(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     open_api(path, props, errors);
 }
 
-/// Keywords of this schema that no structural one has.
+/// Keywords of this schema that are not allowed in structural schemas.
 fn unsupported(props: &Props) -> impl Iterator<Item = &'static str> {
     let given = [
         (props.reference.is_some(), "$ref"),
@@ -47,7 +47,7 @@ fn is_supported(props: &Props) -> bool {
     unsupported(props).next().is_none() && inner(props).into_iter().all(|(_, props)| is_supported(props))
 }
 
-/// The schemas inside a schema, each with the step that leads to it.
+/// The nested schemas, each with its path element.
 fn inner(props: &Props) -> Vec<(String, &Props)> {
     let mut inner: Vec<(String, &Props)> = Vec::new();
     inner.extend(props.properties.iter().map(|(name, props)| (format!("properties[{name}]"), props)));
@@ -122,7 +122,7 @@ fn types(path: &str, props: &Props, level: Level, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// At the root, only the names of the metadata may be restricted: the rest is given.
+/// At the root, only the names in the metadata may be restricted.
 fn metadata(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     if props.ty != "object" {
         errors.push(FieldError::invalid(format!("{path}.type"), props.ty.as_str(), "must be object"));
@@ -145,7 +145,7 @@ fn junctors(path: &str, props: &Props, int_or_string: bool, errors: &mut Vec<Fie
         errors.push(FieldError::invalid(format!("{path}.pattern"), props.pattern.as_str(), what));
     }
     for (name, list) in [("anyOf", &props.any_of), ("allOf", &props.all_of), ("oneOf", &props.one_of)] {
-        // The one way to say "integer or string" in plain OpenAPI.
+        // The only way to express "integer or string" in plain OpenAPI.
         if int_or_string && matches!(name, "anyOf" | "allOf") {
             continue;
         }
@@ -158,7 +158,7 @@ fn junctors(path: &str, props: &Props, int_or_string: bool, errors: &mut Vec<Fie
     }
 }
 
-/// Inside a junctor nothing may be said that gives structure.
+/// A junctor must not contain structural keywords.
 fn narrowing(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     junctors(path, props, false, errors);
     let mut forbid = |given: bool, name: &str, what: &str| {
@@ -187,7 +187,7 @@ fn narrowing(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Defaults must be values that the schema itself would take and keep.
+/// Defaults must be valid for the schema and survive pruning.
 fn defaults(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     if let Some(default) = &props.default {
         let compiled = props.clone().compile();
@@ -214,7 +214,7 @@ fn defaults(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What Kubernetes takes of OpenAPI.
+/// The supported subset of OpenAPI.
 fn open_api(path: &str, props: &Props, errors: &mut Vec<FieldError>) {
     if !props.ty.is_empty() && !TYPES.contains(&props.ty.as_str()) {
         errors.push(FieldError::not_supported(format!("{path}.type"), props.ty.as_str(), &TYPES));
@@ -347,7 +347,7 @@ fn wrong_type(path: &str, props: &Props, wanted: &str, because: &str, errors: &m
     }
 }
 
-/// The first line of Go's complaint where it is a common one, else ours.
+/// The first line of Go's error for common mistakes, otherwise the regex crate's.
 fn regex_complaint(pattern: &str, error: &regex::Error) -> String {
     let unclosed = |what: &str| format!("error parsing regexp: missing closing {what}: `{pattern}`");
     match error.to_string() {

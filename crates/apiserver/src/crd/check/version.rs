@@ -1,7 +1,7 @@
-//! Versions: their names, which is stored, and what each says about its schema, subresources, columns and fields.
+//! Versions: their names, the storage version, and each version's schema, subresources, columns and selectable fields.
 //!
-//! What all versions say alike, a kube-apiserver moves to the top before it looks, so that complaints about it name
-//! `spec.validation` instead of `spec.versions[0].schema`.
+//! A kube-apiserver moves settings that are equal in all versions to the top level before it validates. Errors in them
+//! therefore name `spec.validation` instead of `spec.versions[0].schema`.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ pub(super) fn versions(spec: &RawSpec, errors: &mut Vec<FieldError>) {
     });
 }
 
-/// Looks at what each version says, or, if all say the same, once at what they say.
+/// Checks each version's setting, or the common one once if all versions have the same.
 fn each<'a, T: PartialEq>(
     versions: &'a [RawVersion],
     part: impl Fn(&'a RawVersion) -> T,
@@ -101,7 +101,7 @@ fn has_status(version: &RawVersion) -> bool {
 }
 
 fn root(path: &str, props: &Props, status: bool, errors: &mut Vec<FieldError>) {
-    // With a status subresource, the status is validated by itself: what speaks of both at once would be lost.
+    // With a status subresource, the status is validated separately: constraints on both would be lost.
     let Props { any_of, one_of, all_of, not, one_of_values, max_properties, min_properties, .. } = props;
     let lost = [any_of, one_of, all_of].iter().any(|list| !list.is_empty())
         || not.is_some()

@@ -1,10 +1,10 @@
-//! What the server fills in that a client left out.
+//! Defaults for fields that a client omits.
 //!
-//! A kube-apiserver has two occasions for that, and managedFields show the difference: *defaults* belong to the kind, are
-//! set before ownership is recorded and so belong to whoever wrote the object; what *admission* adds belongs to nobody.
+//! A kube-apiserver adds fields at two points, and managedFields show the difference. A kind's *defaults* are set
+//! before ownership is recorded, so they belong to the writer. Fields added by *admission* have no owner.
 //!
-//! Not all of its several hundred defaults are here, but those of the kinds that controllers work with. Left out on
-//! purpose: finalizers and taints that only another controller would take away again.
+//! Only the defaults of kinds that controllers commonly use are implemented, not all several hundred. Finalizers and
+//! taints that another controller would have to remove are left out intentionally.
 
 mod others;
 mod pods;
@@ -24,7 +24,7 @@ pub(super) enum Moment {
     Update,
 }
 
-/// Fills in the defaults of the object's kind.
+/// Sets the defaults of the object's kind.
 pub(super) fn fill(resource: &Resource, object: &mut Value, moment: Moment) {
     if let Some(version) = resource.custom() {
         return crd::set_defaults(object, &version.schema);
@@ -59,7 +59,7 @@ pub(super) fn fill(resource: &Resource, object: &mut Value, moment: Moment) {
     }
 }
 
-/// Fills in what the server adds to a new object on its own account, which belongs to no field manager.
+/// Adds what admission adds to a new object; these fields have no owner.
 pub(super) fn admit(resource: &Resource, object: &mut Value, chance: &Chance) {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => {
@@ -72,7 +72,7 @@ pub(super) fn admit(resource: &Resource, object: &mut Value, chance: &Chance) {
     }
 }
 
-/// Keeps what an update leaves out and only the server can give.
+/// Restores server-assigned fields that an update omits.
 pub(super) fn keep(resource: &Resource, object: &mut Value, current: &Value) {
     if resource.is("", "services") && object["spec"]["type"] != "ExternalName" {
         let spec = object_member(object, "spec");
@@ -82,7 +82,7 @@ pub(super) fn keep(resource: &Resource, object: &mut Value, current: &Value) {
     }
 }
 
-/// What the server has to say about the use of a resource.
+/// The warning for using a resource.
 pub(super) fn warning(resource: &Resource) -> Option<&'static str> {
     let endpoints = resource.is("", "endpoints");
     endpoints.then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")

@@ -1,4 +1,4 @@
-//! Everything that is no pod and makes none.
+//! Defaults of all other kinds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ pub(super) fn service(object: &mut Value) {
     default_members(object, &[("status", json!({"loadBalancer": {}}))]);
 }
 
-/// Gives a service an address in 10.0.0.0/16, unless it wants none. The first one belongs to the API server.
+/// Assigns a service an address in 10.0.0.0/16, unless it is headless. The first address belongs to the API server.
 pub(super) fn admit_service(spec: &mut Map<String, Value>, chance: &Chance) {
     if spec.get("type") == Some(&json!("ExternalName")) {
         return;
@@ -46,13 +46,13 @@ pub(super) fn admit_service(spec: &mut Map<String, Value>, chance: &Chance) {
     default(spec, "ipFamilyPolicy", json!("SingleStack"));
 }
 
-/// `stringData` is a way to write `data` without base64, and is never kept.
+/// Merges `stringData`, the write-only form of `data` without base64, into `data`.
 pub(super) fn secret(object: &mut Value) {
     default_members(object, &[("type", json!("Opaque"))]);
     let Some(members) = object.as_object_mut() else { return };
     let plain = match members.get("stringData") {
         Some(Value::Object(plain)) if plain.values().all(Value::is_string) => plain.clone(),
-        // What is no map of strings is refused when the object is encoded.
+        // Anything but a map of strings is rejected when the object is encoded.
         _ => return,
     };
     members.remove("stringData");
@@ -82,7 +82,7 @@ pub(super) fn endpoint_slice(object: &mut Value) {
     }
 }
 
-/// A container's default limit is its default request, too.
+/// A container's default limit is also its default request.
 pub(super) fn limit_range(object: &mut Value) {
     for limit in each(object_member(object, "spec"), "limits") {
         if limit.get("type") == Some(&json!("Container")) {

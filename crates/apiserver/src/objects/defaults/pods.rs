@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Moment, default, each, inner, object_member};
 
-/// Permissions of files that volumes project, as a decimal number.
+/// Mode of files in projected volumes.
 const FILE_MODE: i64 = 0o644;
 
 pub(super) fn pod(object: &mut Value, moment: Moment) {
@@ -20,13 +20,13 @@ pub(super) fn pod(object: &mut Value, moment: Moment) {
     }
 }
 
-/// What admission adds to a pod.
+/// The fields that admission adds to a pod.
 pub(super) fn admit(spec: &mut Map<String, Value>) {
     default(spec, "priority", json!(0));
     default(spec, "preemptionPolicy", json!("PreemptLowerPriority"));
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else { return };
-    // A pod stays five minutes on a node that is in trouble, unless it says otherwise.
+    // By default, a pod stays on an unready or unreachable node for five minutes.
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         if !tolerations.iter().any(|toleration| toleration["key"] == key) {
             let toleration =
@@ -36,7 +36,7 @@ pub(super) fn admit(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A pod's spec, wherever it stands.
+/// The spec of a pod or of a pod template.
 pub(super) fn pod_spec(spec: &mut Map<String, Value>) {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         each(spec, list).for_each(container);
@@ -86,7 +86,7 @@ fn container(container: &mut Map<String, Value>) {
     }
 }
 
-/// What a probe or a hook calls.
+/// The action of a probe or a lifecycle hook.
 fn handler(handler: &mut Map<String, Value>) {
     if let Some(get) = inner(handler, "httpGet") {
         default(get, "path", json!("/"));
@@ -122,7 +122,7 @@ fn projected_file(file: &mut Map<String, Value>) {
     }
 }
 
-/// A limit without a request is a request, too.
+/// A limit without a request also becomes the request.
 fn request_what_is_limited(container: &mut Map<String, Value>) {
     let Some(resources) = inner(container, "resources") else { return };
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
@@ -133,7 +133,7 @@ fn request_what_is_limited(container: &mut Map<String, Value>) {
     }
 }
 
-/// `Guaranteed` if every container limits what it requests, `BestEffort` if none requests anything.
+/// `Guaranteed` if every container's limits equal its requests, `BestEffort` if no container requests anything.
 fn quality_of_service(pod: &Value) -> &'static str {
     let containers = || pod["spec"]["containers"].as_array().into_iter().flatten();
     let asks = |container: &Value, what: &str| {
@@ -156,7 +156,7 @@ fn quality_of_service(pod: &Value) -> &'static str {
     }
 }
 
-/// Images without a tag, or with `latest`, are pulled always.
+/// Images without a tag, or with `latest`, are always pulled.
 fn pulls_always(image: &str) -> bool {
     if image.contains('@') {
         return false;
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_without_a_tag_or_with_latest_are_pulled_always() {
+    fn images_without_a_tag_or_with_latest_are_always_pulled() {
         for (image, expected) in [
             ("i", true),
             ("host:5000/i", true),

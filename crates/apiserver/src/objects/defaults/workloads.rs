@@ -1,4 +1,4 @@
-//! What makes pods: deployments and their like, jobs.
+//! Defaults of workloads: deployments and similar kinds, jobs.
 
 use serde_json::{Map, Value, json};
 
@@ -90,7 +90,7 @@ fn job_spec(spec: &mut Map<String, Value>) {
     default(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
 }
 
-/// A job selects its pods by its own uid, which a template cannot know before.
+/// A job selects its pods by its own uid, which its template cannot contain in advance.
 pub(super) fn admit_job(object: &mut Value) {
     let (uid, name) = (meta::uid(object).to_owned(), meta::name(object).to_owned());
     let spec = object_member(object, "spec");
@@ -121,7 +121,7 @@ pub(super) fn cron_job(object: &mut Value, moment: Moment) {
     default_status(object, moment, json!({}));
 }
 
-/// The pod template of a workload. Pods are no part of it: a template has neither priority nor tolerations of its own.
+/// The pod template of a workload. A template gets no priority and no tolerations; only pods do.
 fn template(object: &mut Value) {
     let template = object_member(object, "spec").entry("template").or_insert_with(|| json!({}));
     if template.get("spec").is_some_and(Value::is_object) {
@@ -129,7 +129,7 @@ fn template(object: &mut Value) {
     }
 }
 
-/// What has no labels has those of its template.
+/// A workload without labels gets those of its template.
 fn labels_of_template(object: &mut Value) {
     let labels = object["spec"]["template"]["metadata"]["labels"].clone();
     if labels.is_object() && meta::meta(object).get("labels").is_none_or(Value::is_null) {
@@ -139,7 +139,7 @@ fn labels_of_template(object: &mut Value) {
 
 fn add_labels(object: &mut Value, labels: &[(String, Value)]) {
     let known = meta::meta_mut(object).entry("labels").or_insert_with(|| json!({}));
-    // Labels that are no object are refused when the object is encoded.
+    // Labels that are not an object are rejected when the object is encoded.
     if let Some(known) = known.as_object_mut() {
         known.extend(labels.iter().cloned());
     }

@@ -1,10 +1,10 @@
-//! Features of a kube-apiserver whose configuration is stored here, and which then do nothing.
+//! Features of a kube-apiserver whose configuration this server stores but does not act on.
 //!
-//! A test that relies on one of them would pass without having tested anything. So a write that configures such a
-//! feature, and a write that the feature would have judged, is answered with a warning; a strict server refuses both.
-//! [`FEATURES`] is the one list of them: the documentation is checked against it.
+//! A test that relies on such a feature would pass without testing it. Therefore writes that configure a feature, and
+//! writes that it would have applied to, get a warning; a strict server rejects both. [`FEATURES`] is the single list
+//! of them; a test checks the documentation against it.
 
-mod judges;
+mod applicable;
 mod rules;
 
 use serde_json::Value;
@@ -14,20 +14,20 @@ use crate::http::Status;
 use crate::resources::{Registry, Resource};
 use crate::storage::CollectionId;
 
-/// What the server does about a write that involves a feature it does not have.
+/// How the server treats a write that involves an unsupported feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// The write is done, and its answer carries a `Warning` header.
+    /// Performs the write and adds a `Warning` header to the response.
     #[default]
     Warn,
-    /// The write is refused with 501.
+    /// Rejects the write with 501.
     Refuse,
 }
 
-/// A feature that is not there.
+/// An unsupported feature.
 struct Feature {
-    /// In the plural, as warnings begin with it.
+    /// The name in the plural; warnings begin with it.
     name: &'static str,
     /// What does not happen.
     missing: &'static str,
@@ -35,11 +35,11 @@ struct Feature {
     configured_by: &'static str,
     /// Whether an object configures it.
     configures: fn(&Resource, &Value) -> bool,
-    /// What would have judged a write; `None` if the feature has nothing to do with it.
-    judge: fn(&Writer<'_>, &Subject<'_>) -> Option<String>,
+    /// The configured object that would have applied to a write, if any.
+    applicable: fn(&Writer<'_>, &Subject<'_>) -> Option<String>,
 }
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteOperation {
     Create,
@@ -47,7 +47,7 @@ pub(super) enum WriteOperation {
     Delete,
 }
 
-/// A write that features may judge.
+/// A write to check against the features.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) operation: WriteOperation,
@@ -56,7 +56,7 @@ pub(super) struct Subject<'a> {
     pub(super) object: &'a Value,
 }
 
-/// The collections of the objects that judges look at; built-in ones never change.
+/// The collections of the configuring objects. These are built in and never change.
 #[derive(Debug)]
 pub(crate) struct Configurations {
     validating_webhooks: CollectionId,
@@ -72,7 +72,7 @@ pub(crate) struct Configurations {
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// All features that are accepted and do nothing.
+/// All features that are accepted but have no effect.
 const FEATURES: &[Feature] = &[
     Feature {
         name: "CEL validation rules",
@@ -80,19 +80,19 @@ const FEATURES: &[Feature] = &[
         configured_by: "a CustomResourceDefinition with `x-kubernetes-validations`",
         configures: |resource, object| {
             resource.is("apiextensions.k8s.io", "customresourcedefinitions")
-                && judges::has_rules(&object["spec"]["versions"])
+                && applicable::has_rules(&object["spec"]["versions"])
         },
-        judge: judges::validation_rules,
+        applicable: applicable::validation_rules,
     },
     Feature {
         name: "conversion webhooks",
-        missing: "another version of a custom resource differs only in its apiVersion",
+        missing: "converting a custom resource changes only its apiVersion",
         configured_by: "a CustomResourceDefinition whose conversion strategy is `Webhook`",
         configures: |resource, object| {
             resource.is("apiextensions.k8s.io", "customresourcedefinitions")
                 && object["spec"]["conversion"]["strategy"] == "Webhook"
         },
-        judge: judges::conversion,
+        applicable: applicable::conversion,
     },
     Feature {
         name: "admission webhooks",
@@ -105,7 +105,7 @@ const FEATURES: &[Feature] = &[
                 &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
             ) && object["webhooks"].as_array().is_some_and(|webhooks| !webhooks.is_empty())
         },
-        judge: judges::webhooks,
+        applicable: applicable::webhooks,
     },
     Feature {
         name: "admission policies",
@@ -116,44 +116,44 @@ const FEATURES: &[Feature] = &[
             let bindings = ["validatingadmissionpolicybindings", "mutatingadmissionpolicybindings"];
             is_one_of(resource, ADMISSION, &policies) || is_one_of(resource, ADMISSION, &bindings)
         },
-        judge: judges::policies,
+        applicable: applicable::policies,
     },
     Feature {
         name: "RBAC permissions",
-        missing: "every request is allowed, and access reviews say so",
+        missing: "every request is allowed, and access reviews report so",
         configured_by: "Role, ClusterRole, RoleBinding, ClusterRoleBinding",
         configures: |resource, _| resource.group == RBAC,
-        judge: judges::permissions,
+        applicable: applicable::permissions,
     },
     Feature {
         name: "resource quotas",
         missing: "usage is not counted or limited",
         configured_by: "ResourceQuota",
         configures: |resource, _| resource.is("", "resourcequotas"),
-        judge: judges::quota,
+        applicable: applicable::quota,
     },
     Feature {
         name: "limit ranges",
         missing: "neither defaults nor limits are applied to pods and claims",
         configured_by: "LimitRange",
         configures: |resource, _| resource.is("", "limitranges"),
-        judge: judges::limit_range,
+        applicable: applicable::limit_range,
     },
     Feature {
         name: "pod security levels",
         missing: "pods are not checked",
         configured_by: "a Namespace with a `pod-security.kubernetes.io` label other than `privileged`",
         configures: |resource, object| {
-            resource.is("", "namespaces") && judges::has_security_level(&object["metadata"]["labels"])
+            resource.is("", "namespaces") && applicable::has_security_level(&object["metadata"]["labels"])
         },
-        judge: judges::pod_security,
+        applicable: applicable::pod_security,
     },
     Feature {
         name: "disruption budgets",
         missing: "evictions are not limited",
         configured_by: "PodDisruptionBudget",
         configures: |resource, _| resource.is("policy", "poddisruptionbudgets"),
-        judge: judges::budget,
+        applicable: applicable::budget,
     },
     Feature {
         name: "pod classes",
@@ -163,22 +163,21 @@ const FEATURES: &[Feature] = &[
             resource.is("scheduling.k8s.io", "priorityclasses")
                 || resource.is("node.k8s.io", "runtimeclasses")
         },
-        judge: judges::pod_class,
+        applicable: applicable::pod_class,
     },
     Feature {
         name: "priority and fairness",
         missing: "requests are not queued or rejected by level",
         configured_by: "FlowSchema, PriorityLevelConfiguration",
         configures: |resource, _| resource.group == "flowcontrol.apiserver.k8s.io",
-        judge: |_, _| None,
+        applicable: |_, _| None,
     },
 ];
 
 // === impl Unsupported ===
 
 impl Unsupported {
-    /// The features that are accepted and do nothing: the name of each, the objects that configure it, and what does not
-    /// happen.
+    /// The unsupported features: the name, the objects that configure it, and what does not happen.
     #[doc(hidden)]
     pub fn features() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         FEATURES.iter().map(|feature| (feature.name, feature.configured_by, feature.missing))
@@ -195,7 +194,7 @@ impl Configurations {
     pub(crate) fn new(registry: &Registry) -> Self {
         let collection = |group: &str, plural: &str| {
             let found = registry.iter().find(|resource| resource.is(group, plural));
-            // The built-in table holds all of these.
+            // The built-in table contains all of these.
             found.map(|resource| resource.collection).unwrap_or_else(|| unreachable!("{plural} is built in"))
         };
         Self {
@@ -212,10 +211,10 @@ impl Configurations {
 }
 
 impl Writer<'_> {
-    /// Warnings about the features that a client's write configures or should have been judged by.
+    /// Warnings about the features that a client's write configures or would have been subject to.
     ///
     /// # Errors
-    /// With 501, if the server refuses such writes.
+    /// 501, if the server rejects such writes.
     pub(super) fn check_supported(&self, subject: &Subject<'_>) -> Result<Vec<String>, Status> {
         if !self.is_clients() {
             return Ok(Vec::new());
@@ -242,7 +241,7 @@ impl Feature {
         {
             return Some(format!("{name} are not supported: the {} has no effect, {missing}", resource.kind));
         }
-        let judge = (self.judge)(writer, subject)?;
-        Some(format!("{name} are not supported: {judge} would have judged this request, but {missing}"))
+        let object = (self.applicable)(writer, subject)?;
+        Some(format!("{name} are not supported: {object} would have applied to this request, but {missing}"))
     }
 }

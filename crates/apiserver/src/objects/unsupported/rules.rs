@@ -1,29 +1,29 @@
-//! Whether admission would have looked at a write: the rules and selectors of webhooks and policies, which have one form.
+//! Whether admission would have applied to a write: matches the rules and selectors of webhooks and policies.
 
 use kube_wire::LabelSelector;
 use serde_json::Value;
 
-use super::judges::namespace_labels;
+use super::applicable::namespace_labels;
 use super::{Subject, WriteOperation};
 use crate::objects::Writer;
 use crate::resources::Resource;
 use crate::selector;
 use crate::storage::Attributes;
 
-/// Whether a webhook or a policy covers the write. `rules` names the member that holds its rules. Conditions in CEL
+/// Whether a webhook or a policy covers the write. `rules` is the member that contains its rules. CEL conditions
 /// (`matchConditions`) cannot be evaluated and count as true.
 pub(super) fn covers(writer: &Writer<'_>, subject: &Subject<'_>, constraints: &Value, rules: &str) -> bool {
     any_matches(writer, subject, constraints, rules) && selected(writer, subject, constraints)
 }
 
-/// Whether a binding leaves the write to its policy. It may have rules of its own, which must match, too.
+/// Whether a binding applies its policy to the write. A binding may have rules of its own, which must also match.
 pub(super) fn admits(writer: &Writer<'_>, subject: &Subject<'_>, binding: &Value) -> bool {
     let rules = "resourceRules";
     (binding[rules].is_null() || any_matches(writer, subject, binding, rules))
         && selected(writer, subject, binding)
 }
 
-/// Whether selectors and exclusions let the write through.
+/// Whether the selectors match and no exclusion does.
 fn selected(writer: &Writer<'_>, subject: &Subject<'_>, constraints: &Value) -> bool {
     let in_namespace = namespace_labels(writer, subject)
         .is_none_or(|found| selects_all_if_absent(&constraints["namespaceSelector"], &found));
@@ -96,7 +96,7 @@ fn selects_all_if_absent(selector: &Value, found: &Attributes) -> bool {
     selector.is_null() || selects(selector, found)
 }
 
-/// Whether a `LabelSelector` object selects these labels. An invalid one counts as selecting everything.
+/// Whether a `LabelSelector` object matches these labels. An invalid selector matches everything.
 pub(super) fn selects(selector: &Value, found: &Attributes) -> bool {
     let mut terms = Vec::new();
     for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {

@@ -1,7 +1,7 @@
-//! Which configured object would have judged a write.
+//! Which configured object would have applied to a write.
 //!
-//! Every client's write asks all of these, so each one first asks whether its feature is configured at all, which takes
-//! one look into a collection that is nearly always empty.
+//! These checks run on every client write. Each therefore first checks whether its feature is configured at all, which
+//! is one lookup in a collection that is usually empty.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const SECURITY_LEVELS: [&str; 3] = [
     "pod-security.kubernetes.io/warn",
 ];
 
-/// Resources that hold pods or make them.
+/// Resources that are or create pods.
 const WITH_PODS: &[(&str, &str)] = &[
     ("", "pods"),
     ("", "podtemplates"),
@@ -31,12 +31,12 @@ const WITH_PODS: &[(&str, &str)] = &[
     ("batch", "jobs"),
 ];
 
-/// Whether a schema has rules anywhere in it.
+/// Whether a schema contains rules at any depth.
 pub(super) fn has_rules(schema: &Value) -> bool {
     crate::crd::has_validation_rules(schema)
 }
 
-/// Whether labels ask for a level that forbids anything.
+/// Whether the labels set a pod security level that restricts anything.
 pub(super) fn has_security_level(labels: &Value) -> bool {
     SECURITY_LEVELS.iter().any(|label| labels[*label].as_str().is_some_and(restricts))
 }
@@ -64,7 +64,7 @@ pub(super) fn webhooks(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<Str
     let known = &writer.configurations;
     [known.validating_webhooks, known.mutating_webhooks].into_iter().find_map(|collection| {
         configured(writer, collection, "").find_map(|(resource, configuration)| {
-            // Webhooks are not called for what configures them.
+            // Webhooks are not called for their own configuration.
             let own = subject.target.resource.group == ADMISSION;
             let mut webhooks = configuration["webhooks"].as_array().into_iter().flatten();
             let covers = !own && webhooks.any(|webhook| rules::covers(writer, subject, webhook, "rules"));
@@ -139,7 +139,7 @@ fn counts(limit: &str, resource: &Resource) -> bool {
     if objects.contains(&first) {
         return resource.is("", first);
     }
-    // Everything else is a resource that pods consume, or pods themselves.
+    // Everything else is pods, or a resource that pods consume.
     resource.is("", "pods") && !limit.contains("storageclass")
 }
 
@@ -192,7 +192,7 @@ pub(super) fn pod_class(_: &Writer<'_>, subject: &Subject<'_>) -> Option<String>
     class("priorityClassName", "PriorityClass").or_else(|| class("runtimeClassName", "RuntimeClass"))
 }
 
-/// The objects of a collection, in a namespace or all of them.
+/// The objects of a collection, in one namespace or in all.
 fn configured<'a>(
     writer: &'a Writer<'_>,
     collection: CollectionId,
@@ -217,8 +217,8 @@ fn named(resource: &Resource, object: &Value) -> String {
     format!("{} {:?}", resource.kind, crate::objects::meta::name(object))
 }
 
-/// The labels that a namespace selector looks at: those of the object's namespace, or a namespace's own. Other
-/// cluster-scoped objects have none, and are never left out by such a selector.
+/// The labels that a namespace selector matches: those of the object's namespace, or a namespace's own. Other
+/// cluster-scoped objects have none, and a namespace selector never excludes them.
 pub(super) fn namespace_labels(writer: &Writer<'_>, subject: &Subject<'_>) -> Option<Attributes> {
     let target = subject.target;
     if target.resource.is("", "namespaces") {
