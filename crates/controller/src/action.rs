@@ -1,4 +1,4 @@
-//! What a reconcile comes to: what is to be done next, or why it failed and whether trying again makes sense.
+//! The result of a reconcile: what to do next, or why it failed and whether to retry.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,23 +10,31 @@ use kube_informer::{DecodeError, Key, Stopped, SyncError, WaitError};
 
 use crate::error::words;
 
-/// What is to be done after a reconcile that succeeded. Failures before it are forgotten.
+/// What to do after a reconcile that succeeded. Success resets the key's failure count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum Action {
-    /// Nothing, until something changes.
+    /// Wait for the next change.
     Done,
-    /// The same once more when this time has passed, unless something changes before.
+    /// Run again after this time, or at the next change if that is earlier.
     RequeueAfter(Duration),
+    /// As [`RequeueAfter`](Self::RequeueAfter), with a priority instead of the one that the key had. Live changes have priority 0, the
+    /// initial list and resyncs −100; higher goes first.
+    RequeueWith {
+        /// When to run again.
+        after: Duration,
+        /// The priority of that run.
+        priority: i16,
+    },
 }
 
-/// Why a reconcile failed, and whether trying again makes sense: it is retried with back-off, unless it is
-/// [terminal](Error::terminal). A [`DecodeError`] is terminal by itself: the object has to change first.
+/// Why a reconcile failed. The key is retried with back-off, unless the error is [terminal](Error::terminal). A [`DecodeError`]
+/// is terminal: the object has to change first.
 ///
-/// `?` makes one from the errors of kube and of informers, and from boxed ones; [`Error::new`] takes any other error or a
-/// text. A reconcile may return its own error type instead if that converts into this one. With the feature `anyhow` it may
-/// return `anyhow::Result<Action>`; an `Error` anywhere in the chain keeps its meaning.
+/// `?` converts the errors of kube and of informers, and boxed errors; [`Error::new`] takes any other error or a text. A
+/// reconcile can return its own error type if it converts into this one. With the feature `anyhow` it can return
+/// `anyhow::Result<Action>`; a terminal error anywhere in the chain stays terminal.
 ///
 /// `{}` prints the outermost message; `{:#}` adds the causes on the same line, each once.
 ///
@@ -50,53 +58,51 @@ pub struct Error {
     terminal: bool,
 }
 
-/// A reconcile that failed, as an error policy sees it.
+/// A failed reconcile, as passed to an error policy.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Failure<'a> {
-    /// Whose.
+    /// The key that failed.
     pub key: &'a Key,
-    /// Why. Never a terminal one: those are not tried again.
+    /// The error. Never terminal: terminal errors are not passed to the policy.
     pub error: &'a Error,
-    /// How often it failed in a row, this time included; failures that were not answered with [`Retry::Backoff`] are not
-    /// counted.
+    /// Consecutive failures, this one included. Only failures answered with [`Retry::Backoff`] are counted.
     pub failures: u32,
 }
 
-/// What an error policy says.
+/// The decision of an error policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retry {
-    /// Again, when the back-off lets it.
+    /// Retry after the back-off.
     Backoff,
-    /// Again after this time.
+    /// Retry after this time.
     After(Duration),
-    /// Not before something changes.
+    /// Wait for the next change.
     Never,
 }
 
 // === impl Error ===
 
 impl Error {
-    /// From any error or a text. It is retried with back-off, unless the error or one of its causes is terminal.
+    /// Creates an error from any error or a text. It is terminal if the error or one of its causes is.
     pub fn new(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         let terminal = causes(&*source).any(is_terminal);
         Self { source, terminal }
     }
 
-    /// An error that trying again will not mend, such as a specification that makes no sense: the key is left alone until
-    /// something changes.
+    /// Creates an error that a retry cannot fix, such as an invalid spec: the key waits for the next change.
     pub fn terminal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { source: source.into(), terminal: true }
     }
 
-    /// Whether trying again is of no use.
+    /// Whether the key waits for the next change instead of being retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The error that this one was made from.
+    /// The wrapped error.
     pub fn get_ref(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.source
     }
@@ -104,7 +110,7 @@ impl Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // This error shows the message of the one it was made from.
+        // This error prints the message of the wrapped one, so its source is the next in the chain.
         self.source.source()
     }
 }
@@ -150,18 +156,19 @@ from_errors!(
     IndexError,
     Stopped,
     crate::FinalizerError,
+    crate::WriteError,
     serde_json::Error,
     std::io::Error,
     tokio::time::error::Elapsed,
     tokio::task::JoinError,
 );
 
-/// Whether an error means that trying again is of no use, wherever it stands in a chain.
+/// Whether an error in a chain makes the whole error terminal.
 fn is_terminal(error: &(dyn StdError + 'static)) -> bool {
     error.downcast_ref::<Error>().is_some_and(Error::is_terminal) || is_permanent(error)
 }
 
-/// Whether an object did not fit its type, and will not before it changes.
+/// Whether an object does not fit its type: permanent until the object changes.
 fn is_permanent(error: &(dyn StdError + 'static)) -> bool {
     let decode = match error.downcast_ref::<WaitError>() {
         Some(WaitError::Decode(decode)) => Some(decode),
@@ -170,7 +177,7 @@ fn is_permanent(error: &(dyn StdError + 'static)) -> bool {
     decode.is_some_and(DecodeError::is_permanent)
 }
 
-/// An error, what caused it, and so on.
+/// An error and its chain of sources.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a controller as a whole. (What goes wrong with one key is [`Error`](crate::Error).)
+//! Errors of a controller as a whole. (Errors of one key are [`Error`](crate::Error).)
 
 use kube_core::Status;
 use kube_informer::{IndexError, Stopped, SyncError};
@@ -9,61 +9,94 @@ use crate::leader::LeaseRefused;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// One of its informers was stopped.
-    #[error("controller `{controller}`: {informer}: {source}; build it before its informers are shut down")]
+    /// An informer has stopped.
+    #[error(
+        "cannot build controller `{controller}`: {informer}: {source}; build it before its informers are shut down"
+    )]
     Informer {
         /// The controller.
         controller: String,
         /// The informer.
         informer: String,
-        /// What it said.
+        /// The informer's error.
         source: Stopped,
     },
-    /// An index that it needs cannot be.
-    #[error("controller `{controller}`: {informer}: {source}")]
+    /// A required index cannot be added.
+    #[error("cannot build controller `{controller}`: {informer}: {source}")]
     Index {
         /// The controller.
         controller: String,
         /// The informer.
         informer: String,
-        /// What is wrong with it.
+        /// The reason.
         source: IndexError,
     },
-    /// Without a worker nothing would ever happen.
-    #[error("controller `{controller}`: a concurrency of 0 would never do anything; at least 1 is needed")]
+    /// A filter is invalid.
+    #[error("cannot build controller `{controller}`: {informer}: invalid filter: {reason}")]
+    Filter {
+        /// The controller.
+        controller: String,
+        /// The informer.
+        informer: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The name of a cluster is empty or has a `/`.
+    #[error("controller `{controller}`: invalid cluster name `{cluster}`: it is empty or has a `/`")]
+    Cluster {
+        /// The controller.
+        controller: String,
+        /// The name.
+        cluster: String,
+    },
+    /// The controller has ended.
+    #[error("cannot add a cluster to controller `{controller}`: the controller has ended")]
+    Ended {
+        /// The controller.
+        controller: String,
+    },
+    /// The concurrency is 0.
+    #[error("controller `{controller}`: invalid concurrency 0; use at least 1")]
     NoWorkers {
         /// The controller.
         controller: String,
     },
 }
 
-/// Why running ended other than by being stopped and finishing in time.
+/// Why `run` ended other than by a clean stop.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An informer could not get its first full state: the server refuses it (401, 403, 404), or it was stopped. To wait until it is
-    /// served instead, wait for the informer before running, as in [`Controller::run`](crate::Controller::run).
-    #[error("controller `{controller}`: {source}")]
+    /// An informer did not get its initial list: the server refused it (401, 403, 404), or the informer has stopped. To wait until
+    /// the resource is served, wait for the informer first, as in [`Controller::run`](crate::Controller::run).
+    #[error("cannot run controller `{controller}`: {source}")]
     Sync {
         /// The controller.
         controller: String,
         /// Why.
         source: SyncError,
     },
-    /// The server refuses the lease, before this replica has led for the first time: its namespace or a role is missing, for
-    /// example.
+    /// The server refused the lease before this replica has led for the first time: for example, its namespace or a role is
+    /// missing.
     #[error(transparent)]
     Lease(#[from] LeaseRefused),
     /// There is more than one leader election.
-    #[error("leader elections for several leases: {}; a manager has one, so run the controllers under managers of their own", .leases.join(", "))]
+    #[error("cannot run manager: several leader elections: {}; run each controller under its own manager", .leases.join(", "))]
     Elections {
         /// Their leases, as `namespace/name`.
         leases: Vec<String>,
     },
-    /// It was stopped, and some reconciles had not finished when the time for that was over, or when it was told to stop
-    /// once more. They were cut short.
+    /// A runnable of the manager failed or panicked. Everything else was stopped.
+    #[error("runnable `{name}` failed: {reason}")]
+    Runnable {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// Some reconciles had not finished when the grace period ended or the second stop was requested. They were cancelled.
     #[error(
-        "stopped with {unfinished} reconciles unfinished; give them a longer grace period, or make them heed `Context::stopping`"
+        "stopped with {unfinished} reconciles unfinished; set a longer grace period, or return early on `Context::stopping`"
     )]
     CutShort {
         /// How many.
@@ -71,7 +104,7 @@ pub enum RunError {
     },
 }
 
-/// A server's answer in words, once: kube's own text of it repeats them.
+/// A server's answer as text. (kube's own text repeats the message.)
 pub(crate) fn words(status: &Status) -> String {
     format!("{} {}: {}", status.code, status.reason, status.message)
 }

@@ -1,4 +1,4 @@
-//! Cleaning up before an object goes: a finalizer keeps it there until that is done.
+//! Cleanup before an object is deleted: a finalizer keeps the object until the cleanup has succeeded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,62 +11,63 @@ use serde_json::json;
 
 use crate::{Action, Context, Error};
 
-/// What is to be done about an object that carries a finalizer.
+/// What a reconcile does with an object that carries a finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage<K> {
-    /// It is wanted, and the finalizer is in place: make the world so.
+    /// The object exists and has the finalizer: apply its desired state.
     Apply(Arc<K>),
-    /// It is being deleted: undo what was made outside of Kubernetes, and what no owner reference covers. It may have been
-    /// undone before, wholly or in part, by a call that failed or by another process.
+    /// The object is being deleted: remove everything outside Kubernetes, and everything that no owner reference covers. An
+    /// earlier call that failed, or another process, may have removed some of it already.
     Cleanup(Arc<K>),
 }
 
-/// The finalizer itself could not be written, or its name is invalid.
+/// The finalizer could not be added or removed, or its name is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
-    /// Adding it failed; nothing else was done.
-    #[error("could not add finalizer `{finalizer}`")]
+    /// Adding the finalizer failed; nothing else was done.
+    #[error("cannot add finalizer `{finalizer}`")]
     Add {
         /// The finalizer.
         finalizer: String,
-        /// What the server said.
+        /// The server's answer.
         source: kube_client::Error,
     },
-    /// Removing it failed, after the clean-up succeeded. Only the removal is tried again.
-    #[error("could not remove finalizer `{finalizer}`")]
+    /// Removing the finalizer failed after the cleanup succeeded. Only the removal is retried.
+    #[error("cannot remove finalizer `{finalizer}`")]
     Remove {
         /// The finalizer.
         finalizer: String,
-        /// What the server said.
+        /// The server's answer.
         source: kube_client::Error,
     },
-    /// A server takes only qualified names.
+    /// The name is not qualified.
     #[error("invalid finalizer `{0}`: write `domain/name`")]
     Name(String),
 }
 
-/// Runs `reconcile` with a finalizer around it: put on the object before anything is made for it, and taken off when
-/// everything is cleaned up.
+/// Calls `reconcile` with a finalizer on the object: added before the first apply, removed after the cleanup has succeeded.
 ///
-/// - An object that is wanted gets the finalizer if it has it not, then [`Stage::Apply`] is reconciled.
-/// - One that is being deleted and has the finalizer: [`Stage::Cleanup`]; if that succeeds with [`Action::Done`] the finalizer
-///   is removed. With [`Action::RequeueAfter`] it stays, and the clean-up is called again then.
-/// - One that is being deleted and does not have the finalizer is left alone.
+/// - An object that is not being deleted gets the finalizer if it lacks it; then `reconcile` is called with [`Stage::Apply`].
+/// - An object that is being deleted and has the finalizer: `reconcile` is called with [`Stage::Cleanup`]. [`Action::Done`]
+///   removes the finalizer. [`Action::RequeueAfter`] keeps it, and the cleanup is called again later.
+/// - An object that is being deleted and lacks the finalizer is ignored.
 ///
-/// A clean-up that succeeded is not called again by this controller, however far the cache is behind and however often
-/// removing the finalizer fails: the object's uid is remembered until the cache no longer shows it. (A controller that was
-/// restarted, or leads after another, does not know, and may call it again.)
+/// This controller does not repeat a cleanup that succeeded, even while the cache lags behind or removing the finalizer fails: it
+/// remembers the object's uid until the cache no longer has the object. After a restart or a change of leader the cleanup may be
+/// repeated.
 ///
-/// The object is the one in the cache. It is written only if it is still at that resourceVersion: otherwise the server answers
-/// 409, and the key is tried again with back-off. Writes are [reported](Context::wrote) to the controller, and after the last
-/// finalizer is removed the key is deferred until the object [is gone](Context::deleted).
+/// `object` comes from the cache. The finalizers are written only if the object still has that resourceVersion; otherwise the
+/// server answers 409 and the key is retried with back-off. Writes are [reported](Context::wrote) to the controller. After the
+/// last finalizer is removed, the key is deferred until the object [is gone](Context::deleted).
+///
+/// Works for dynamic objects, too: `Api<DynamicObject>` knows its resource.
 ///
 /// # Errors
-/// Those of `reconcile`, and [`FinalizerError`].
+/// Returns the errors of `reconcile`, and [`FinalizerError`].
 ///
 /// # Cancel safety
-/// If it is dropped, each request was sent or not; calling it again goes on from there.
+/// A request in progress may or may not take effect. The next call continues from the object's current state.
 pub async fn finalize<K, D, F, R, E>(
     context: &Context<D>,
     api: &Api<K>,
@@ -76,7 +77,6 @@ pub async fn finalize<K, D, F, R, E>(
 ) -> Result<Action, Error>
 where
     K: Resource + DeserializeOwned + Clone + fmt::Debug,
-    K::DynamicType: Default,
     F: FnOnce(Stage<K>) -> R,
     R: Future<Output = Result<Action, E>>,
     E: Into<Error>,
@@ -85,6 +85,7 @@ where
     if !finalizer.contains('/') {
         return Err(Error::terminal(FinalizerError::Name(finalizer.to_owned())));
     }
+    let url = api.resource_url();
     let ours = object.finalizers().iter().any(|known| known == finalizer);
     match (object.meta().deletion_timestamp.is_some(), ours) {
         (false, true) => reconcile(Stage::Apply(object)).await,
@@ -93,27 +94,29 @@ where
             finalizers.push(finalizer.to_owned());
             let failed = |source| FinalizerError::Add { finalizer: finalizer.to_owned(), source };
             let written = write(api, &object, &finalizers).await.map_err(failed)?;
-            context.wrote(&written);
+            context.wrote_at(url, written.meta(), false);
             reconcile(Stage::Apply(Arc::new(written))).await
         }
         (true, true) => {
-            if !context.is_cleaned_up(&*object, finalizer) {
+            if !context.is_cleaned_up(url, object.meta(), finalizer) {
                 let action = reconcile(Stage::Cleanup(object.clone())).await?;
                 if action != Action::Done {
                     return Ok(action);
                 }
-                context.cleaned_up(&*object, finalizer);
+                context.cleaned_up(url, object.meta(), finalizer);
             }
             let mut finalizers = object.finalizers().to_vec();
             finalizers.retain(|known| known != finalizer);
             match write(api, &object, &finalizers).await {
-                // The last one: the object is deleted at its old resourceVersion, which the cache shows already.
+                // The last finalizer: the server deletes the object at its old resourceVersion, which is cached already.
                 Ok(written) if written.resource_version() == object.resource_version() => {
-                    context.deleted(&*object)
+                    context.wrote_at(url, object.meta(), true);
                 }
-                Ok(written) => context.wrote(&written),
-                // It is gone: the finalizer was removed before.
-                Err(kube_client::Error::Api(status)) if status.code == 404 => context.deleted(&*object),
+                Ok(written) => context.wrote_at(url, written.meta(), false),
+                // The object is gone: the finalizer was removed before.
+                Err(kube_client::Error::Api(status)) if status.code == 404 => {
+                    context.wrote_at(url, object.meta(), true);
+                }
                 Err(source) => Err(FinalizerError::Remove { finalizer: finalizer.to_owned(), source })?,
             };
             Ok(Action::Done)

@@ -1,4 +1,4 @@
-//! Probes and metrics over HTTP, as a router to be served or mounted.
+//! Probes and metrics over HTTP, as an axum router.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use crate::Manager;
 use crate::leader::LeaderProbe;
 
-/// What `/livez`, `/readyz` and `/metrics` answer with.
+/// The checks behind `/livez` and `/readyz`, and the registry behind `/metrics`.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::leader::LeaderProbe;
 ///     .synced(&manager)                    // ready when informers and handlers are synced
 ///     .leader(&election.probe(), false)    // alive unless stuck as leader; ready whether it leads or not
 ///     .metrics(Arc::new(registry))
-///     .router();                           // for `axum::serve`, or to be merged into another
+///     .router();                           // for `axum::serve`, or to merge into another router
 /// # }
 /// ```
 ///
 /// | path | 200 when |
 /// |---|---|
-/// | `/healthz`, `/livez` | all checks of life pass; without any, always |
-/// | `/readyz` | all checks of readiness pass |
+/// | `/healthz`, `/livez` | all liveness checks pass |
+/// | `/readyz` | all readiness checks pass |
 /// | `/metrics` | always: the registry in OpenMetrics text |
 ///
-/// Otherwise 503, and the body names the checks that fail.
+/// Otherwise the answer is 503, and the body names the failing checks.
 #[derive(Clone, Default)]
-#[must_use = "it answers once its router is served"]
+#[must_use = "checks run when the router is served"]
 pub struct Health {
     live: Vec<Check>,
     ready: Vec<Check>,
@@ -49,17 +49,17 @@ struct Check {
     passes: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// How much longer than its lease a leader may be silent before it counts as stuck, as in Kubernetes' own controllers.
+/// How long after the end of its lease a leader counts as stuck, as in Kubernetes' own controllers.
 const LEADER_TOLERANCE: Duration = Duration::from_secs(20);
 
 impl Health {
-    /// No checks: alive and ready.
+    /// Without checks: live and ready.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ready only when all informers and handlers of the controllers that the manager has by now are synced: see
-    /// [`SyncProbe`](crate::SyncProbe).
+    /// Ready only when all informers and handlers of the manager's controllers are synced: see
+    /// [`SyncProbe`](crate::SyncProbe). Controllers added to the manager later are not included.
     pub fn synced(mut self, manager: &Manager) -> Self {
         for probe in manager.sync_probes() {
             let name = format!("informers-of-{}", probe.name());
@@ -68,9 +68,8 @@ impl Health {
         self
     }
 
-    /// Alive unless it believes to lead though its lease ran out a while ago. Not ready while the server
-    /// [refuses](LeaderProbe::refused) it the lease. With `ready_when_leading`, ready only while it leads: for what only the
-    /// leader may be asked.
+    /// Live unless this replica considers itself the leader although its lease has expired. Not ready while the server
+    /// [refuses](LeaderProbe::refused) the lease. With `ready_when_leading`, ready only while this replica leads.
     pub fn leader(self, probe: &LeaderProbe, ready_when_leading: bool) -> Self {
         let (live, refused, ready) = (probe.clone(), probe.clone(), probe.clone());
         let health = self
@@ -82,19 +81,19 @@ impl Health {
         }
     }
 
-    /// With a check of life. A process that fails it is to be restarted.
+    /// Adds a liveness check. A process that fails it should be restarted.
     pub fn live(mut self, name: &str, passes: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.live.push(Check { name: name.into(), passes: Arc::new(passes) });
         self
     }
 
-    /// With a check of readiness.
+    /// Adds a readiness check.
     pub fn ready(mut self, name: &str, passes: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.ready.push(Check { name: name.into(), passes: Arc::new(passes) });
         self
     }
 
-    /// With metrics.
+    /// Serves the metrics of a registry.
     pub fn metrics(mut self, registry: Arc<Registry>) -> Self {
         self.registry = Some(registry);
         self

@@ -1,30 +1,46 @@
-//! Controllers on informers: keep the world as objects say it should be.
+//! Controllers on informers: bring the cluster to the state that objects describe, and keep it there.
 //!
 //! A [`Controller`] ties [informers](kube_informer::Informer), a [work queue](kube_workqueue::WorkQueue) and workers
-//! together: whatever happens to an object, to what it owns or to what it refers to is turned into its key, and a function of
-//! yours, *reconcile*, is called with that key. It looks at what there is (in the informers' caches), writes what there
-//! should be, and says when to look again.
+//! together. Every change of an object, of its children and of the objects it refers to becomes the object's key, and your
+//! function, *reconcile*, is called with that key. It reads the current state from the informers' caches, writes the desired
+//! state, and returns whether and when to run again.
 //!
-//! - **One key, one worker.** The same key is never reconciled twice at the same time; different ones are, up to
-//!   [`concurrency`](ControllerBuilder::concurrency).
-//! - **Warm before work.** Workers begin when all informers are synced and all they told is queued; leadership is stood for
-//!   only then.
-//! - **Live before background.** What happens now goes before the initial state and resyncs, and waiting raises priority, so
-//!   that nothing starves.
-//! - **Failures are per key.** An error, or a panic, is tried again with back-off; success forgets it. An error that cannot be
-//!   mended is [said to be](Error::terminal) and not tried again.
-//! - **Reads see writes.** A key that has [written](Context::wrote) or [deleted](Context::deleted) something is deferred until
-//!   the cache shows it; no worker waits.
-//! - **An end.** Told to [stop](Stop), no new reconcile begins and running ones may finish; told again, they may not.
+//! - **One key, one worker.** The same key is never reconciled twice at the same time. Different keys are reconciled concurrently, up
+//!   to [`concurrency`](ControllerBuilder::concurrency).
+//! - **Sync before work.** Workers start when all informers are synced and the keys of their initial lists are queued; the
+//!   controller competes for leadership only then.
+//! - **Live before background.** Live changes go before the initial list and resyncs, and waiting raises priority, so no key
+//!   starves.
+//! - **Failures are per key.** An error or a panic is retried with back-off; success resets it. A
+//!   [terminal](Error::terminal) error is not retried.
+//! - **Reads see writes.** A key that has written or deleted an object through its [context](Context::client) is deferred
+//!   until the cache has that write; no worker waits.
+//! - **Clean shutdown.** After the first [stop](Stop) no new reconcile starts and running ones may finish; the second stop cancels
+//!   them.
 //!
-//! Beside it: [leader election](leader), [finalizers](finalize), [events](EventRecorder) and, with the feature `health`,
+//! Also included: [leader election](leader), [finalizers](finalize), [events](EventRecorder) and, with the feature `health`,
 //! an endpoint for probes and metrics.
+//!
+//! Types of `kube-client`, `kube-core` and `k8s-openapi` appear in signatures. This crate re-exports the three, so a program can name
+//! the versions that match:
+//!
+//! ```
+//! use kube_informer_controller::k8s_openapi::api::core::v1::ConfigMap;
+//! use kube_informer_controller::kube_client::{Api, Client};
+//! use kube_informer_controller::kube_core::ObjectMeta;
+//!
+//! fn settings(client: Client) -> (Api<ConfigMap>, ObjectMeta) {
+//!     (Api::default_namespaced(client), ObjectMeta { name: Some("settings".to_owned()), ..ObjectMeta::default() })
+//! }
+//! ```
 //!
 //! The guide is `docs/controllers.md` of the repository; a complete operator with its tests is `examples/website`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod action;
+pub mod conditions;
 mod controller;
+mod deliberate_bug;
 mod error;
 mod events;
 mod finalizer;
@@ -32,15 +48,26 @@ mod finalizer;
 mod health;
 pub mod leader;
 mod manager;
+#[cfg(feature = "metrics")]
+mod rest_metrics;
+mod runnables;
 #[cfg(feature = "signal")]
 mod signals;
 mod stop;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+// Types of these crates appear in public signatures. Use these re-exports to get the matching versions.
+pub use k8s_openapi;
+pub use kube_client;
+pub use kube_core;
 
 pub use action::{Action, Error, Failure, Retry};
 #[cfg(feature = "metrics")]
 pub use controller::ControllerMetrics;
 pub use controller::{
-    Context, Controller, ControllerBuilder, OWNER_INDEX, Predicate, Trigger, Update, children,
+    ClusterTriggers, Clusters, Context, Controller, ControllerBuilder, EachCluster, Filter, OWNER_INDEX,
+    Predicate, Trigger, Update, WriteError, children, retry_on_conflict,
 };
 pub use error::{BuildError, RunError};
 pub use events::{EventNote, EventRecorder, EventType, RecorderStats};
@@ -51,10 +78,12 @@ pub use health::Health;
 pub use leader::LeaderMetrics;
 pub use leader::{LeaderElection, LeaseTiming};
 pub use manager::{Manager, SyncProbe};
+#[cfg(feature = "metrics")]
+pub use rest_metrics::RestMetrics;
 #[cfg(feature = "signal")]
 pub use signals::Signals;
 pub use stop::Stop;
 
-/// What a longer duration is cut to where it is added to a time: `Duration::MAX`, as good as never, would overflow. It is
-/// what work queues cut delays to.
+/// Longer durations are capped at this value before they are added to a time, because `Duration::MAX` (never) would overflow.
+/// Work queues use the same cap.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 24 * 3600);

@@ -1,15 +1,25 @@
-//! Several controllers in one program: warmed up together, led under one lease, stopped together.
+//! Several controllers in one program: synced together, run under one lease, stopped together.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all, pending, try_join_all};
+use futures::future::{BoxFuture, join, join_all, pending, try_join_all};
+use parking_lot::Mutex;
 
 use crate::controller::Managed;
 use crate::leader::{LeaderElection, Outcome, Term};
-use crate::{Controller, RunError, Stop};
+use crate::runnables::{LeaderRunnable, Runnable};
+use crate::{Controller, Error, RunError, Stop};
 
-/// Runs controllers together, under one lease if there is a leader election.
+/// Runs controllers together, under one lease if there is a leader election, with everything else that the program runs.
+///
+/// | order | start | stop |
+/// |---|---|---|
+/// | 1 | [runnables](Self::runnable), in the order of the calls | controllers and leader runnables finish |
+/// | 2 | informers sync | the lease is released |
+/// | 3 | with a leader election, this replica acquires the lease | runnables stop, the last one first |
+/// | 4 | controllers and [leader runnables](Self::leader_runnable) | |
 ///
 /// ```no_run
 /// # use kube_informer_controller::{Controller, LeaderElection, Manager, Stop};
@@ -31,9 +41,15 @@ pub struct Manager {
     feeds: Vec<BoxFuture<'static, ()>>,
     /// At most one, or `run` fails.
     elections: Vec<LeaderElection>,
+    runnables: Vec<Runnable>,
+    leader_runnables: Vec<LeaderRunnable>,
+    grace: Option<Duration>,
 }
 
-/// Looks whether the informers and handlers of a controller are synced.
+/// How long runnables can take to end after a stop, unless set.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Reports whether the informers and handlers of a controller are synced.
 #[derive(Clone)]
 pub struct SyncProbe {
     name: Arc<str>,
@@ -43,12 +59,12 @@ pub struct SyncProbe {
 // === impl Manager ===
 
 impl Manager {
-    /// Nothing to run yet.
+    /// A manager without controllers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a controller. A leader election that it has is the manager's, for all of its controllers.
+    /// Adds a controller. Its leader election, if it has one, applies to all controllers of the manager.
     pub fn controller(mut self, controller: Controller) -> Self {
         let (managed, feed, leader) = controller.into_parts();
         self.controllers.push(managed);
@@ -57,14 +73,74 @@ impl Manager {
         self
     }
 
-    /// All controllers work only while this replica leads. There can be one leader election: a second one, also of a
-    /// controller, is an error of [`run`](Self::run).
+    /// Runs all controllers only while this replica leads. A manager has at most one leader election, its controllers' included:
+    /// a second one is an error of [`run`](Self::run).
     pub fn leader(mut self, election: LeaderElection) -> Self {
         self.elections.push(election);
         self
     }
 
-    /// Probes of all controllers, for a health endpoint.
+    /// Runs a future as long as the manager: a server, an [`EventRecorder`](crate::EventRecorder), a periodic job. It starts before
+    /// the informers are synced, on every replica, and is stopped after all controllers have finished. Several stop one after another,
+    /// the last one first. It should end soon after its [`Stop`] is stopped; it may end earlier.
+    ///
+    /// If it fails or panics, everything is stopped, and [`run`](Self::run) returns the error.
+    ///
+    /// ```no_run
+    /// # use kube_informer_controller::{Controller, Error, EventRecorder, Manager, Stop};
+    /// # use std::time::Duration;
+    /// # async fn example(websites: Controller, recorder: EventRecorder, stop: Stop) -> Result<(), Box<dyn std::error::Error>> {
+    /// let events = recorder.clone();
+    /// Manager::new()
+    ///     .controller(websites)
+    ///     .runnable("events", async move |stop| {
+    ///         tokio::select! {
+    ///             () = events.run() => {}
+    ///             () = stop.stopping() => {}
+    ///         }
+    ///         events.flush(Duration::from_secs(5)).await; // what the controllers recorded at the end
+    ///         Ok::<_, Error>(())
+    ///     })
+    ///     .run(&stop)
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn runnable<R, E>(
+        mut self,
+        name: impl Into<String>,
+        run: impl FnOnce(Stop) -> R + Send + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Error> + 'static,
+    {
+        self.runnables.push(Runnable::new(name.into(), run));
+        self
+    }
+
+    /// Runs a future while this replica leads, next to the controllers: started in each term, cancelled when leadership is lost. Without
+    /// a leader election it runs once, from when the informers are synced. Otherwise as [`runnable`](Self::runnable).
+    pub fn leader_runnable<R, E>(
+        mut self,
+        name: impl Into<String>,
+        run: impl Fn(Stop, Option<Term>) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Error> + 'static,
+    {
+        self.leader_runnables.push(LeaderRunnable::new(name.into(), run));
+        self
+    }
+
+    /// Sets how long runnables can take to end after they are stopped; then they are cancelled. Default: 30 s. Controllers have
+    /// [their own](crate::ControllerBuilder::grace).
+    pub fn grace(mut self, limit: Duration) -> Self {
+        self.grace = Some(limit);
+        self
+    }
+
+    /// Sync probes of all controllers, for a health endpoint.
     pub fn sync_probes(&self) -> Vec<SyncProbe> {
         let mut probes = Vec::new();
         for controller in &self.controllers {
@@ -73,8 +149,14 @@ impl Manager {
         probes
     }
 
-    /// Runs until told to stop: waits until all informers are synced, then (as soon as it leads, if there is a leader
-    /// election) lets all controllers work. When they are done, the lease is released.
+    /// Functions that report why a controller has not settled.
+    #[cfg(feature = "testing")]
+    pub(crate) fn unsettled(&self) -> Vec<crate::controller::activity::SettledCheck> {
+        self.controllers.iter().map(|controller| controller.unsettled()).collect()
+    }
+
+    /// Runs until stopped. Waits until all informers are synced and, with a leader election, until this replica leads; then all
+    /// controllers reconcile. At the end the lease is released.
     ///
     /// # Errors
     /// As [`Controller::run`].
@@ -83,15 +165,40 @@ impl Manager {
     /// As [`Controller::run`].
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
         let leader = only(self.elections)?;
+        let grace = self.grace.unwrap_or(GRACE);
+        let mut runnables = Runnable::start_all(self.runnables);
         let feeds = async {
             join_all(self.feeds).await;
-            pending().await
+            pending::<()>().await;
         };
-        tokio::select! {
-            biased;
-            ended = run(&self.controllers, leader, stop) => ended,
-            never = feeds => never,
-        }
+        // Stopped by the user, or by a runnable that fails.
+        let own = Stop::new();
+        let forward = async {
+            stop.stopping().await;
+            own.stop();
+            stop.aborting().await;
+            own.stop();
+            pending::<()>().await;
+        };
+        let work = Working { controllers: &self.controllers, runnables: &self.leader_runnables, grace };
+        let work = work.run(leader, &own);
+        tokio::pin!(work, feeds, forward);
+        let mut failed = None;
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = &mut work => break ended,
+                error = runnables.failed(), if failed.is_none() => {
+                    tracing::error!(%error, "stopping");
+                    failed = Some(error);
+                    own.stop();
+                }
+                () = &mut feeds => {}
+                () = &mut forward => {}
+            }
+        };
+        let stopped = runnables.stop(stop, grace).await;
+        failed.map_or(Ok(()), Err).and(ended).and(stopped)
     }
 }
 
@@ -103,32 +210,62 @@ fn only(mut elections: Vec<LeaderElection>) -> Result<Option<LeaderElection>, Ru
     }
 }
 
-async fn run(
-    controllers: &[Box<dyn Managed>],
-    leader: Option<LeaderElection>,
-    stop: &Stop,
-) -> Result<(), RunError> {
-    tokio::select! {
-        biased;
-        synced = try_join_all(controllers.iter().map(|controller| controller.synced())) => drop(synced?),
-        () = stop.stopping() => return Ok(()),
-    }
-    tracing::info!(controllers = controllers.len(), "all informers are synced");
-    let work = |term: Option<Term>| {
-        let working = controllers.iter().map(move |controller| controller.work(stop, term.clone()));
-        async { join_all(working).await.iter().sum::<usize>() }
-    };
-    let unfinished = match leader {
-        None => work(None).await,
-        Some(election) => lead(election, stop, |term| work(Some(term))).await?,
-    };
-    if unfinished == 0 { Ok(()) } else { Err(RunError::CutShort { unfinished }) }
+/// What works once the informers are synced.
+struct Working<'a> {
+    controllers: &'a [Box<dyn Managed>],
+    runnables: &'a [LeaderRunnable],
+    grace: Duration,
 }
 
-/// Works in each term of leadership, until the work is finished.
+impl Working<'_> {
+    async fn run(&self, leader: Option<LeaderElection>, stop: &Stop) -> Result<(), RunError> {
+        tokio::select! {
+            biased;
+            synced = try_join_all(self.controllers.iter().map(|controller| controller.synced())) => drop(synced?),
+            () = stop.stopping() => return Ok(()),
+        }
+        tracing::info!(controllers = self.controllers.len(), "all informers are synced");
+        // The first error of a runnable, which ends everything.
+        let failed = Mutex::new(None);
+        let work = |term: Option<Term>| {
+            let failed = &failed;
+            let controllers = {
+                let term = term.clone();
+                self.controllers.iter().map(move |controller| controller.work(stop, term.clone()))
+            };
+            let runnables = self.runnables.iter().map(move |runnable| {
+                let term = term.clone();
+                async move {
+                    if let Err(error) = runnable.lead(stop, term, self.grace).await {
+                        tracing::error!(%error, "stopping");
+                        failed.lock().get_or_insert(error);
+                        stop.stop();
+                    }
+                }
+            });
+            async {
+                let (unfinished, _) = join(join_all(controllers), join_all(runnables)).await;
+                if self.controllers.is_empty() && self.runnables.is_empty() {
+                    stop.stopping().await;
+                }
+                unfinished.iter().sum::<usize>()
+            }
+        };
+        let unfinished = match leader {
+            None => work(None).await,
+            Some(election) => lead(election, stop, |term| work(Some(term))).await?,
+        };
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        if unfinished == 0 { Ok(()) } else { Err(RunError::CutShort { unfinished }) }
+    }
+}
+
+/// Runs the work in each term of leadership, until it finishes.
 ///
-/// A lease that is refused before the first term is an error, as for an informer before its first state: the program cannot
-/// do what it was started for. Later it is tried again.
+/// A refusal before the first term is an error, like an informer's refusal before its initial list: the program cannot work.
+/// After the first term, refusals are retried.
 async fn lead<Done: Future<Output = usize>>(
     mut election: LeaderElection,
     stop: &Stop,
@@ -161,7 +298,12 @@ async fn lead<Done: Future<Output = usize>>(
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.controllers.iter().map(|controller| controller.name()).collect::<Vec<_>>();
-        f.debug_struct("Manager").field("controllers", &names).field("elections", &self.elections).finish()
+        f.debug_struct("Manager")
+            .field("controllers", &names)
+            .field("elections", &self.elections)
+            .field("runnables", &self.runnables)
+            .field("leader_runnables", &self.leader_runnables)
+            .finish_non_exhaustive()
     }
 }
 
@@ -173,7 +315,7 @@ impl SyncProbe {
         &self.name
     }
 
-    /// Whether all of its informers and handlers are synced; false again when it has ended.
+    /// Whether all informers and handlers of the controller are synced; false after the controller has ended.
     pub fn is_synced(&self) -> bool {
         (self.synced)()
     }

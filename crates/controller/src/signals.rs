@@ -1,10 +1,9 @@
-//! The signals that ask a program to end.
+//! Signals that terminate a program.
 
-/// SIGINT and SIGTERM; on other systems than Unix, Ctrl-C. From [`listen`](Self::listen) on the process no longer dies of
-/// them.
+/// SIGINT and SIGTERM; on systems other than Unix, Ctrl-C. After [`listen`](Self::listen) they no longer kill the process.
 #[derive(Debug)]
 pub struct Signals {
-    /// Registered once, so that no signal between two is missed.
+    /// Registered once, so no signal is missed between two waits.
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]

@@ -1,11 +1,11 @@
-//! Stopping in two steps: first no new work is begun and what runs may finish, then it may not.
+//! Stopping in two steps: the first lets running work finish, the second cancels it.
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells a controller, or all of a [`Manager`](crate::Manager)'s, to stop. A handle: clones share one.
+/// Stops a controller, or all controllers of a [`Manager`](crate::Manager). Clones share one state.
 ///
-/// Stopped once, no new reconcile begins and those that run may finish within the grace period; stopped twice, they are cut
-/// short. A program that has a [`CancellationToken`] of its own makes a `Stop` of it, and the other way round:
+/// After the first stop no new reconcile starts, and running ones can finish within the grace period; the second stop cancels
+/// them. A `Stop` converts from and into a [`CancellationToken`]:
 ///
 /// ```
 /// # use kube_informer_controller::Stop;
@@ -23,12 +23,12 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Not told yet.
+    /// Creates a handle that is not stopped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells to stop; a second call tells to stop at once.
+    /// Requests a stop. The second call cancels running reconciles.
     pub fn stop(&self) {
         if self.drain.is_cancelled() {
             self.abort.cancel();
@@ -36,12 +36,12 @@ impl Stop {
         self.drain.cancel();
     }
 
-    /// Whether it was told to stop.
+    /// Whether a stop was requested.
     pub fn is_stopping(&self) -> bool {
         self.drain.is_cancelled()
     }
 
-    /// Waits until it is told to stop.
+    /// Waits until a stop is requested.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -49,7 +49,7 @@ impl Stop {
         self.drain.cancelled().await;
     }
 
-    /// Waits until it is told to stop at once.
+    /// Waits until a stop is requested for the second time.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -57,8 +57,8 @@ impl Stop {
         self.abort.cancelled().await;
     }
 
-    /// Stops at SIGINT and SIGTERM (elsewhere: Ctrl-C). It never completes otherwise, so it goes beside what is to be
-    /// stopped:
+    /// Stops on SIGINT and SIGTERM (on systems other than Unix: on Ctrl-C). Completes only with an error, so run it next to the
+    /// controller:
     ///
     /// ```no_run
     /// # async fn example(controller: kube_informer_controller::Controller) -> Result<(), Box<dyn std::error::Error>> {
@@ -72,7 +72,7 @@ impl Stop {
     /// ```
     ///
     /// # Cancel safety
-    /// May be dropped at any point; signals no longer stop it then.
+    /// Can be dropped at any point; signals then no longer stop it.
     #[cfg(feature = "signal")]
     pub async fn on_signals(&self) -> std::io::Error {
         let mut signals = match crate::Signals::listen() {
@@ -83,20 +83,20 @@ impl Stop {
             if let Err(error) = signals.next().await {
                 return error;
             }
-            tracing::info!(again = self.is_stopping(), "stopping because of a signal");
+            tracing::info!(again = self.is_stopping(), "stopping on a signal");
             self.stop();
         }
     }
 }
 
-/// Cancelling the token stops once. A second step needs [`Stop::stop`].
+/// Cancelling the token is the first stop. The second one needs [`Stop::stop`].
 impl From<CancellationToken> for Stop {
     fn from(token: CancellationToken) -> Self {
         Self { drain: token, abort: CancellationToken::new() }
     }
 }
 
-/// The token is cancelled by the first [`Stop::stop`]; cancelling it is the same as that.
+/// The first [`Stop::stop`] cancels the token, and cancelling the token is the first stop.
 impl From<&Stop> for CancellationToken {
     fn from(stop: &Stop) -> Self {
         stop.drain.clone()

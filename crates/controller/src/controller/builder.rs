@@ -1,20 +1,23 @@
-//! What a controller watches, and how it works, said before it runs.
+//! The settings of a controller.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
-use kube_informer::{Index, IndexError, Informer, Key, Object, Stopped};
+use kube_client::Client;
+use kube_informer::{Index, Key, Object};
 use kube_workqueue::{RateLimiter, WorkQueue};
 
-use super::context::{Context, Tools};
-use super::feed::{Feed, Lists, Wanted};
+use super::cluster_triggers::ClusterTriggers;
+use super::clusters::Members;
+use super::context::Context;
+use super::feed::{Feed, Wanted};
 use super::intake::Intake;
 use super::report::Reports;
-use super::trigger::{Listening, Map, Trigger, Watched, itself, owners, related};
+use super::trigger::Trigger;
 use super::worker::{Job, Policy};
 use super::writes::Writes;
 use super::{Controller, Team};
@@ -22,15 +25,17 @@ use crate::action::{Action, Error, Failure, Retry};
 use crate::error::BuildError;
 use crate::leader::LeaderElection;
 
-/// The name of the index by which [`ControllerBuilder::owns`] lets children be found: by the uids of their owners.
+/// The name of the index that [`ControllerBuilder::owns`] adds: children by the uids of their owners.
 pub const OWNER_INDEX: &str = "owner-uid";
 
 /// Settings of a [`Controller`]; see there for an example. `M` is the main kind, whose keys are reconciled.
 #[must_use = "a controller does nothing until it is built and run"]
 pub struct ControllerBuilder<M> {
     name: String,
-    main: Informer<M>,
-    watches: Vec<Attach>,
+    /// `None`: all clusters are added later.
+    triggers: Option<ClusterTriggers<M>>,
+    field_manager: Option<String>,
+    deadline: Option<Duration>,
     feeds: Vec<BoxStream<'static, Wanted>>,
     limiter: Option<Box<dyn RateLimiter<Key>>>,
     policy: Policy,
@@ -44,56 +49,40 @@ pub struct ControllerBuilder<M> {
     metrics: Option<crate::ControllerMetrics>,
 }
 
-/// Begins to listen to an informer, whose number it is told.
-type Attach = Box<dyn FnOnce(usize, &Arc<Intake>) -> Result<(Listening, Box<dyn Watched>), AttachError>>;
-
-enum AttachError {
-    Index(String, IndexError),
-    Stopped(String, Stopped),
-}
+/// Stands for the main kind of a controller whose clusters are all added while it runs: see
+/// [`Controller::of_clusters`]. Each cluster brings its own triggers.
+#[derive(Debug)]
+pub struct EachCluster(
+    /// Not `Send`: the builder's methods for triggers, which would have no cluster, require it.
+    std::marker::PhantomData<*const ()>,
+);
 
 // === impl ControllerBuilder ===
 
 impl<M: Send + Sync + 'static> ControllerBuilder<M> {
-    pub(super) fn new(name: String, main: Trigger<M>) -> Self {
-        let informer = main.informer.clone();
-        let builder = Self {
-            name,
-            main: informer,
-            watches: Vec::new(),
-            feeds: Vec::new(),
-            limiter: None,
-            policy: Box::new(|_| Retry::Backoff),
-            concurrency: 1,
-            queue_capacity: None,
-            aging: None,
-            grace: Duration::from_secs(30),
-            write_wait_max: Duration::from_secs(30),
-            leader: None,
-            #[cfg(feature = "metrics")]
-            metrics: None,
-        };
-        builder.attach(main, |_| Ok(itself()))
+    pub(super) fn on(name: String, main: Trigger<M>) -> Self {
+        Self { triggers: Some(ClusterTriggers::on(main)), ..Self::new(name) }
     }
 
-    /// Reconciles an owner when something of an owned kind changes. Owners are found by owner references of the main kind,
-    /// in the last state that is known of a child: also of one that vanished while nobody was looking, and also the owner
-    /// that a child had before.
+    /// Reconciles an owner when an object of an owned kind changes. Owners are found by owner references of the main kind, in
+    /// the old and the new state of a child. This includes children that were deleted while the watch was down.
     ///
-    /// Children can then be found by their owner's uid: see [`children`](crate::children).
+    /// Children can be looked up by their owner's uid: see [`children`](crate::children).
     pub fn owns<K: Send + Sync + 'static>(self, children: impl Into<Trigger<K>>) -> Self {
-        let main = self.main.clone();
-        self.attach(children.into(), move |children| {
-            ensure_index(children, &Index::owner(OWNER_INDEX))?;
-            Ok(owners(&main))
-        })
+        self.with(|triggers| triggers.owns(children))
     }
 
-    /// Reconciles the keys that a function returns when something of another kind changes. Of an update both states are
-    /// mapped, and no intermediate state is left out.
+    /// As [`owns`](Self::owns), for children whose owner reference marks the owner as the managing controller
+    /// (`controller: true`), as controller-runtime's `Owns`. [`Context::apply`] sets such a reference.
+    pub fn controls<K: Send + Sync + 'static>(self, children: impl Into<Trigger<K>>) -> Self {
+        self.with(|triggers| triggers.controls(children))
+    }
+
+    /// Reconciles the keys that a function returns when an object of another kind changes. For an update, both states are
+    /// mapped, and no intermediate state is skipped.
     ///
-    /// The function runs for every change and must not block: one that is slower than the changes holds up its informer,
-    /// for all listeners. If it panics, that is reported and counted as a handler's panic.
+    /// The function runs for every change and must not block: a function that cannot keep up with the changes delays its informer
+    /// for all listeners. A panic is reported and counted as a handler's panic.
     pub fn watches<K, Keys>(
         self,
         informer: impl Into<Trigger<K>>,
@@ -103,17 +92,14 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         K: Send + Sync + 'static,
         Keys: IntoIterator<Item = Key>,
     {
-        self.attach(informer.into(), |_| {
-            Ok(Box::new(move |object, add| keys(object).into_iter().for_each(add)))
-        })
+        self.with(|triggers| triggers.watches(informer, keys))
     }
 
-    /// Reconciles the main objects that have, in an index of the main informer, one of the values that a function returns for
-    /// a changed object of another kind. The index is added if it is not there.
+    /// Reconciles the main objects that an index of the main informer lists under one of the values that a function returns for
+    /// a changed object. The index is added if it is missing.
     ///
-    /// An object in a namespace concerns main objects of that namespace, and cluster-scoped ones. A cluster-scoped object
-    /// concerns main objects in all namespaces. For references across namespaces put the namespace into the value, and use
-    /// [`watches`](Self::watches).
+    /// An object in a namespace maps to main objects of that namespace and to cluster-scoped ones. A cluster-scoped object maps
+    /// to main objects in all namespaces. For references across namespaces, use [`watches`](Self::watches).
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
@@ -135,92 +121,154 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         K: Send + Sync + 'static,
         V: IntoIterator<Item = String>,
     {
-        let (main, index) = (self.main.clone(), index.clone());
-        self.attach(informer.into(), move |_| {
-            ensure_index(&main, &index)?;
-            Ok(related(&main, &index, values))
-        })
+        self.with(|triggers| triggers.watches_related(informer, index, values))
     }
 
-    /// Reconciles the keys that a stream gives: of whatever happens outside of Kubernetes.
+    /// Reconciles the main objects that name a changed object in a field: `watches_referenced(&secrets, "spec.configSecret")`. The
+    /// path leads to a name, or with `[*]` to several. An index on the field is added to the main informer.
+    ///
+    /// A namespaced object can only be named from its own namespace, or by a cluster-scoped main object.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+    /// # use kube_informer::Informer;
+    /// # use kube_informer_controller::Controller;
+    /// # fn example(deployments: Informer<Deployment>, secrets: Informer<Secret>) {
+    /// let controller = Controller::builder("restarter", &deployments)
+    ///     .watches_referenced(&secrets, "spec.template.spec.volumes[*].secret.secretName");
+    /// # }
+    /// ```
+    pub fn watches_referenced<K>(self, informer: impl Into<Trigger<K>>, path: &str) -> Self
+    where
+        K: Send + Sync + 'static,
+    {
+        self.with(|triggers| triggers.watches_referenced(informer, path))
+    }
+
+    /// Sets the client that [`Context::client`] uses. Default: the client of the main informer.
+    pub fn client(self, client: impl Into<Client>) -> Self {
+        self.with(|triggers| triggers.client(client))
+    }
+
+    fn with(mut self, change: impl FnOnce(ClusterTriggers<M>) -> ClusterTriggers<M>) -> Self {
+        self.triggers = self.triggers.map(change);
+        self
+    }
+}
+
+impl<M> ControllerBuilder<M> {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            triggers: None,
+            field_manager: None,
+            deadline: None,
+            feeds: Vec::new(),
+            limiter: None,
+            policy: Box::new(|_| Retry::Backoff),
+            concurrency: 1,
+            queue_capacity: None,
+            aging: None,
+            grace: Duration::from_secs(30),
+            write_wait_max: Duration::from_secs(30),
+            leader: None,
+            #[cfg(feature = "metrics")]
+            metrics: None,
+        }
+    }
+
+    /// Reconciles the keys that a stream yields. Use it for sources outside Kubernetes.
     pub fn reconcile_on(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         self.feeds.push(keys.map(Wanted::One).boxed());
         self
     }
 
-    /// Reconciles everything whenever a stream gives something, after what is more urgent.
+    /// Reconciles every key whenever a stream yields an item, at low priority.
     pub fn reconcile_all_on<T>(mut self, signals: impl Stream<Item = T> + Send + 'static) -> Self {
         self.feeds.push(signals.map(|_| Wanted::All).boxed());
         self
     }
 
-    /// How many reconciles may run at the same time, each of another key. Default: 1.
+    /// Sets the field manager of [`Context::apply`] and [`Context::patch_status`]. Default: the controller's name.
+    pub fn field_manager(mut self, name: impl Into<String>) -> Self {
+        self.field_manager = Some(name.into());
+        self
+    }
+
+    /// Sets the time limit of one reconcile. A reconcile that exceeds it is dropped; the key fails and is retried with back-off.
+    /// Default: no limit.
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.deadline = Some(limit);
+        self
+    }
+
+    /// Sets how many reconciles can run concurrently, each of a different key. Default: 1.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.concurrency = workers;
         self
     }
 
-    /// For how long a key that failed is put off. Default: [`kube_workqueue::default_limiter`], which is 5 ms × 2ⁿ up to
-    /// 1,000 s for each key, and for all together ten a second after a burst of 100. Success forgets a key's failures.
+    /// Sets the back-off of failed keys. Default: [`kube_workqueue::default_limiter`], which is 5 ms × 2ⁿ up to 1,000 s per key,
+    /// and ten retries per second for all keys together after a burst of 100. Success resets a key's back-off.
     pub fn backoff(mut self, limiter: impl RateLimiter<Key> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// What becomes of a key that failed, other than by a terminal error. Default: always [`Retry::Backoff`], which
-    /// is also what a panic in it stands for.
+    /// Sets the policy for failures that are not terminal. Default: always [`Retry::Backoff`]. A panic in the policy counts as
+    /// [`Retry::Backoff`].
     pub fn on_error(mut self, policy: impl Fn(Failure<'_>) -> Retry + Send + Sync + 'static) -> Self {
         self.policy = Box::new(policy);
         self
     }
 
-    /// How long running reconciles may take to finish once the controller is told to stop. Default: 30 s.
+    /// Sets how long running reconciles can take to finish after a stop. Default: 30 s.
     pub fn grace(mut self, limit: Duration) -> Self {
         self.grace = limit;
         self
     }
 
-    /// How long a key is put off at most because its own writes are not in the cache: see [`Context::wrote`]. Default:
-    /// 30 s. More than 30 years counts as that.
+    /// Sets how long a key is deferred at most while its own writes are not in the cache: see [`Context::wrote`]. Default:
+    /// 30 s. Times over 30 years count as 30 years.
     pub fn write_wait_max(mut self, limit: Duration) -> Self {
         self.write_wait_max = limit;
         self
     }
 
-    /// How many keys may be queued before streams of keys ([`reconcile_on`](Self::reconcile_on)) wait. Default:
-    /// [`kube_workqueue::Builder::CAPACITY`]. Keys that informers' changes concern are always queued: each is queued once, so
-    /// there are no more of them than objects.
+    /// Sets how many keys can be queued before streams of keys ([`reconcile_on`](Self::reconcile_on)) wait. Default:
+    /// [`kube_workqueue::Builder::CAPACITY`]. Keys from informers are always queued: each is queued once, so their number is
+    /// limited by the number of objects.
     pub fn queue_capacity(mut self, keys: usize) -> Self {
         self.queue_capacity = Some(keys);
         self
     }
 
-    /// How long a key has to wait to gain one point of priority. Default: [`kube_workqueue::Builder::AGING`]. The initial
-    /// state and resyncs have priority −100, everything else 0.
+    /// Sets how long a key waits to gain one point of priority. Default: [`kube_workqueue::Builder::AGING`]. The initial list
+    /// and resyncs have priority −100, everything else 0.
     pub fn aging(mut self, a_point: Duration) -> Self {
         self.aging = Some(a_point);
         self
     }
 
-    /// Works only while this replica leads. Informers and handlers are synced before, so that failover is quick. For
-    /// several controllers under one lease see [`Manager`](crate::Manager).
+    /// Reconciles only while this replica leads. Informers are synced before, so failover is quick. For several controllers
+    /// under one lease see [`Manager`](crate::Manager).
     pub fn leader(mut self, election: LeaderElection) -> Self {
         self.leader = Some(election);
         self
     }
 
-    /// Reports to these metrics, under the controller's name.
+    /// Reports to these metrics, labelled with the controller's name.
     #[cfg(feature = "metrics")]
     pub fn metrics(mut self, metrics: &crate::ControllerMetrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// Checks the settings and begins to listen to the informers; nothing is reconciled until the controller runs.
-    /// `data` is handed to every reconcile, which may return [`Error`] or any error that converts into it.
+    /// Checks the settings and registers listeners on the informers; nothing is reconciled before `run`. Every reconcile gets
+    /// `data`, and returns [`Error`] or any error that converts into it.
     ///
     /// # Errors
-    /// If an informer was stopped, an index cannot be added, or there are to be no workers.
+    /// Returns an error if an informer has stopped, an index cannot be added, a filter is invalid, or the concurrency is 0.
     pub fn build<D, F, R, E>(self, data: D, reconcile: F) -> Result<Controller, BuildError>
     where
         D: Send + Sync + 'static,
@@ -249,65 +297,40 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
             None => reports,
         };
         let capacity = self.queue_capacity.unwrap_or(kube_workqueue::Builder::<Key>::CAPACITY).max(1);
-        let intake =
-            Arc::new(Intake { queue: queue.build(), capacity, writes: Writes::new(self.write_wait_max) });
-        let (mut listening, mut watched) = (Vec::new(), Vec::new());
-        for (number, attach) in self.watches.into_iter().enumerate() {
-            let (listens, erased) = attach(number, &intake).map_err(|error| error.of(&name))?;
-            listening.push(listens);
-            watched.push(erased);
+        let intake = Arc::new(Intake::new(queue.build(), capacity, Writes::new(self.write_wait_max)));
+        let name = Arc::<str>::from(name);
+        let field_manager = self.field_manager.unwrap_or_else(|| name.to_string());
+        let (members, added) = Members::new(name.clone(), intake.clone(), field_manager);
+        if let Some(triggers) = self.triggers {
+            members.add(None, triggers.into_plan())?;
         }
-        let lister = self.main.lister();
-        let lists: Lists = Box::new(move || lister.view().iter().map(|object| object.key()).collect());
-        let feed = Feed { intake: intake.clone(), lists, streams: self.feeds };
+        let keys = {
+            let members = Arc::downgrade(&members);
+            move || {
+                let members = members.upgrade().map(|members| members.all()).unwrap_or_default();
+                members.iter().flat_map(|member| (member.keys)()).collect()
+            }
+        };
+        let feed = Feed { intake: intake.clone(), keys: Box::new(keys), streams: self.feeds, added };
         let job = Job {
-            name: name.into(),
+            name,
             data: Arc::new(data),
-            tools: Arc::new(Tools { intake, watched }),
+            intake,
+            members,
             reconcile: Box::new(move |context, key| {
                 reconcile(context, key).map(|done| done.map_err(Into::into)).boxed()
             }),
             policy: self.policy,
             reports,
+            deadline: self.deadline,
+            reconciles: AtomicU64::new(0),
             cut_short: AtomicUsize::new(0),
+            #[cfg(feature = "testing")]
+            activity: super::activity::Activity::default(),
         };
         let (concurrency, grace) = (self.concurrency, self.grace);
-        let team = Team { job: Arc::new(job), listening: Arc::new(listening), concurrency, grace };
+        let team = Team { job: Arc::new(job), concurrency, grace };
         Ok(Controller { managed: Box::new(team), feed: feed.run().boxed(), leader: self.leader })
-    }
-
-    fn attach<K: Send + Sync + 'static>(
-        mut self,
-        watch: Trigger<K>,
-        map: impl FnOnce(&Informer<K>) -> Result<Map<K>, AttachError> + 'static,
-    ) -> Self {
-        self.watches.push(Box::new(move |number, intake| {
-            let informer = watch.informer.clone();
-            let map = map(&informer)?;
-            let listening = watch.listen(number, map, intake);
-            let listening = listening.map_err(|error| AttachError::Stopped(plural(&informer), error))?;
-            Ok((listening, Box::new(informer)))
-        }));
-        self
-    }
-}
-
-/// Adds an index to an informer; an error names that informer.
-fn ensure_index<K: Send + Sync + 'static>(informer: &Informer<K>, index: &Index) -> Result<(), AttachError> {
-    informer.ensure_index(index).map_err(|error| AttachError::Index(plural(informer), error))
-}
-
-fn plural<K: Send + Sync + 'static>(informer: &Informer<K>) -> String {
-    informer.resource().plural.clone()
-}
-
-impl AttachError {
-    fn of(self, controller: &str) -> BuildError {
-        let controller = controller.to_owned();
-        match self {
-            Self::Index(informer, source) => BuildError::Index { controller, informer, source },
-            Self::Stopped(informer, source) => BuildError::Informer { controller, informer, source },
-        }
     }
 }
 
@@ -315,8 +338,7 @@ impl<M> fmt::Debug for ControllerBuilder<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerBuilder")
             .field("name", &self.name)
-            .field("main", &self.main)
-            .field("watches", &self.watches.len())
+            .field("triggers", &self.triggers)
             .field("concurrency", &self.concurrency)
             .finish_non_exhaustive()
     }

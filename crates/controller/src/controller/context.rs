@@ -1,77 +1,116 @@
-//! What a reconcile is given besides its key.
+//! The context of a reconcile.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use kube_client::Client;
 use kube_core::{ObjectMeta, Resource};
-use kube_informer::{Key, WaitError};
+use kube_informer::{Informer, Key, Object};
 
-use super::intake::Intake;
-use super::trigger::{Watched, is_met};
-use super::writes::Expected;
+use super::expect::Named;
+use super::request::WriteTarget;
+use super::tools::Tools;
+use super::tracking::{SentWrites, tracked};
 use crate::Stop;
 use crate::leader::Term;
 
-/// What a reconcile is given besides its key: the user's data, and ties to the controller. Cheap to clone.
+/// The context of a reconcile: your data, a client that records writes, and access to its controller. Cheap to clone.
+///
+/// Write through [`apply`](Self::apply), [`patch_status`](Self::patch_status), [`delete`](Self::delete) or any
+/// [`Api`](kube_client::Api) over [`client`](Self::client). The key is then not reconciled again before the cache has those writes.
 pub struct Context<D = ()> {
     data: Arc<D>,
-    run: Arc<Run>,
+    pub(super) run: Arc<Run>,
 }
 
-/// What belongs to one reconcile.
-struct Run {
-    key: Key,
-    failures: u32,
-    tools: Arc<Tools>,
-    stop: Stop,
-    term: Option<Term>,
-}
-
-/// What all reconciles of a controller share.
-pub(crate) struct Tools {
-    pub(crate) intake: Arc<Intake>,
-    pub(crate) watched: Vec<Box<dyn Watched>>,
+/// The state of one reconcile.
+pub(super) struct Run {
+    pub(super) key: Key,
+    pub(super) id: u64,
+    pub(super) failures: u32,
+    pub(super) tools: Arc<Tools>,
+    pub(super) stop: Stop,
+    pub(super) term: Option<Term>,
+    pub(super) sent: SentWrites,
+    /// Created on first use.
+    pub(super) client: OnceLock<Client>,
 }
 
 impl<D> Context<D> {
-    pub(super) fn new(
-        data: Arc<D>,
-        tools: Arc<Tools>,
-        key: Key,
-        failures: u32,
-        stop: Stop,
-        term: Option<Term>,
-    ) -> Self {
-        Self { data, run: Arc::new(Run { key, failures, tools, stop, term }) }
+    pub(super) fn with_shared(data: Arc<D>, run: Run) -> Self {
+        Self { data, run: Arc::new(run) }
     }
 
-    /// The data that the controller was given.
+    /// The data passed to `build`.
     pub fn data(&self) -> &D {
         &self.data
     }
 
-    /// The key that is reconciled.
+    /// The key to reconcile.
     pub fn key(&self) -> &Key {
         &self.run.key
     }
 
-    /// How often this key has failed in a row before.
+    /// The controller's informer of this kind, in the key's cluster; `None` if the controller does not have one. If there are several,
+    /// the first one.
+    pub fn informer<K: Send + Sync + 'static>(&self) -> Option<Informer<K>> {
+        let mut watched = self.run.tools.watched.iter();
+        watched.find_map(|watched| watched.as_any().downcast_ref::<Informer<K>>().cloned())
+    }
+
+    /// The object of the key in the cache; `None` if it was deleted, or if the controller has no informer of this kind. `K` is the
+    /// controller's main kind.
+    pub fn object<K: Send + Sync + 'static>(&self) -> Option<Object<K>> {
+        self.informer::<K>()?.lister().get(&self.run.key.in_cluster(""))
+    }
+
+    /// The number of this reconcile, unique in its controller. The tracing span around it has the same number.
+    pub fn reconcile_id(&self) -> u64 {
+        self.run.id
+    }
+
+    /// Consecutive failures of this key before this call.
     pub fn failures(&self) -> u32 {
         self.run.failures
     }
 
-    /// Reports a write to the controller: of the object itself, or of another of any kind that the controller watches, as
-    /// the server returned it. Returns whether an informer of this controller shows it.
+    /// A client that records the writes of this reconcile: creations, updates, patches, deletions and deleted collections of every
+    /// kind that the controller watches. Dry runs are not recorded.
     ///
-    /// If this key is queued, it is deferred until the informer shows that write (or something newer), so that a
-    /// reconcile never acts on a state from before its own. No worker waits meanwhile; if the write does not show up
-    /// within [a limit](crate::ControllerBuilder::write_wait_max), the key is reconciled all the same.
+    /// When this key is reconciled again, the cache has those writes; until then the key is deferred, and no worker waits. If
+    /// the outcome of a write is unknown (a lost connection, a 5xx), the controller first reads the live object.
     ///
-    /// Several informers may be of one kind: with other selectors, or of another cluster. The key waits for each of them
-    /// that shows this object (by its uid) already; if none does yet, for the first that will.
+    /// Dropping a write does not cancel it: it continues for up to 60 s, and the key waits for its answer. When the controller stops
+    /// or loses leadership, it is cancelled.
     ///
-    /// There is nothing to wait for, and no error, if no informer shows the object: its kind is not watched, or its namespace
-    /// or labels are not selected. That is logged at debug level, with the reason.
+    /// The client is the one of the main informer, or of [`ControllerBuilder::client`](crate::ControllerBuilder::client). Without
+    /// either, every request fails with an error that says so. Use it in this reconcile only: writes count for its key.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube_client::{Api, api::DeleteParams};
+    /// # use kube_informer_controller::{Context, Error};
+    /// async fn clear(ctx: &Context) -> Result<(), Error> {
+    ///     let maps = Api::<ConfigMap>::namespaced(ctx.client(), ctx.key().namespace());
+    ///     maps.delete("settings", &DeleteParams::default()).await?; // deferred until the cache no longer has it
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn client(&self) -> Client {
+        self.run.client.get_or_init(|| tracked(&self.run.tools, &self.run.key, &self.run.sent)).clone()
+    }
+
+    /// Reports a write that was made with another client: of the object itself, or of any object that the controller watches, as the
+    /// server returned it. Returns whether an informer of this controller has, or will have, the object.
+    ///
+    /// If this key is queued, it is deferred until the informer has that write or a newer one. No worker waits meanwhile. After
+    /// [a limit](crate::ControllerBuilder::write_wait_max) the key is reconciled anyway.
+    ///
+    /// A controller can have several informers of one kind, with different selectors or clusters. The key waits for every
+    /// informer that already has this object (by its uid). If no informer has it, the key waits for the first one that will.
+    ///
+    /// If no informer can have the object, because its kind is not watched or its namespace or labels are not selected, the key is
+    /// not deferred. The reason is logged at debug level.
     pub fn wrote<K>(&self, object: &K) -> bool
     where
         K: Resource,
@@ -80,15 +119,15 @@ impl<D> Context<D> {
         self.wrote_as(object, &K::DynamicType::default())
     }
 
-    /// As [`wrote`](Self::wrote), for a type that is known at run time only.
+    /// As [`wrote`](Self::wrote), for a dynamic type.
     pub fn wrote_as<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> bool {
-        self.expect(object, dynamic, false)
+        self.expect(&Named::kind::<K>(dynamic), object.meta(), false)
     }
 
-    /// Reports a deletion to the controller: if this key is queued, it is deferred until no informer shows the object (by its
-    /// uid) any more. Otherwise as [`wrote`](Self::wrote); the object is its last known state.
+    /// Reports a deletion that was made with another client: if this key is queued, it is deferred until no informer has the object
+    /// (by its uid). `object` is its last known state. Otherwise as [`wrote`](Self::wrote).
     ///
-    /// An object that has finalizers, or a grace period, is not gone when the server answers: report that answer by `wrote`.
+    /// An object with finalizers or a grace period still exists when the server answers: report that answer with `wrote`.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -111,133 +150,60 @@ impl<D> Context<D> {
         self.deleted_as(object, &K::DynamicType::default())
     }
 
-    /// As [`deleted`](Self::deleted), for a type that is known at run time only.
+    /// As [`deleted`](Self::deleted), for a dynamic type.
     pub fn deleted_as<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> bool {
-        self.expect(object, dynamic, true)
+        self.expect(&Named::kind::<K>(dynamic), object.meta(), true)
     }
 
-    /// The term of leadership under which this runs; none without leader election. Its token can be written along with
-    /// what is written elsewhere, so that a later leader's writes can be told from an earlier one's.
+    /// The term of leadership; `None` without leader election. Store its token with writes to external systems to detect writes of
+    /// an earlier leader.
     pub fn term(&self) -> Option<&Term> {
         self.run.term.as_ref()
     }
 
-    /// Waits until the controller is told to stop: for a reconcile that takes long and would rather come to an end. It
-    /// need not heed it, and is given a grace period; if leadership is lost it is cut short without.
+    /// Waits until the controller is stopped, for long reconciles that can end early. A reconcile that does not use it has the
+    /// grace period to finish; when leadership is lost, it is cancelled immediately.
     ///
     /// # Cancel safety
-    /// May be dropped at any point.
+    /// Can be dropped at any point.
     pub async fn stopping(&self) {
         self.run.stop.stopping().await;
     }
 
-    /// Whether the controller was told to stop.
+    /// Whether the controller is stopping.
     pub fn is_stopping(&self) -> bool {
         self.run.stop.is_stopping()
     }
+
+    fn expect(&self, named: &Named, meta: &ObjectMeta, gone: bool) -> bool {
+        self.run.tools.expect(&self.run.key, named, meta, gone)
+    }
 }
 
-// === what informers are expected to show ===
-
+/// What finalizers need. They know the resource by the URL of its API, so dynamic objects need no type.
 impl<D> Context<D> {
-    fn expect<K: Resource>(&self, object: &K, dynamic: &K::DynamicType, gone: bool) -> bool {
-        let Shown { now, later, excluded } = self.shown(object, dynamic);
-        let key = key_of(object.meta());
-        // An object that is gone, and was not shown, need not be waited for where it is not certain which informer is meant.
-        let (each, any_of) = match (now.is_empty(), gone && later.len() > 1) {
-            (true, true) => (Vec::new(), Vec::new()),
-            (true, false) => (Vec::new(), later.clone()),
-            (false, _) => (now.clone(), Vec::new()),
-        };
-        let groups = each.into_iter().map(|number| vec![number]).chain([any_of]);
-        for numbers in groups.filter(|numbers| !numbers.is_empty()) {
-            let expected = expected(object.meta(), &key, &numbers, gone);
-            let met = |expected: &Expected| numbers.iter().any(|number| self.is_met(*number, &key, expected));
-            self.run.tools.intake.writes.expect(&self.run.key, expected, met);
-        }
-        let is_shown = !now.is_empty() || !later.is_empty();
-        if !is_shown {
-            let why = excluded.map_or("its kind is not watched".to_owned(), |error| error.to_string());
-            let kind = K::kind(dynamic);
-            tracing::debug!(%kind, object = %key, why, "no informer of this controller shows what was written; not waiting for it");
-        }
-        is_shown
-    }
-
-    /// Remembers that the clean-up for a finalizer succeeded, as long as an informer shows the object.
-    pub(crate) fn cleaned_up<K: Resource>(&self, object: &K, finalizer: &str)
-    where
-        K::DynamicType: Default,
-    {
-        let key = key_of(object.meta());
-        for number in self.shown(object, &K::DynamicType::default()).now {
-            let expected = expected(object.meta(), &key, &[number], true);
-            let met = |expected: &Expected| self.is_met(number, &key, expected);
-            self.run.tools.intake.writes.cleaned((number, key.clone()), expected, finalizer, met);
+    /// Reports a write of an object in the collection of this URL path.
+    pub(crate) fn wrote_at(&self, url: &str, meta: &ObjectMeta, gone: bool) {
+        if let Some(named) = named(url) {
+            self.expect(&named, meta, gone);
         }
     }
 
-    /// Whether the clean-up for a finalizer of this object succeeded before.
-    pub(crate) fn is_cleaned_up<K: Resource>(&self, object: &K, finalizer: &str) -> bool
-    where
-        K::DynamicType: Default,
-    {
-        let (key, uid) = (key_of(object.meta()), object.meta().uid.as_deref().unwrap_or_default());
-        let shown = self.shown(object, &K::DynamicType::default()).now;
-        let writes = &self.run.tools.intake.writes;
-        shown.into_iter().any(|number| writes.is_cleaned(&(number, key.clone()), uid, finalizer))
-    }
-
-    /// Which informers show an object, or may.
-    fn shown<K: Resource>(&self, object: &K, dynamic: &K::DynamicType) -> Shown {
-        let (kind, group) = (K::kind(dynamic), K::group(dynamic));
-        let meta = object.meta();
-        let (key, uid) = (key_of(meta), meta.uid.as_deref().unwrap_or_default());
-        let mut shown = Shown::default();
-        for (number, watched) in self.run.tools.watched.iter().enumerate() {
-            let resource = watched.resource();
-            if resource.kind != kind || resource.group != group {
-                continue;
-            }
-            match watched.key_in_scope(meta) {
-                // Without a uid it is not certain which object is meant: each is waited for.
-                Ok(_) if uid.is_empty() => shown.now.push(number),
-                _ if watched.shows(&key, uid) => shown.now.push(number),
-                Ok(_) => shown.later.push(number),
-                Err(error) => shown.excluded = Some(error),
-            }
+    /// Remembers that the cleanup for a finalizer succeeded, as long as an informer has the object.
+    pub(crate) fn cleaned_up(&self, url: &str, meta: &ObjectMeta, finalizer: &str) {
+        if let Some(named) = named(url) {
+            self.run.tools.cleaned_up(&named, meta, finalizer);
         }
-        shown
     }
 
-    fn is_met(&self, number: usize, key: &Key, expected: &Expected) -> bool {
-        is_met(&*self.run.tools.watched[number], key, None, expected)
+    /// Whether the cleanup for a finalizer of this object succeeded before.
+    pub(crate) fn is_cleaned_up(&self, url: &str, meta: &ObjectMeta, finalizer: &str) -> bool {
+        named(url).is_some_and(|named| self.run.tools.is_cleaned_up(&named, meta, finalizer))
     }
 }
 
-/// The informers, by number, of an object's kind.
-#[derive(Default)]
-struct Shown {
-    /// They show the object.
-    now: Vec<usize>,
-    /// They do not, but it is in their scope.
-    later: Vec<usize>,
-    /// Why another never will.
-    excluded: Option<WaitError>,
-}
-
-fn key_of(meta: &ObjectMeta) -> Key {
-    Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
-}
-
-fn expected(meta: &ObjectMeta, key: &Key, numbers: &[usize], gone: bool) -> Expected {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Expected {
-        places: numbers.iter().map(|number| (*number, key.clone())).collect(),
-        uid: text(&meta.uid),
-        version: text(&meta.resource_version),
-        gone,
-    }
+fn named(url: &str) -> Option<Named> {
+    WriteTarget::of(url, None).map(|target| Named::of(&target))
 }
 
 impl<D> Clone for Context<D> {

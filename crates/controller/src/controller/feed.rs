@@ -1,35 +1,40 @@
-//! What comes in by itself while a controller runs: streams of the user's, and keys that have waited long enough for their
-//! writes. (Informers' events come by their handlers.)
+//! Keys that arrive while a controller runs: from the user's streams, deferred keys whose time limit has passed, and keys of clusters
+//! that are synced. (Informers' events arrive through their handlers.)
 
 use std::sync::Arc;
 
 use futures::StreamExt;
-use futures::stream::{BoxStream, select_all};
+use futures::stream::{BoxStream, FuturesUnordered, select_all};
 use kube_informer::Key;
+use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::clusters::Member;
 use super::intake::{BACKGROUND, Intake};
 
-/// What a stream asks for.
+/// What a stream requests.
 pub(super) enum Wanted {
     One(Key),
     All,
 }
 
-/// The keys of all main objects.
-pub(super) type Lists = Box<dyn Fn() -> Vec<Key> + Send>;
+/// The clusters that are added while a controller runs.
+pub(super) type Added = UnboundedReceiver<Arc<Member>>;
 
 pub(super) struct Feed {
     pub(super) intake: Arc<Intake>,
-    pub(super) lists: Lists,
+    /// The keys of all main objects.
+    pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send>,
     pub(super) streams: Vec<BoxStream<'static, Wanted>>,
+    pub(super) added: Added,
 }
 
 impl Feed {
-    /// Goes on until dropped.
-    pub(super) async fn run(self) {
+    /// Runs until dropped.
+    pub(super) async fn run(mut self) {
         let mut wanted = select_all(self.streams);
+        let mut warming = FuturesUnordered::new();
         loop {
-            // A stream may always have another key: other tasks on the thread get their turn all the same.
+            // A stream may always be ready: yield to other tasks on the thread.
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
@@ -38,13 +43,15 @@ impl Feed {
                         self.intake.add(key, priority);
                     }
                 }
+                Some(member) = self.added.recv() => warming.push(async move { member.warm().await }),
+                Some(()) = warming.next(), if !warming.is_empty() => {}
                 Some(wanted) = wanted.next(), if !wanted.is_empty() => match wanted {
                     Wanted::One(key) => self.intake.add_when_there_is_capacity(key, 0).await,
                     Wanted::All => {
-                        for key in (self.lists)() {
-                            // Bounded by the objects that there are.
+                        for key in (self.keys)() {
+                            // Bounded by the number of objects.
                             self.intake.add(key, BACKGROUND);
-                            // Of a million keys, others on the thread get their turn.
+                            // With a million keys, yield to other tasks.
                             tokio::task::coop::consume_budget().await;
                         }
                     }

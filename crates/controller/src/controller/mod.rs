@@ -1,16 +1,30 @@
-//! Controllers: informers in front, a queue in the middle, workers behind.
+//! Controllers: informers fill a work queue, and workers take keys from it.
 //!
-//! Whatever happens is turned into keys of the main kind ([`trigger`], [`feed`]), which are queued once ([`intake`]) and
-//! reconciled one worker a key ([`worker`]). A reconcile is told *which* object to look at and never what has happened to
-//! it, so that a missed, repeated or reordered event makes no difference.
+//! Every change becomes keys of the main kind ([`trigger`], [`feed`]). Each key is queued once ([`intake`]) and reconciled by one
+//! worker at a time ([`worker`]). A reconcile receives *which* object to look at and never what has happened to it, so missed,
+//! repeated or reordered events make no difference.
 
+#[cfg(feature = "testing")]
+pub(crate) mod activity;
+mod apply;
 mod builder;
+mod cluster_triggers;
+mod clusters;
 mod context;
+mod expect;
 mod feed;
+mod filter;
 mod intake;
+mod live_read;
 mod predicate;
 mod report;
+mod request;
+#[cfg(feature = "testing")]
+pub(crate) mod test_context;
+mod tools;
+mod tracking;
 mod trigger;
+mod unsettled;
 mod worker;
 mod writes;
 
@@ -24,8 +38,12 @@ use futures::future::BoxFuture;
 use kube_informer::{IndexError, Lister, Object};
 use tokio::task::JoinSet;
 
-pub use builder::{ControllerBuilder, OWNER_INDEX};
+pub use apply::{WriteError, retry_on_conflict};
+pub use builder::{ControllerBuilder, EachCluster, OWNER_INDEX};
+pub use cluster_triggers::ClusterTriggers;
+pub use clusters::Clusters;
 pub use context::Context;
+pub use filter::Filter;
 pub use predicate::{Predicate, Update};
 #[cfg(feature = "metrics")]
 pub use report::ControllerMetrics;
@@ -33,11 +51,11 @@ pub use trigger::Trigger;
 
 use crate::leader::{LeaderElection, Term};
 use crate::{Manager, RunError, Stop};
-use trigger::Listening;
+use tracking::SentWrites;
 use worker::Job;
 
-/// Keeps the world as the objects of one kind say it should be: watches them and what belongs to them, and calls a
-/// function with the key of each that may need something done.
+/// Watches the objects of one kind and everything that belongs to them, and calls your reconcile function with the key of each
+/// object that may need work.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -49,7 +67,7 @@ use worker::Job;
 /// struct Data { maps: Informer<ConfigMap>, stop: Stop }
 ///
 /// async fn reconcile(ctx: Context<Data>, key: Key) -> Result<Action, Error> {
-///     let Some(map) = ctx.data().maps.lister().get(&key) else { return Ok(Action::Done) }; // it is gone
+///     let Some(map) = ctx.data().maps.lister().get(&key) else { return Ok(Action::Done) }; // it was deleted
 ///     println!("{} has {} entries", key, map.decode()?.data.iter().flatten().count());
 ///     # ctx.data().stop.stop();
 ///     Ok(Action::Done)
@@ -65,8 +83,8 @@ use worker::Job;
 /// # Ok(()) }
 /// ```
 ///
-/// The same key is never reconciled twice at the same time. Events from before the controller runs wait in its queue.
-/// Dropping it, built or running, stops everything at once.
+/// The same key is never reconciled twice concurrently. Changes from before `run` wait in the queue. Dropping the controller,
+/// built or running, stops everything immediately.
 #[must_use = "a controller does nothing until it is run"]
 pub struct Controller {
     managed: Box<dyn Managed>,
@@ -74,23 +92,29 @@ pub struct Controller {
     leader: Option<LeaderElection>,
 }
 
-/// A controller without the type of its data.
+/// A controller with the type of its data erased.
 pub(crate) trait Managed: Send + Sync {
     fn name(&self) -> &Arc<str>;
 
-    /// Waits until all informers are synced and the keys of their initial states are queued.
+    /// Waits until all informers are synced and the keys of their initial lists are queued.
     fn synced(&self) -> BoxFuture<'_, Result<(), RunError>>;
 
-    /// Looks whether that is so, from anywhere; no longer when it has ended.
+    /// Returns a function that reports whether it is synced; false after the controller has ended.
     fn probe(&self) -> Box<dyn Fn() -> bool + Send + Sync>;
 
-    /// Works until told to stop and done, or leadership is lost. Gives the number of reconciles that were cut short.
+    /// Returns a function that reports why the controller has not settled at these revisions of its servers; `None` if it has.
+    #[cfg(feature = "testing")]
+    fn unsettled(&self) -> activity::SettledCheck;
+
+    /// The clusters of the controller.
+    fn clusters(&self) -> Clusters;
+
+    /// Reconciles until stopped and drained, or until leadership is lost. Returns the number of cancelled reconciles.
     fn work<'a>(&'a self, stop: &'a Stop, term: Option<Term>) -> BoxFuture<'a, usize>;
 }
 
 struct Team<D> {
     job: Arc<Job<D>>,
-    listening: Arc<Vec<Listening>>,
     concurrency: usize,
     grace: Duration,
 }
@@ -98,12 +122,23 @@ struct Team<D> {
 // === impl Controller ===
 
 impl Controller {
-    /// Settings for a controller of the objects of this informer, with a name for logs and metrics.
+    /// Configures a controller of the objects of this informer. The name appears in logs and metrics.
     pub fn builder<M: Send + Sync + 'static>(
         name: impl Into<String>,
         main: impl Into<Trigger<M>>,
     ) -> ControllerBuilder<M> {
-        ControllerBuilder::new(name.into(), main.into())
+        ControllerBuilder::on(name.into(), main.into())
+    }
+
+    /// Configures a controller of several clusters. It has none at first: add them with [`clusters`](Self::clusters), before or while
+    /// it runs. See [`Clusters`] for an example.
+    pub fn of_clusters(name: impl Into<String>) -> ControllerBuilder<EachCluster> {
+        ControllerBuilder::new(name.into())
+    }
+
+    /// Adds and removes clusters. A controller that was built with a main informer can have others in addition.
+    pub fn clusters(&self) -> Clusters {
+        self.managed.clusters()
     }
 
     /// The name.
@@ -111,12 +146,11 @@ impl Controller {
         self.managed.name()
     }
 
-    /// Runs until told to stop: waits until the informers are synced, then (as soon as it leads, if there is a leader
-    /// election) reconciles.
+    /// Runs until stopped. Waits until the informers are synced and, with a leader election, until this replica leads; then
+    /// reconciles.
     ///
-    /// An informer that the server refuses, because its definition is not installed or its role is missing, ends it: whoever
-    /// starts the program should hear of that. The informer itself goes on trying. To wait for a definition that somebody
-    /// else will install, wait for its informer first:
+    /// If the server refuses an informer, because its definition is not installed or a role is missing, `run` returns an error.
+    /// The informer itself keeps retrying. To wait for a definition that is installed later, wait for its informer first:
     ///
     /// ```
     /// # use std::time::Duration;
@@ -134,12 +168,12 @@ impl Controller {
     /// ```
     ///
     /// # Errors
-    /// If an informer is refused its first state or stopped before, or reconciles were cut short in the end. Losing
-    /// leadership is no error: it waits to lead again.
+    /// Returns an error if the server refuses an informer's initial list, if an informer has stopped, or if reconciles were
+    /// cancelled at the end. After losing leadership, the controller waits to lead again instead.
     ///
     /// # Cancel safety
-    /// Dropping it stops everything at once, running reconciles included; a lease it holds is left to expire,
-    /// its [term](Term) is lost.
+    /// Dropping it stops everything immediately, running reconciles included. A held lease is left to expire, and its
+    /// [term](Term) is lost.
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
         Manager::new().controller(self).run(stop).await
     }
@@ -158,7 +192,7 @@ impl fmt::Debug for Controller {
 /// The children of an owner, of a kind that some controller [`owns`](ControllerBuilder::owns).
 ///
 /// # Errors
-/// If no controller owns the kind: the index is not there.
+/// Returns an error if no controller owns the kind: the index is missing.
 pub fn children<K>(lister: &Lister<K>, owner_uid: &str) -> Result<Vec<Object<K>>, IndexError> {
     lister.by_index(OWNER_INDEX, owner_uid)
 }
@@ -171,64 +205,65 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
     }
 
     fn synced(&self) -> BoxFuture<'_, Result<(), RunError>> {
-        let synced = async {
-            for watched in &self.job.tools.watched {
-                watched.synced().await?;
-            }
-            for listening in &*self.listening {
-                listening.synced().await?;
-            }
-            Ok(())
-        };
         let error = |source| RunError::Sync { controller: self.job.name.to_string(), source };
-        synced.map(move |synced| synced.map_err(error)).boxed()
+        self.job.members.synced().map(move |synced| synced.map_err(error)).boxed()
     }
 
     fn probe(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
-        let (listening, tools) = (Arc::downgrade(&self.listening), Arc::downgrade(&self.job.tools));
-        Box::new(move || {
-            let (Some(listening), Some(tools)) = (listening.upgrade(), tools.upgrade()) else { return false };
-            tools.watched.iter().all(|watched| watched.is_synced())
-                && listening.iter().all(Listening::is_synced)
-        })
+        let members = Arc::downgrade(&self.job.members);
+        Box::new(move || members.upgrade().is_some_and(|members| members.is_synced()))
+    }
+
+    #[cfg(feature = "testing")]
+    fn unsettled(&self) -> activity::SettledCheck {
+        let job = Arc::downgrade(&self.job);
+        Box::new(move |revisions| job.upgrade().and_then(|job| job.unsettled(revisions)))
+    }
+
+    fn clusters(&self) -> Clusters {
+        self.job.members.handle()
     }
 
     fn work<'a>(&'a self, stop: &'a Stop, term: Option<Term>) -> BoxFuture<'a, usize> {
+        let sent = SentWrites::default();
         let worker = {
-            let term = term.clone();
-            move || self.job.clone().work(stop.clone(), term.clone())
+            let (term, sent) = (term.clone(), sent.clone());
+            move || self.job.clone().work(stop.clone(), term.clone(), sent.clone())
         };
         let mut workers = JoinSet::new();
         for _ in 0..self.concurrency {
             workers.spawn(worker());
         }
         let work = async move {
+            let _sent = sent.guard();
             let cut_short = async {
                 tokio::select! {
                     biased;
-                    () = lost(term.as_ref()) => "leadership is lost",
-                    () = stop.aborting() => "stopped a second time",
-                    () = async { stop.stopping().await; tokio::time::sleep(self.grace).await } => "the grace period is over",
+                    () = lost(term.as_ref()) => "leadership was lost",
+                    () = stop.aborting() => "stopped twice",
+                    () = async { stop.stopping().await; tokio::time::sleep(self.grace).await } => "the grace period ended",
                 }
             };
             let all_done = async {
                 while let Some(ended) = workers.join_next().await {
-                    // Of what users have given, the rate limiter is called by the worker itself. Its key is queued again.
+                    // The worker calls the user's rate limiter directly. `Taken` queues its key again.
                     if let Err(error) = ended
                         && error.is_panic()
                     {
-                        tracing::error!(controller = %self.job.name, %error, "a worker panicked; another takes its place");
+                        tracing::error!(controller = %self.job.name, %error, "a worker panicked; starting another");
                         workers.spawn(worker());
                     }
                 }
+                sent.finished().await;
             };
             tokio::select! {
                 biased;
                 why = cut_short => {
-                    tracing::info!(controller = %self.job.name, why, "cutting reconciles short");
+                    tracing::info!(controller = %self.job.name, why, "cancelling reconciles");
                     workers.abort_all();
-                    // Each ends at its next await; until then it may still act.
+                    // Each ends at its next await; until then it can still act.
                     while workers.join_next().await.is_some() {}
+                    sent.cancel().await;
                     self.job.cut_short.swap(0, Ordering::Relaxed)
                 }
                 () = all_done => 0,

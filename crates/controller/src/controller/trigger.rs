@@ -1,8 +1,8 @@
-//! From a change in some informer to the keys that have to be reconciled for it.
+//! Maps a change in an informer to the keys to reconcile.
 //!
-//! Every single change is mapped, before anything is coalesced: an owner that only an intermediate state names is reconciled
-//! too. So the listener is one that is never coalesced, and for that it must never wait: keys go into the queue, which holds
-//! each once. Only a mapping function that is slower than the changes holds its informer up.
+//! Every change is mapped before anything is coalesced, so an owner that only an intermediate state names is reconciled too. The
+//! listener is therefore not coalesced, and it must never wait: keys go into the queue, which holds each key once. Only a mapping
+//! function that is slower than the changes delays its informer.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,18 +10,21 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube_core::ObjectMeta;
-use kube_informer::building_blocks::Resource;
+use kube_core::{ApiResource, ObjectMeta};
+use kube_informer::internals::Filtered;
+use kube_informer::internals::compare_resource_versions;
 use kube_informer::{
     Event, EventHandler, HandlerHandle, Index, Informer, Key, ListenerConfig, Lister, Object, Stopped,
     SyncError, WaitError,
 };
 
+use super::filter::Filter;
 use super::intake::{Intake, priority_of};
 use super::predicate::{Predicate, Update};
 use super::writes::Expected;
+use crate::deliberate_bug::deliberate_bug;
 
-/// An informer, and which of its changes count: all, unless a predicate says otherwise. An `&Informer` is one.
+/// An informer, and which of its changes queue keys: all, unless restricted. Converts from `&Informer`.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -36,55 +39,87 @@ use super::writes::Expected;
 #[must_use]
 pub struct Trigger<K> {
     pub(super) informer: Informer<K>,
+    pub(super) filter: Option<Filter<K>>,
     predicate: Option<Predicate<K>>,
 }
 
-/// Hands the keys that an object concerns to a function.
+/// Calls a function with each key that an object maps to.
 pub(super) type Map<K> = Box<dyn Fn(&Object<K>, &mut dyn FnMut(Key)) + Send + Sync>;
 
-/// A watched informer without its type.
+/// A watched informer with its kind erased.
 pub(crate) trait Watched: Send + Sync {
-    /// What is watched.
-    fn resource(&self) -> &Resource;
-    /// Waits until the first full state is in the store.
+    /// The watched resource.
+    fn resource(&self) -> &ApiResource;
+    /// The informer, to find it by its type.
+    fn as_any(&self) -> &dyn Any;
+    /// Waits until the initial list is in the store.
     fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
-    /// Whether it is.
+    /// Whether the initial list is in the store.
     fn is_synced(&self) -> bool;
-    /// Whether a write is in the store.
+    /// Whether the store has this resourceVersion of the key, or a newer one.
     fn has_seen(&self, key: &Key, version: &str) -> bool;
-    /// Whether the store shows this object under this key.
+    /// Whether the store has the object of this uid.
     fn shows(&self, key: &Key, uid: &str) -> bool;
-    /// The key under which a written object will be shown.
+    /// The uid of the object that the store has.
+    fn uid(&self, key: &Key) -> Option<String>;
+    /// Namespace, name, uid and resourceVersion of the objects that the store has, in one namespace or in all.
+    fn cached(&self, namespace: Option<&str>) -> Vec<ObjectMeta>;
+    /// Whether the store has everything up to this resourceVersion.
+    fn has_reached(&self, revision: &str) -> bool;
+    /// Why the store may lack changes up to this resourceVersion, namespaces that it follows included, or has not published them.
+    #[cfg(feature = "testing")]
+    fn behind(&self, revision: &str) -> Option<String>;
+    /// The key of a written object, if it is in the informer's scope.
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError>;
 }
 
-/// The events of one informer, on their way to the queue. Dropped, as all of a controller's are together, it listens no more
-/// and shuts the queue down.
+/// The registration of a listener. Dropping it removes the listener.
 pub(crate) struct Listening {
     handle: HandlerHandle,
-    intake: Arc<Intake>,
 }
 
 /// Listens to one informer.
 struct Listener<K> {
-    /// Its number among the controller's informers.
+    /// The informer's number in the controller.
     number: usize,
+    /// The informer's cluster, if it has a name.
+    cluster: Option<Arc<str>>,
+    /// Its keys are reconciled.
+    is_main: bool,
     watch: Trigger<K>,
+    /// Present if the trigger has a filter: turns events into those of the objects that pass.
+    filtered: Option<Filtered<FilterTest<K>, ()>>,
     map: Map<K>,
     intake: Arc<Intake>,
-    /// Keys of the event at hand; reused to avoid allocations.
+    /// Keys of the current event; reused to avoid allocations.
     keys: Vec<Key>,
 }
+
+/// The test of a filter.
+type FilterTest<K> = Box<dyn FnMut(&Object<K>) -> bool + Send>;
 
 // === impl Trigger ===
 
 impl<K> Trigger<K> {
     /// All changes of an informer.
     pub fn on(informer: &Informer<K>) -> Self {
-        Self { informer: informer.clone(), predicate: None }
+        Self { informer: informer.clone(), filter: None, predicate: None }
     }
 
-    /// Only updates that pass. Given twice, they have to pass both.
+    /// Restricts the trigger to the objects that pass the filter. An object that begins to pass counts as added, one that no
+    /// longer passes as deleted. With several calls, all must pass.
+    pub fn only(mut self, filter: Filter<K>) -> Self
+    where
+        K: 'static,
+    {
+        self.filter = Some(match self.filter {
+            Some(known) => known.and(filter),
+            None => filter,
+        });
+        self
+    }
+
+    /// Restricts changes to those that pass the predicate. With several calls, all must pass.
     pub fn when(mut self, predicate: Predicate<K>) -> Self
     where
         K: 'static,
@@ -105,30 +140,49 @@ impl<K> From<&Informer<K>> for Trigger<K> {
 
 impl<K> Clone for Trigger<K> {
     fn clone(&self) -> Self {
-        Self { informer: self.informer.clone(), predicate: self.predicate.clone() }
+        let (filter, predicate) = (self.filter.clone(), self.predicate.clone());
+        Self { informer: self.informer.clone(), filter, predicate }
     }
 }
 
 impl<K: Send + Sync + 'static> Trigger<K> {
-    /// Begins to listen.
+    /// Registers the listener.
     pub(super) fn listen(
         self,
         number: usize,
+        cluster: Option<Arc<str>>,
+        is_main: bool,
         map: Map<K>,
         intake: &Arc<Intake>,
     ) -> Result<Listening, Stopped> {
         let informer = self.informer.clone();
-        let listener = Listener { number, watch: self, map, intake: intake.clone(), keys: Vec::new() };
+        let filtered = self.filter.clone().map(|filter| {
+            Filtered::new(Box::new(move |object: &Object<K>| filter.passes(object)) as FilterTest<K>, ())
+        });
+        let listener = Listener {
+            number,
+            cluster,
+            is_main,
+            watch: self,
+            filtered,
+            map,
+            intake: intake.clone(),
+            keys: Vec::new(),
+        };
         let mut config = ListenerConfig::default();
         config.coalesce = false;
         let handle = informer.add_handler_with(config, listener)?;
-        Ok(Listening { handle, intake: intake.clone() })
+        Ok(Listening { handle })
     }
 }
 
 impl<K: Send + Sync + 'static> Watched for Informer<K> {
-    fn resource(&self) -> &Resource {
+    fn resource(&self) -> &ApiResource {
         self.resource()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>> {
@@ -147,22 +201,53 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
         self.lister().get(key).is_some_and(|object| object.uid() == uid)
     }
 
+    fn uid(&self, key: &Key) -> Option<String> {
+        self.lister().get(key).map(|object| object.uid().to_owned())
+    }
+
+    fn cached(&self, namespace: Option<&str>) -> Vec<ObjectMeta> {
+        let lister = namespace.map_or_else(|| self.lister(), |namespace| self.lister().namespace(namespace));
+        let meta = |object: Object<K>| ObjectMeta {
+            name: Some(object.name().to_owned()),
+            namespace: Some(object.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
+            uid: Some(object.uid().to_owned()),
+            resource_version: Some(object.resource_version().to_owned()),
+            ..ObjectMeta::default()
+        };
+        lister.view().iter().map(meta).collect()
+    }
+
+    fn has_reached(&self, revision: &str) -> bool {
+        let view = self.lister().view();
+        let reached = |version: &str| {
+            compare_resource_versions(version, revision).is_some_and(std::cmp::Ordering::is_ge)
+        };
+        self.status().iter().all(|scope| reached(view.resource_version(scope.scope)))
+    }
+
+    #[cfg(feature = "testing")]
+    fn behind(&self, revision: &str) -> Option<String> {
+        self.behind(revision)
+    }
+
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError> {
         self.key_in_scope(meta)
     }
 }
 
-/// Whether an informer shows what is expected, given the object that has just changed in it, if one has.
+/// Whether an informer has what is expected. `changed_uid` is the object of the current event, if there is one.
 ///
-/// A resourceVersion means nothing in another cluster's informer. So where several informers may be the one that shows a
-/// write, only the object's uid is trusted.
+/// A resourceVersion means nothing in another cluster's informer. So where several informers are possible, only the object's uid
+/// decides.
 pub(super) fn is_met(
     watched: &dyn Watched,
     key: &Key,
     changed_uid: Option<&str>,
     expected: &Expected,
 ) -> bool {
-    if !watched.has_seen(key, &expected.version) {
+    // The answer to a deletion may have no resourceVersion.
+    let is_current = expected.gone && expected.version.is_empty() || watched.has_seen(key, &expected.version);
+    if !is_current {
         return false;
     }
     match expected.gone {
@@ -175,7 +260,7 @@ pub(super) fn is_met(
     }
 }
 
-// === the ways from an object to keys ===
+// === from an object to keys ===
 
 /// The object itself.
 pub(super) fn itself<K: 'static>() -> Map<K> {
@@ -184,14 +269,18 @@ pub(super) fn itself<K: 'static>() -> Map<K> {
 
 /// Its owners of the main kind.
 ///
-/// An owner is looked up where it may be: in the object's namespace or, cluster-scoped, in none. One that is nowhere is
-/// told all the same, by the object's namespace: it may have been deleted and made anew under the same name, and want
-/// the place that this object leaves.
-pub(super) fn owners<K: 'static, M: Send + Sync + 'static>(main: &Informer<M>) -> Map<K> {
+/// The owner is in the object's namespace, or cluster-scoped. An owner that is not cached is queued too, in the object's
+/// namespace: it may have been re-created under the same name and need the name that this object frees.
+///
+/// With `controllers_only`, only the owner that is the managing controller.
+pub(super) fn owners<K: 'static, M: Send + Sync + 'static>(
+    main: &Informer<M>,
+    controllers_only: bool,
+) -> Map<K> {
     let resource = main.resource().clone();
     let lister = main.lister();
     Box::new(move |object, add| {
-        for owner in object.owners() {
+        for owner in object.owners().filter(|owner| owner.controller || !controllers_only) {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             if owner.kind == resource.kind && group == resource.group {
                 add(owner_key(&lister, object.namespace(), &owner.name));
@@ -207,7 +296,7 @@ fn owner_key<M>(owners: &Lister<M>, namespace: &str, name: &str) -> Key {
 }
 
 /// The main objects that have one of its values in an index: those of its own namespace, and cluster-scoped ones. A
-/// cluster-scoped object concerns main objects in every namespace.
+/// cluster-scoped object maps to main objects in every namespace.
 pub(super) fn related<K: 'static, M: Send + Sync + 'static, V>(
     main: &Informer<M>,
     index: &Index,
@@ -219,7 +308,7 @@ where
     let (lister, index) = (main.lister(), index.clone());
     Box::new(move |object, add| {
         for value in values(object) {
-            // The index is added before this is called, and indexes are never removed.
+            // The index was added before, and indexes are never removed.
             let found = lister.by_index(&index, &value).unwrap_or_default();
             let concerned = |main: &&Object<M>| {
                 let namespaces = (object.namespace(), main.namespace());
@@ -234,32 +323,39 @@ where
 
 impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
     async fn handle(&mut self, event: Event<K>) {
-        let (Some(object), Some(origin)) = (event.object(), event.origin()) else { return };
+        let Some(object) = event.object() else { return };
         self.release(object);
-        let panic = match &event {
-            // An owner of the old state may be concerned because it is one no longer.
-            Event::Updated { old, new, origin } => match self.passes(&Update { old, new, origin: *origin }) {
-                Ok(false) => None,
-                Ok(true) => self.map(new).err().or(self.map(old).err()),
-                Err(panic) => Some(self.map(new).err().or(self.map(old).err()).unwrap_or(panic)),
-            },
-            _ => self.map(object).err(),
+        let Some(event) = self.narrow(event) else { return };
+        let Some(origin) = event.origin() else { return };
+        let panic = match self.passes(&event) {
+            Ok(false) => None,
+            Ok(true) => self.map_event(&event).err(),
+            Err(panic) => Some(self.map_event(&event).err().unwrap_or(panic)),
         };
         for key in self.keys.drain(..) {
+            let key = in_cluster(self.cluster.as_deref(), key);
             self.intake.add(key, priority_of(origin));
         }
         if let Some(panic) = panic {
-            // The informer reports and counts it.
+            // The informer reports and counts the panic.
             resume_unwind(panic);
         }
     }
 }
 
-/// What a function of the user's panicked with.
+/// The key in its cluster.
+fn in_cluster(cluster: Option<&str>, key: Key) -> Key {
+    match cluster {
+        Some(cluster) => key.in_cluster(cluster),
+        None => key,
+    }
+}
+
+/// The payload of a panic in a user's function.
 type Panic = Box<dyn Any + Send>;
 
 impl<K: Send + Sync + 'static> Listener<K> {
-    /// Queues the keys that waited for this object, whatever a predicate says of the change.
+    /// Queues the keys that were deferred for this object, whatever a predicate decides.
     fn release(&self, object: &Object<K>) {
         let key = object.key();
         let place = (self.number, key.clone());
@@ -269,16 +365,47 @@ impl<K: Send + Sync + 'static> Listener<K> {
         }
     }
 
-    fn passes(&self, update: &Update<'_, K>) -> Result<bool, Panic> {
-        let Some(predicate) = &self.watch.predicate else { return Ok(true) };
-        // What state a panic leaves behind is the predicate's own.
-        catch_unwind(AssertUnwindSafe(|| predicate.passes(update)))
+    /// The event as seen through the filter; `None` if its object does not pass and did not before.
+    fn narrow(&mut self, event: Event<K>) -> Option<Event<K>> {
+        let Some(filtered) = &mut self.filtered else { return Some(event) };
+        let is_update = matches!(event, Event::Updated { .. });
+        let event = filtered.filter(event)?;
+        if let (true, true, Event::Deleted { last, .. }) = (is_update, self.is_main, &event) {
+            // The object exists, but is no longer of the controller's class: its key is reconciled once more.
+            self.intake.leaves(in_cluster(self.cluster.as_deref(), last.key()));
+        }
+        Some(event)
     }
 
-    /// Collects the keys that a state concerns; if the function panics, those that it had returned by then.
+    fn passes(&self, event: &Event<K>) -> Result<bool, Panic> {
+        let Some(predicate) = &self.watch.predicate else { return Ok(true) };
+        // Unwind safe: a predicate shares no mutable state with the controller.
+        catch_unwind(AssertUnwindSafe(|| match event {
+            Event::Updated { old, new, origin } => {
+                predicate.passes_update(&Update { old, new, origin: *origin })
+            }
+            Event::Added { object, .. } => predicate.passes_created(object),
+            Event::Deleted { last, .. } => predicate.passes_deleted(last),
+            Event::Synced => true,
+        }))
+    }
+
+    fn map_event(&mut self, event: &Event<K>) -> Result<(), Panic> {
+        match event {
+            // The old state is mapped too: an object that no longer owns this one needs a reconcile.
+            Event::Updated { old, new, .. } => {
+                let (new, old) = (self.map(new), self.map(old));
+                new.and(old)
+            }
+            Event::Deleted { .. } if deliberate_bug("deletion-not-mapped") => Ok(()),
+            event => event.object().map_or(Ok(()), |object| self.map(object)),
+        }
+    }
+
+    /// Collects the keys of a state; if the function panics, the keys returned before.
     fn map(&mut self, object: &Object<K>) -> Result<(), Panic> {
         let Self { map, keys, .. } = self;
-        // The queue holds a key once; this spares it the commonest repetition.
+        // The queue removes duplicates; this skips the most common ones.
         let mut add = |key: Key| {
             if keys.last() != Some(&key) {
                 keys.push(key);
@@ -298,11 +425,21 @@ impl Listening {
     pub(crate) fn is_synced(&self) -> bool {
         self.handle.is_synced()
     }
+
+    /// Removes the listener.
+    pub(crate) fn remove(&self) {
+        self.handle.remove();
+    }
+
+    /// Whether all events were handled.
+    #[cfg(feature = "testing")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.handle.lag() == 0
+    }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.handle.remove();
-        self.intake.queue.shutdown();
+        self.remove();
     }
 }

@@ -1,23 +1,30 @@
-//! Read your own writes, without anybody waiting.
+//! Read your own writes, without a waiting worker.
 //!
-//! A reconcile that has written and runs again before its informer shows the write would act on what is no longer true:
-//! create twice, or undo what it did. So each write, and each deletion, is remembered with the key that made it. A worker that
-//! takes such a key parks it and goes on with another; the event that brings the write in, or the end of a time limit, queues
-//! it again. Nothing is polled, and no task waits.
+//! A reconcile that has written and runs again before its informer has the write would act on stale state: create a second child,
+//! or revert its own change. So each write and each deletion is recorded with the key that made it. A worker that takes such a key
+//! parks it and continues with another; the event that brings the write, or a time limit, queues it again. Nothing is polled, and
+//! no task waits.
 //!
-//! Clean-ups that succeeded are remembered here too, until the cache shows that their object is gone: that is the same
-//! question, asked by the same events, but without a time limit.
+//! A key also waits while one of its requests is unanswered. Writes whose outcome is unknown are kept in
+//! [`unsettled`](super::unsettled).
+//!
+//! Cleanups that succeeded are recorded here too, until the cache no longer has their object. That is the same question, answered
+//! by the same events, but without a time limit.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
 use std::time::Duration;
 
 use kube_informer::Key;
+use kube_informer::internals::compare_resource_versions;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::unsettled::UnsettledWrites;
 use crate::LONGEST;
+use crate::deliberate_bug::deliberate_bug;
 
 /// Keys whose writes are not in the cache yet.
 #[derive(Debug)]
@@ -26,21 +33,23 @@ pub(crate) struct Writes {
     /// The first deadline has changed.
     changed: Notify,
     limit: Duration,
+    /// Writes whose outcome is unknown.
+    pub(crate) unsettled: UnsettledWrites,
 }
 
 /// An object in an informer: the informer's number, and the object's key.
 pub(crate) type Place = (usize, Key);
 
-/// What a cache is to show before a key is reconciled again.
+/// What a cache must have before a key is reconciled again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// Where: in any one of these.
     pub(crate) places: Vec<Place>,
     /// The object.
     pub(crate) uid: String,
-    /// At least this state of it has to be in the cache.
+    /// The cache must have at least this state of the object. Empty for a deletion whose resourceVersion is unknown.
     pub(crate) version: String,
-    /// And it has to be gone.
+    /// And the object must be gone.
     pub(crate) gone: bool,
 }
 
@@ -57,12 +66,14 @@ struct WritesState {
 #[derive(Debug)]
 struct Waiting {
     expected: Vec<Expected>,
+    /// Requests that are not answered.
+    in_flight: usize,
     until: Instant,
     /// It was queued meanwhile, with this priority.
     wanted: Option<i16>,
 }
 
-/// An object that was cleaned up, and the cache still shows.
+/// An object that was cleaned up, and is still in the cache.
 #[derive(Debug)]
 struct Cleaned {
     /// That it is gone.
@@ -70,18 +81,29 @@ struct Cleaned {
     finalizers: BTreeSet<String>,
 }
 
-/// A key to be queued.
+/// A key to queue.
 pub(crate) type Released = (Key, i16);
+
+// === impl Writes ===
 
 impl Writes {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), limit: limit.min(LONGEST) }
+        let limit = limit.min(LONGEST);
+        Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            limit,
+            unsettled: UnsettledWrites::new(limit),
+        }
     }
 
-    /// Remembers what `key` waits for, unless the cache shows it already.
-    pub(crate) fn expect(&self, key: &Key, expected: Expected, is_met: impl Fn(&Expected) -> bool) {
+    /// Records what `key` waits for, unless the cache has it already.
+    pub(crate) fn expect(&self, key: &Key, mut expected: Expected, is_met: impl Fn(&Expected) -> bool) {
         let mut state = self.state.lock();
-        // Looked at under the lock that `seen` takes: the event that brings the write in comes before, or finds it remembered.
+        if let Some(waiting) = state.waiting.get(key) {
+            waiting.expected.iter().for_each(|earlier| expected.include(earlier));
+        }
+        // Checked under the lock that `seen` takes: the event that brings the write comes before, or finds it recorded.
         if is_met(&expected) {
             return;
         }
@@ -89,19 +111,46 @@ impl Writes {
         for place in &expected.places {
             state.waited_for.entry(place.clone()).or_default().insert(key.clone());
         }
-        let waiting = state.waiting.entry(key.clone());
-        let waiting = waiting.or_insert_with(|| Waiting { expected: Vec::new(), until, wanted: None });
-        let before = std::mem::replace(&mut waiting.until, until);
-        // A later write of an object stands for the earlier ones.
-        waiting.expected.retain(|earlier| earlier.places != expected.places);
+        let waiting = state.wait(key, until);
+        // A later write of an object replaces the earlier ones.
+        waiting.expected.retain(|earlier| !expected.replaces(earlier));
         waiting.expected.push(expected);
-        state.deadlines.remove(&(before, key.clone()));
-        state.deadlines.insert((until, key.clone()));
         drop(state);
         self.changed.notify_one();
     }
 
-    /// Remembers that the clean-up for a finalizer succeeded, until what is expected (that the object is gone) is met.
+    /// A request of `key` is sent: the key waits until it is answered.
+    pub(crate) fn sent(&self, key: &Key) {
+        self.state.lock().wait(key, Instant::now() + self.limit).in_flight += 1;
+        self.changed.notify_one();
+    }
+
+    /// A request of `key` has ended, and its outcome is recorded. Returns the key if it is parked and waited only for that.
+    pub(crate) fn answered(&self, key: &Key) -> Option<Released> {
+        let mut state = self.state.lock();
+        let waiting = state.waiting.get_mut(key)?;
+        waiting.in_flight = waiting.in_flight.saturating_sub(1);
+        if waiting.is_over() { state.forget(key) } else { None }
+    }
+
+    /// The object of this uid was deleted: what the key expects of it is now that it is gone. An object can be deleted before an
+    /// informer has it, so the places come from its creation.
+    pub(crate) fn expect_gone(&self, key: &Key, uid: &str) {
+        let mut state = self.state.lock();
+        let Some(waiting) = state.waiting.get_mut(key).filter(|_| !uid.is_empty()) else { return };
+        waiting
+            .expected
+            .iter_mut()
+            .filter(|expected| expected.uid == uid)
+            .for_each(|expected| expected.gone = true);
+    }
+
+    /// What `key` waits for.
+    pub(crate) fn expected(&self, key: &Key) -> Vec<Expected> {
+        self.state.lock().waiting.get(key).map(|waiting| waiting.expected.clone()).unwrap_or_default()
+    }
+
+    /// Records that the cleanup for a finalizer succeeded, until what is expected (that the object is gone) is met.
     pub(crate) fn cleaned(
         &self,
         place: Place,
@@ -122,7 +171,7 @@ impl Writes {
         known.finalizers.insert(finalizer.to_owned());
     }
 
-    /// Whether the clean-up for a finalizer succeeded before.
+    /// Whether the cleanup for a finalizer succeeded before.
     pub(crate) fn is_cleaned(&self, place: &Place, uid: &str, finalizer: &str) -> bool {
         let state = self.state.lock();
         state
@@ -131,15 +180,38 @@ impl Writes {
             .is_some_and(|cleaned| cleaned.expected.uid == uid && cleaned.finalizers.contains(finalizer))
     }
 
-    /// Parks a key if it waits for a write; says whether it does.
+    /// Parks a key if it waits for a write; returns whether it does.
     pub(crate) fn park(&self, key: &Key, priority: i16) -> bool {
+        if deliberate_bug("own-write-not-awaited") {
+            return false;
+        }
         let mut state = self.state.lock();
         let Some(waiting) = state.waiting.get_mut(key) else { return false };
         waiting.wanted = Some(waiting.wanted.map_or(priority, |known| known.max(priority)));
         true
     }
 
-    /// An object has changed, and the store shows it: returns the keys that waited only for that and are wanted.
+    /// Forgets keys, and the informers of these numbers. Returns the keys that are parked.
+    pub(crate) fn forget_all(
+        &self,
+        is_key: impl Fn(&Key) -> bool,
+        is_informer: impl Fn(usize) -> bool,
+    ) -> Vec<Released> {
+        self.unsettled.forget(&is_key);
+        let mut state = self.state.lock();
+        state.cleaned.retain(|place, _| !is_informer(place.0));
+        let keys = state.waiting.keys().filter(|key| is_key(key)).cloned().collect::<Vec<_>>();
+        keys.iter().filter_map(|key| state.forget(key)).collect()
+    }
+
+    /// The number of keys that are parked or have unanswered requests.
+    #[cfg(feature = "testing")]
+    pub(crate) fn pending(&self) -> usize {
+        let is_pending = |waiting: &&Waiting| waiting.wanted.is_some() || waiting.in_flight > 0;
+        self.state.lock().waiting.values().filter(is_pending).count()
+    }
+
+    /// An object has changed, and the store has the change: returns the parked keys that waited only for that.
     pub(crate) fn seen(&self, place: &Place, is_met: impl Fn(&Expected) -> bool) -> Vec<Released> {
         let mut state = self.state.lock();
         if state.cleaned.get(place).is_some_and(|cleaned| is_met(&cleaned.expected)) {
@@ -151,20 +223,20 @@ impl Writes {
             let Some(waiting) = state.waiting.get_mut(&key) else { continue };
             let met = |expected: &mut Expected| expected.places.contains(place) && is_met(expected);
             let met = waiting.expected.extract_if(.., met).collect::<Vec<_>>();
-            if waiting.expected.is_empty() {
+            if waiting.is_over() {
                 released.extend(state.forget(&key));
             }
             for expected in &met {
-                state.cease_to_wait(&key, expected);
+                state.stop_waiting(&key, expected);
             }
         }
         released
     }
 
-    /// Waits until a key has waited for too long; returns those that are wanted.
+    /// Waits until a key has waited for the limit; returns those that are parked.
     ///
     /// # Cancel safety
-    /// May be dropped at any point.
+    /// Can be dropped at any point.
     pub(crate) async fn expired(&self) -> Vec<Released> {
         loop {
             let first = self.state.lock().deadlines.first().map(|(until, _)| *until);
@@ -179,7 +251,7 @@ impl Writes {
             while let Some((until, key)) = state.deadlines.first().cloned()
                 && until <= now
             {
-                tracing::debug!(%key, limit = ?self.limit, "the cache did not show its own write in time; going on without");
+                tracing::debug!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
                 released.extend(state.forget(&key));
             }
             return released;
@@ -187,19 +259,61 @@ impl Writes {
     }
 }
 
+impl Expected {
+    /// Includes what an earlier write of the same object demands: the newer version counts, and deleted is final.
+    fn include(&mut self, earlier: &Self) {
+        let same = !self.uid.is_empty()
+            && self.uid == earlier.uid
+            && earlier.places.iter().any(|place| self.places.contains(place));
+        if !same {
+            return;
+        }
+        let is_newer = compare_resource_versions(&earlier.version, &self.version) == Some(Ordering::Greater);
+        if self.version.is_empty() || is_newer {
+            self.version.clone_from(&earlier.version);
+        }
+        self.gone |= earlier.gone;
+    }
+
+    /// Whether a cache that has this has the earlier write of the same place, too.
+    fn replaces(&self, earlier: &Self) -> bool {
+        let is_later = || {
+            let order = compare_resource_versions(&self.version, &earlier.version);
+            !self.version.is_empty() && !earlier.gone && order != Some(Ordering::Less)
+        };
+        self.places == earlier.places && (self.uid == earlier.uid || is_later())
+    }
+}
+
+impl Waiting {
+    fn is_over(&self) -> bool {
+        self.expected.is_empty() && self.in_flight == 0
+    }
+}
+
 impl WritesState {
+    /// The key waits until this time.
+    fn wait(&mut self, key: &Key, until: Instant) -> &mut Waiting {
+        let empty = || Waiting { expected: Vec::new(), in_flight: 0, until, wanted: None };
+        let waiting = self.waiting.entry(key.clone()).or_insert_with(empty);
+        let before = std::mem::replace(&mut waiting.until, until);
+        self.deadlines.remove(&(before, key.clone()));
+        self.deadlines.insert((until, key.clone()));
+        waiting
+    }
+
     /// The key waits no longer.
     fn forget(&mut self, key: &Key) -> Option<Released> {
         let waiting = self.waiting.remove(key)?;
         self.deadlines.remove(&(waiting.until, key.clone()));
         for expected in &waiting.expected {
-            self.cease_to_wait(key, expected);
+            self.stop_waiting(key, expected);
         }
         Some((key.clone(), waiting.wanted?))
     }
 
-    /// The key waits for this no longer; for something else in the same places it may.
-    fn cease_to_wait(&mut self, key: &Key, expected: &Expected) {
+    /// The key no longer waits for this. It may still wait for something else in the same places.
+    fn stop_waiting(&mut self, key: &Key, expected: &Expected) {
         for place in &expected.places {
             let others = self.waiting.get(key).map_or(&[][..], |waiting| &waiting.expected);
             if others.iter().any(|other| other.places.contains(place)) {
@@ -241,15 +355,16 @@ mod tests {
         state.waiting.is_empty()
             && state.waited_for.is_empty()
             && state.deadlines.is_empty()
+            && writes.unsettled.is_empty()
             && state.cleaned.is_empty()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_released_when_the_last_of_its_writes_is_seen_and_only_if_wanted() {
+    async fn a_queued_key_is_released_by_the_last_of_its_writes() {
         let writes = Writes::new(Duration::from_secs(30));
         let (one, two) = ((0, key("one")), (1, key("two")));
         writes.expect(&key("a"), expected(&[&one], "7"), |_| true);
-        assert!(!writes.park(&key("a"), 0), "it was in already");
+        assert!(!writes.park(&key("a"), 0), "the cache has it already");
 
         writes.expect(&key("a"), expected(&[&one], "7"), |_| false);
         writes.expect(&key("a"), expected(&[&two], "8"), |_| false);
@@ -257,24 +372,24 @@ mod tests {
         assert!(writes.park(&key("a"), -100) && writes.park(&key("a"), 0));
         assert_eq!(writes.seen(&one, |_| false), [], "an older state");
         assert_eq!(writes.seen(&one, |expected| expected.version == "7"), []);
-        assert_eq!(writes.seen(&two, |_| true), [(key("a"), 0)], "b is not wanted");
+        assert_eq!(writes.seen(&two, |_| true), [(key("a"), 0)], "b is not parked");
         assert!(is_empty(&writes));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_of_several_places_is_enough_and_the_others_are_forgotten() {
+    async fn one_of_several_places_suffices() {
         let writes = Writes::new(Duration::from_secs(30));
         let (here, there) = ((0, key("x")), (1, key("x")));
         writes.expect(&key("a"), expected(&[&here, &there], "7"), |_| false);
         writes.expect(&key("a"), expected(&[&here], "8"), |_| false);
         writes.park(&key("a"), 0);
-        assert_eq!(writes.seen(&there, |_| true), [], "one more is missing");
+        assert_eq!(writes.seen(&there, |_| true), [], "one write is missing");
         assert_eq!(writes.seen(&here, |expected| expected.version == "8"), [(key("a"), 0)]);
         assert!(is_empty(&writes));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clean_up_is_remembered_until_its_object_is_gone() {
+    async fn a_cleanup_is_remembered_until_its_object_is_gone() {
         let writes = Writes::new(Duration::from_secs(30));
         let place = (0, key("x"));
         let of = |uid: &str| Expected { uid: uid.to_owned(), gone: true, ..expected(&[&place], "7") };
@@ -293,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_at_the_limit_counted_from_the_last_write() {
+    async fn waiting_ends_at_the_limit_after_the_last_write() {
         let writes = Writes::new(Duration::from_secs(30));
         let start = Instant::now();
         let one = (0, key("one"));
@@ -309,11 +424,69 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_limit_is_no_limit() {
+    async fn the_maximum_limit_never_expires() {
         let writes = Writes::new(Duration::MAX);
         writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
         tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;
         assert!(writes.park(&key("a"), 0));
         assert!(writes.expired().now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_keeps_the_version_and_the_places_of_the_creation() {
+        let writes = Writes::new(Duration::from_secs(30));
+        let place = (0, key("x"));
+        let of =
+            |version: &str, gone| Expected { uid: "one".to_owned(), gone, ..expected(&[&place], version) };
+        writes.expect(&key("a"), of("7", false), |_| false);
+        // The deletion's answer has no resourceVersion, and the cache does not have the object yet.
+        writes.expect(&key("a"), of("", true), |expected| expected.version.is_empty());
+        assert!(writes.park(&key("a"), 0));
+        assert_eq!(writes.seen(&place, |expected| !expected.gone), [], "the creation alone is not enough");
+        assert_eq!(writes.seen(&place, |expected| *expected == of("7", true)), [(key("a"), 0)]);
+
+        writes.expect(&key("a"), of("7", false), |_| false);
+        writes.expect_gone(&key("a"), "one");
+        // An older answer that arrives late changes nothing.
+        writes.expect(&key("a"), of("6", false), |_| false);
+        assert!(writes.park(&key("a"), 0));
+        assert_eq!(writes.seen(&place, |expected| *expected == of("7", true)), [(key("a"), 0)]);
+        assert!(is_empty(&writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_for_its_unanswered_requests() {
+        let writes = Writes::new(Duration::from_secs(30));
+        let place = (0, key("x"));
+        writes.sent(&key("a"));
+        writes.sent(&key("a"));
+        assert!(writes.park(&key("a"), 5));
+        assert_eq!(writes.answered(&key("a")), None, "another one is not answered");
+        writes.expect(&key("a"), expected(&[&place], "7"), |_| false);
+        assert_eq!(writes.seen(&place, |_| true), [], "the request is not answered");
+        assert_eq!(writes.answered(&key("a")), Some((key("a"), 5)));
+        assert!(is_empty(&writes));
+        writes.sent(&key("a"));
+        writes.park(&key("a"), 5);
+        assert_eq!(writes.expired().await, [(key("a"), 5)]);
+        assert_eq!(writes.answered(&key("a")), None);
+        assert!(is_empty(&writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_without_a_version_does_not_replace_a_creation() {
+        let writes = Writes::new(Duration::from_secs(30));
+        let place = (0, key("x"));
+        let of = |uid: &str, version: &str, gone| Expected {
+            uid: uid.to_owned(),
+            gone,
+            ..expected(&[&place], version)
+        };
+        writes.expect(&key("a"), of("new", "9", false), |_| false);
+        writes.expect(&key("a"), of("old", "", true), |_| false);
+        writes.park(&key("a"), 0);
+        assert_eq!(writes.seen(&place, |expected| expected.uid == "old"), [], "the creation is missing");
+        assert_eq!(writes.seen(&place, |expected| expected.uid == "new"), [(key("a"), 0)]);
+        assert!(is_empty(&writes));
     }
 }

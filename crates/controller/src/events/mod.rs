@@ -1,8 +1,8 @@
-//! Events: short notes about objects, for people who look at them with `kubectl describe`.
+//! Events: short notes about objects, shown by `kubectl describe`.
 //!
-//! [`EventRecorder::record`] never waits and never fails: notes go into a bounded queue, which [`EventRecorder::run`] sends to
-//! the API server. The same note about the same object again becomes one event with a growing count (a *series*); of those
-//! that were sent lately a bounded number is remembered.
+//! [`EventRecorder::record`] never blocks and never fails: notes go into a bounded queue, which [`EventRecorder::run`] sends to
+//! the API server. Repeated notes about one object become one Event with a count (a *series*). A bounded number of recent series
+//! is remembered.
 
 mod note;
 mod recorder;

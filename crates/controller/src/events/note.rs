@@ -1,8 +1,8 @@
-//! What an event says.
+//! The content of an Event.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// What an Event says about an object: its type, reason, action and note.
+/// The content of an Event about an object: type, reason, action and note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a note becomes an Event by `EventRecorder::record`"]
 pub struct EventNote {
@@ -12,13 +12,13 @@ pub struct EventNote {
     pub(super) text: String,
 }
 
-/// The type of an Event: whether people should worry.
+/// The type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventType {
-    /// All is as it should be.
+    /// Informational.
     Normal,
-    /// Something may be wrong.
+    /// Something may need attention.
     Warning,
 }
 
@@ -27,24 +27,44 @@ pub enum EventType {
 pub(super) struct About {
     pub(super) note: EventNote,
     pub(super) object: ObjectReference,
-    /// Makes the name of its event unique. Sent twice, it is the same event.
+    /// Makes the Event's name unique. A retry sends the same Event.
     pub(super) suffix: u64,
 }
 
-/// How long the server lets a text, a reason or an action be.
+/// The server's limits for the note, and for reasons and actions, in bytes.
 const TEXT_MAX: usize = 1024;
 const WORD_MAX: usize = 128;
 
 impl EventNote {
-    /// All is well. The reason is one word such as `Created`, the action what was done or tried, such as `Reconcile`. What is
-    /// longer than the server takes is cut off.
+    /// An informational note. The reason is one word such as `Created`; the action is what was done or attempted, such as
+    /// `Reconcile`. Texts over the server's limits are truncated.
     pub fn normal(reason: &str, action: &str, text: impl Into<String>) -> Self {
         Self::new(EventType::Normal, reason, action, text.into())
     }
 
-    /// Something may be wrong.
+    /// A note about something that may need attention.
     pub fn warning(reason: &str, action: &str, text: impl Into<String>) -> Self {
         Self::new(EventType::Warning, reason, action, text.into())
+    }
+
+    /// The type.
+    pub fn event_type(&self) -> EventType {
+        self.kind
+    }
+
+    /// The reason.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The action.
+    pub fn action(&self) -> &str {
+        &self.action
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     fn new(kind: EventType, reason: &str, action: &str, mut text: String) -> Self {
@@ -54,7 +74,7 @@ impl EventNote {
     }
 }
 
-/// The last boundary between characters that is not beyond `bytes_max`.
+/// The last character boundary at or before `bytes_max`.
 fn char_boundary(text: &str, bytes_max: usize) -> usize {
     let mut at = text.len().min(bytes_max);
     while !text.is_char_boundary(at) {
@@ -73,7 +93,7 @@ impl EventType {
 }
 
 impl About {
-    /// Which series it belongs to. The object's state plays no part.
+    /// The series it belongs to, independent of the object's state.
     pub(super) fn series(&self) -> Series {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let object = &self.object;
@@ -82,7 +102,7 @@ impl About {
     }
 }
 
-/// What notes of one series have in common.
+/// What the notes of one series have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Series {
     place: [String; 4],

@@ -1,4 +1,4 @@
-//! From notes to events of `events.k8s.io/v1`.
+//! Sends notes as Events of `events.k8s.io/v1`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +22,7 @@ use super::note::{About, EventNote};
 use super::series::{Known, Step};
 use crate::error::words;
 
-/// Tells people about objects: makes events of notes. Cheap to clone.
+/// Records Events about objects. Cheap to clone.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,10 +32,10 @@ use crate::error::words;
 /// let recorder = EventRecorder::new(client, "example.com/website");
 /// recorder.record(&map, EventNote::normal("Created", "Reconcile", "the deployment is there"));
 /// tokio::select! {
-///     () = recorder.run() => {} // sends them, until dropped
+///     () = recorder.run() => {} // sends Events until dropped
 ///     () = work() => {}
 /// }
-/// let unsent = recorder.flush(Duration::from_secs(5)).await; // when the work has ended: the last ones
+/// let unsent = recorder.flush(Duration::from_secs(5)).await; // sends the remaining ones at the end
 /// # }
 /// # async fn work() {}
 /// ```
@@ -49,56 +49,55 @@ struct Recorder {
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     state: Mutex<RecorderState>,
     added: Notify,
-    /// Locked by the one task that sends.
+    /// Locked by the task that sends.
     known: tokio::sync::Mutex<Known>,
 }
 
 struct RecorderState {
-    /// The first is being sent, and leaves when it was.
+    /// The first note stays until it is sent.
     waiting: VecDeque<About>,
     stats: RecorderStats,
-    /// Why the last note was not sent.
+    /// The error of the last note, if it failed.
     error: Option<String>,
     random: StdRng,
 }
 
-/// The outcome of notes so far. Each is counted once.
+/// Counts of notes by outcome. Each note is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecorderStats {
-    /// Became an event.
+    /// Sent as a new Event.
     pub created: u64,
-    /// Were counted in an event that was there.
+    /// Counted in an existing Event.
     pub counted: u64,
-    /// Were dropped because too many waited.
+    /// Dropped because the queue was full.
     pub dropped: u64,
-    /// Were refused by the server, or could not be sent: see [`EventRecorder::last_error`].
+    /// Refused by the server, or not sent: see [`EventRecorder::last_error`].
     pub failed: u64,
-    /// Are not sent yet.
+    /// Not sent yet.
     pub waiting: u64,
 }
 
-/// Notes that may wait to be sent. More are dropped: telling people must not hold up the work.
+/// Notes that can wait to be sent. Further notes are dropped: recording must not block the work.
 const WAITING_MAX: usize = 1000;
-/// Series that are remembered.
+/// Series to remember.
 const SERIES_MAX: usize = 4096;
-/// For how long a repetition is counted instead of told anew, as in client-go.
+/// How long a repetition is counted instead of sent as a new Event, as in client-go.
 const SERIES_LASTS: Duration = Duration::from_secs(6 * 60);
-/// How long the server lets an event's name be.
+/// The server's limit for the name of an Event, in bytes.
 const NAME_MAX: usize = 253;
-/// How long one request may take.
+/// The time limit of one request.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 
 impl EventRecorder {
-    /// A recorder for a controller of this name, by custom `domain/name`. The instance is the environment's `HOSTNAME`, which
-    /// in a pod is its name.
+    /// A recorder for a controller of this name, by convention `domain/name`. The instance is the environment variable
+    /// `HOSTNAME`, in a pod the pod's name.
     pub fn new(client: impl Into<Client>, controller: &str) -> Self {
         let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
         Self::with(client.into(), controller, &instance, SystemTime::now, rand::make_rng())
     }
 
-    /// As [`new`](Self::new), with everything that comes from outside given: the instance's name, a clock, and a seed for the
-    /// names of events.
+    /// As [`new`](Self::new), with explicit inputs: the instance's name, a clock, and a seed for the names of Events.
     pub fn with_parts(
         client: impl Into<Client>,
         controller: &str,
@@ -129,7 +128,30 @@ impl EventRecorder {
         }))
     }
 
-    /// Tells something about an object. Returns at once; whether it is sent is another matter.
+    /// A recorder for tests: it sends nothing, and [`pending`](Self::pending) returns the notes.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[cfg(feature = "testing")]
+    pub fn for_test() -> Self {
+        let refuse = |_: http::Request<kube_client::client::Body>| {
+            let error = "a recorder for tests sends nothing";
+            std::future::ready(Err::<http::Response<kube_client::client::Body>, _>(
+                kube_client::Error::Service(error.into()),
+            ))
+        };
+        let client = Client::new(tower::service_fn(refuse), "default");
+        Self::with_parts(client, "test", "test", || SystemTime::UNIX_EPOCH, 0)
+    }
+
+    /// The notes that were recorded and not sent yet, with the objects they are about.
+    #[cfg(feature = "testing")]
+    pub fn pending(&self) -> Vec<(ObjectReference, EventNote)> {
+        let state = self.0.state.lock();
+        state.waiting.iter().map(|about| (about.object.clone(), about.note.clone())).collect()
+    }
+
+    /// Records a note about an object. Returns immediately; `run` or `flush` sends it.
     pub fn record<K>(&self, object: &K, note: EventNote)
     where
         K: Resource,
@@ -138,7 +160,7 @@ impl EventRecorder {
         self.record_about(object.object_ref(&K::DynamicType::default()), note);
     }
 
-    /// As [`record`](Self::record), about anything that can be referred to.
+    /// As [`record`](Self::record), for any object reference.
     pub fn record_about(&self, object: ObjectReference, note: EventNote) {
         let mut state = self.0.state.lock();
         if state.waiting.len() >= WAITING_MAX {
@@ -151,22 +173,22 @@ impl EventRecorder {
         self.0.added.notify_one();
     }
 
-    /// The outcome of notes so far.
+    /// Counts of notes by outcome.
     pub fn stats(&self) -> RecorderStats {
         let state = self.0.state.lock();
         RecorderStats { waiting: state.waiting.len() as u64, ..state.stats }
     }
 
-    /// Why the last note was not sent: the role may be missing. `None` once one was sent. The first failure after a success
-    /// is logged as a warning, too.
+    /// Why the last note was not sent; a common cause is a missing role. `None` after a success. The first failure after a success
+    /// is also logged as a warning.
     pub fn last_error(&self) -> Option<String> {
         self.0.state.lock().error.clone()
     }
 
-    /// Sends what is recorded, until dropped. When the program ends, [`flush`](Self::flush) what was recorded last.
+    /// Sends recorded notes until dropped. At the end of the program, [`flush`](Self::flush) the remaining ones.
     ///
     /// # Cancel safety
-    /// May be dropped at any point; notes wait until `run` or `flush` sends them, also the one that was being sent.
+    /// Can be dropped at any point; pending notes, the one in flight included, wait until `run` or `flush` sends them.
     pub async fn run(&self) {
         loop {
             self.send_all().await;
@@ -174,24 +196,24 @@ impl EventRecorder {
         }
     }
 
-    /// Sends what was recorded, for at most this long; returns how many notes are left. To be called at the end, when nothing
-    /// is recorded any more; whether [`run`](Self::run) was dropped before or still runs makes no difference.
+    /// Sends recorded notes for at most this long; returns how many are left. Call it at the end, after the last note is
+    /// recorded. It works whether [`run`](Self::run) was dropped or still runs.
     ///
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn flush(&self, limit: Duration) -> usize {
-        // If the time is over, the rest waits.
+        // After the limit, the remaining notes stay queued.
         let _ = tokio::time::timeout(limit, self.send_all()).await;
         self.0.state.lock().waiting.len()
     }
 
-    /// Sends all that waits, one after the other.
+    /// Sends all pending notes in order.
     async fn send_all(&self) {
         let mut known = self.0.known.lock().await;
         loop {
             let Some(about) = self.0.state.lock().waiting.front().cloned() else { return };
             self.send(&mut known, &about).await;
-            // Not before: if this is dropped meanwhile, the note is sent again, as the same event.
+            // Removed only now: if this future is dropped earlier, the note is sent again as the same Event.
             self.0.state.lock().waiting.pop_front();
         }
     }
@@ -219,7 +241,7 @@ impl EventRecorder {
         let event = self.event(about);
         let name = event.metadata.name.clone().unwrap_or_default();
         match limited(self.api(about).create(&PostParams::default(), &event)).await {
-            // Sent before, and the answer was lost.
+            // It was sent before, and the response was lost.
             Err(SendError::Refused(kube_client::Error::Api(status))) if status.code == 409 => {}
             created => drop(created?),
         }
@@ -237,7 +259,7 @@ impl EventRecorder {
                 self.0.state.lock().stats.counted += 1;
                 Ok(())
             }
-            // Events are kept for an hour or so.
+            // The server deletes Events after about an hour.
             Err(SendError::Refused(kube_client::Error::Api(status))) if status.code == 404 => {
                 known.ended(&about.series());
                 self.create(known, about).await
@@ -275,8 +297,8 @@ impl EventRecorder {
     }
 }
 
-/// An event's name: the object's as far as it will do, and a suffix that makes it unique. An event's is a DNS name (RFC 1123)
-/// whatever its object's is.
+/// The name of an Event: a valid form of the object's name, and a unique suffix. Names of Events are DNS names (RFC 1123),
+/// names of some objects are not.
 fn event_name(object: &str, suffix: u64) -> String {
     let suffix = format!(".{suffix:016x}");
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
@@ -289,7 +311,7 @@ fn event_name(object: &str, suffix: u64) -> String {
     name + &suffix
 }
 
-/// Where events about an object are kept: those about cluster-scoped ones in `default`.
+/// The namespace of Events about an object: `default` for cluster-scoped objects.
 fn namespace(object: &ObjectReference) -> &str {
     object.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
@@ -302,7 +324,7 @@ enum SendError {
     TimedOut,
 }
 
-/// The server's words, and what to do.
+/// The server's answer, and what to do.
 fn refusal(error: &kube_client::Error) -> String {
     match error {
         kube_client::Error::Api(status) => {

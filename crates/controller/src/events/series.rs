@@ -1,4 +1,4 @@
-//! Which notes were sent lately, so that a repetition becomes a count instead of another event.
+//! Recently sent notes, so that a repetition increments a count instead of creating another Event.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::note::Series;
 
-/// Series that were sent lately; the oldest is forgotten when there are too many.
+/// Recent series; the oldest is evicted at the limit.
 #[derive(Debug)]
 pub(super) struct Known {
     series: HashMap<Series, SentEvent>,
-    /// In the order in which they began.
+    /// In order of creation.
     order: VecDeque<(Series, u64)>,
     limit: usize,
     lasts: Duration,
@@ -29,9 +29,9 @@ struct SentEvent {
 /// What to do with a note.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is new: an event of its own.
+    /// Create an Event.
     Create,
-    /// It belongs to this event, which now stands for so many.
+    /// Set the count of this Event.
     Count { name: String, count: i32 },
 }
 
@@ -49,7 +49,7 @@ impl Known {
         }
     }
 
-    /// An event stands for so many now.
+    /// The count of an Event was updated.
     pub(super) fn counted(&mut self, series: &Series, count: i32) {
         if let Some(sent) = self.series.get_mut(series) {
             sent.last = Instant::now();
@@ -57,7 +57,7 @@ impl Known {
         }
     }
 
-    /// An event was created.
+    /// An Event was created.
     pub(super) fn began(&mut self, series: Series, name: String) {
         self.begun += 1;
         let sent = SentEvent { name, count: 1, last: Instant::now(), number: self.begun };
@@ -65,14 +65,14 @@ impl Known {
         self.series.insert(series, sent);
         while self.order.len() > self.limit {
             let Some((series, number)) = self.order.pop_front() else { return };
-            // It may have begun anew since.
+            // The series may have started again since.
             if self.series.get(&series).is_some_and(|sent| sent.number == number) {
                 self.series.remove(&series);
             }
         }
     }
 
-    /// The event is not there any more.
+    /// The Event no longer exists.
     pub(super) fn ended(&mut self, series: &Series) {
         self.series.remove(series);
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_repetition_counts_until_it_is_too_long_ago_or_too_many_came_between() {
+    async fn a_repetition_is_counted_until_its_series_expires_or_is_evicted() {
         let mut known = Known::new(2, Duration::from_secs(60));
         assert_eq!(known.next(&series("a")), Step::Create);
         known.began(series("a"), "event-a".into());

@@ -1,4 +1,4 @@
-//! Standing for a lease, holding it, giving it up.
+//! Acquiring a lease, holding it, releasing it.
 
 use std::fmt;
 use std::pin::pin;
@@ -15,8 +15,9 @@ use super::record::{self, LeaseError, LeaseRefused, Leases, Observed};
 use super::status::LeaderProbe;
 use super::term::Term;
 use crate::LONGEST;
+use crate::deliberate_bug::deliberate_bug;
 
-/// Stands for a lease, and lets work be done while this replica holds it.
+/// Competes for a lease, and runs work while this replica holds it.
 ///
 /// ```no_run
 /// # use kube_informer_controller::{LeaderElection, leader::Outcome};
@@ -35,8 +36,7 @@ use crate::LONGEST;
 /// }
 /// # }
 /// ```
-///
-#[must_use = "nothing is stood for until `lead` is called"]
+#[must_use = "an election does nothing until `lead` is called"]
 pub struct LeaderElection {
     leases: Leases,
     identity: String,
@@ -51,15 +51,15 @@ pub struct LeaderElection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome<T> {
-    /// The work was finished, and the lease released.
+    /// The work finished, and the lease was released.
     Finished(T),
-    /// The lease could not be renewed in time, or was taken; the work was cut short.
+    /// The lease was not renewed in time, or was taken; the work was cancelled.
     Lost,
 }
 
 /// The times of a leader election, under client-go's names. They must be `lease_duration` > `renew_deadline` > 1.2 ×
-/// `retry_period`: a time that is too short is made longer. A time of more than 30 years counts as 30 years. A lease is
-/// counted in whole seconds.
+/// `retry_period`: times that are too short are extended. Times over 30 years count as 30 years. Lease durations are
+/// rounded up to whole seconds.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -68,19 +68,19 @@ pub enum Outcome<T> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTiming {
-    /// How long a lease lasts without being renewed. Default: 15 s.
+    /// How long a lease is valid without a renewal. Default: 15 s.
     pub lease_duration: Duration,
-    /// For how long renewing may fail before leadership is lost. Default: 10 s.
+    /// How long renewals can fail before leadership is lost. Default: 10 s.
     pub renew_deadline: Duration,
-    /// How often renewing or acquiring is tried. Default: 2 s.
+    /// The interval between attempts to renew or acquire. Default: 2 s.
     pub retry_period: Duration,
 }
 
-/// A lease that is held. Dropped, for whatever reason, its term is over.
+/// A held lease. Dropping it ends the term.
 pub(crate) struct Held {
     lease: Lease,
     term: Term,
-    /// When the write that last prolonged it was sent.
+    /// When the last successful write was sent.
     sent: Instant,
     probe: LeaderProbe,
 }
@@ -88,11 +88,11 @@ pub(crate) struct Held {
 // === impl LeaderElection: settings ===
 
 impl LeaderElection {
-    /// Stands for a lease of this name. Nothing is sent before [`lead`](Self::lead).
+    /// An election for the lease of this name. Nothing is sent before [`lead`](Self::lead).
     pub fn new(client: impl Into<Client>, namespace: &str, name: &str) -> Self {
         let timing = LeaseTiming::default();
         let api = Api::namespaced(client.into(), namespace);
-        // In a pod that is its name.
+        // In a pod, this is the pod's name.
         let identity = std::env::var("HOSTNAME").unwrap_or_else(|_| "replica".to_owned());
         Self {
             leases: Leases {
@@ -110,7 +110,7 @@ impl LeaderElection {
         }
     }
 
-    /// With other times than the defaults.
+    /// Sets the times.
     pub fn timing(mut self, timing: LeaseTiming) -> Self {
         self.timing = timing.consistent();
         self.leases.request_max = self.timing.request_max();
@@ -118,34 +118,34 @@ impl LeaderElection {
         self
     }
 
-    /// The first part of the holder's identity. Default: the environment's `HOSTNAME`, which in a pod is its name. The
-    /// other part is random and made anew for each term.
+    /// Sets the first part of the holder's identity. Default: the environment variable `HOSTNAME`, in a pod the pod's name. The
+    /// second part is random and differs for each term.
     pub fn identity(mut self, name: &str) -> Self {
         name.clone_into(&mut self.identity);
         self
     }
 
-    /// Identities and waits repeat themselves from this seed. No two replicas may have the same.
+    /// Makes identities and waits reproducible. Each replica needs its own seed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.random = StdRng::seed_from_u64(seed);
         self
     }
 
-    /// The clock whose time is written into the lease. Only people read it: a renewal is another record even if the clock
-    /// stands still. Default: the system's.
+    /// Sets the clock whose time is written into the lease. That time is informational: a renewal changes the record even if
+    /// the clock has stopped. Default: the system clock.
     pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(now);
         self
     }
 
-    /// Reports to these metrics, under the lease's name.
+    /// Reports to these metrics, labelled with the lease's name.
     #[cfg(feature = "metrics")]
     pub fn metrics(self, metrics: &super::LeaderMetrics) -> Self {
         metrics.add(&self.probe);
         self
     }
 
-    /// Looks at how the election stands, from anywhere.
+    /// A probe that reads the state of this election from anywhere.
     pub fn probe(&self) -> LeaderProbe {
         self.probe.clone()
     }
@@ -156,19 +156,19 @@ impl LeaderElection {
     }
 }
 
-// === impl LeaderElection: standing and leading ===
+// === impl LeaderElection: acquiring and leading ===
 
 impl LeaderElection {
-    /// Waits until this replica leads, then does the work until it is finished or leadership is lost. A lease that the server
-    /// refuses is asked for again and again; [`LeaderProbe::refused`] shows why.
+    /// Waits until this replica leads, then runs the work until it finishes or leadership is lost. If the server refuses the
+    /// lease, it keeps retrying; [`LeaderProbe::refused`] has the reason.
     ///
-    /// The lease is renewed meanwhile. If that fails for the renew deadline, the [term](Term::lost) is lost: the work may
-    /// then end by itself, and is dropped half-way between that and the end of the lease, before anybody else can lead. If
-    /// somebody has taken or deleted the lease all the same, the work is dropped at once. In the end the lease is released,
-    /// if it is still held.
+    /// The lease is renewed while the work runs. If no renewal succeeds within the renew deadline, the [term](Term::lost) is lost.
+    /// The work can then end by itself; it is dropped half-way between that moment and the end of the lease, before another
+    /// replica can lead. If the lease was taken or deleted, the work is dropped immediately. Finally the lease is released, if
+    /// it is still held.
     ///
     /// # Cancel safety
-    /// May be dropped at any point, the work with it; the term is lost then, and a lease that is held left to expire.
+    /// Can be dropped at any point, together with the work. The term is then lost, and a held lease is left to expire.
     pub async fn lead<T, Done>(&mut self, work: impl FnOnce(Term) -> Done) -> Outcome<T>
     where
         Done: Future<Output = T>,
@@ -185,18 +185,17 @@ impl LeaderElection {
     /// The identity of the next term.
     pub(crate) fn stand(&mut self) -> String {
         let identity = format!("{}_{:032x}", self.identity, self.random.random::<u128>());
-        tracing::info!(lease = self.lease(), identity, "standing for leadership");
+        tracing::info!(lease = self.lease(), identity, "competing for leadership");
         identity
     }
 
     /// Waits until this replica holds the lease.
     ///
     /// # Errors
-    /// If the server refuses it, in a way that trying again does not change. To try again all the same, [`pause`](Self::pause)
-    /// before.
+    /// Returns an error if the server permanently refuses the lease. [`pause`](Self::pause) before trying again.
     ///
     /// # Cancel safety
-    /// May be dropped at any point; if the lease is being taken just then, it is left to expire.
+    /// Can be dropped at any point; a lease that is being acquired is left to expire.
     pub(crate) async fn acquire(&mut self, identity: &str) -> Result<Held, LeaseRefused> {
         let lease = self.lease();
         loop {
@@ -208,7 +207,7 @@ impl LeaderElection {
                 }
                 Ok(None) => self.probe.follows(self.observed.holder()),
                 Err(error) => {
-                    tracing::warn!(lease, %error, "cannot acquire the lease; trying again");
+                    tracing::warn!(lease, %error, "cannot acquire the lease; retrying");
                     if let Some(refused) = error.refusal(&lease) {
                         self.probe.is_refused(refused.clone());
                         return Err(refused);
@@ -219,13 +218,13 @@ impl LeaderElection {
         }
     }
 
-    /// Waits between two tries to acquire the lease.
+    /// Waits between two attempts to acquire the lease.
     pub(crate) async fn pause(&mut self) {
         let wait = self.timing.retry_period.mul_f64(self.random.random_range(1.0..2.2));
         sleep(wait).await;
     }
 
-    /// Does the work while the lease can be renewed.
+    /// Runs the work while the lease can be renewed.
     pub(crate) async fn hold<T, Done>(&mut self, held: Held, work: impl FnOnce(Term) -> Done) -> Outcome<T>
     where
         Done: Future<Output = T>,
@@ -239,8 +238,9 @@ impl LeaderElection {
                 loss = self.renew(&mut held) => {
                     tracing::warn!(lease = self.lease(), token = %term.token(), why = %loss, "leadership is lost");
                     term.end();
-                    // What ends by itself may, as long as no other replica can have taken the lease.
+                    // The work can end by itself until another replica could take the lease.
                     let cut_off = match loss {
+                        _ if deliberate_bug("lost-leader-acts-on") => Instant::now() + 4 * self.timing.lease_duration,
                         Loss::Expiring(_) => held.sent + self.timing.cut_off(),
                         Loss::Taken(_) => Instant::now(),
                     };
@@ -262,7 +262,7 @@ impl LeaderElection {
         let lease = match self.leases.get().await {
             Ok(lease) => {
                 self.observed.observe(lease);
-                // One that is ours already: our last try succeeded, but the answer was lost.
+                // If the lease is already ours, the last attempt succeeded and its response was lost.
                 if self.observed.holder() != identity && !self.observed.is_free() {
                     return Ok(None);
                 }
@@ -285,19 +285,21 @@ impl LeaderElection {
                 let term = Term::new(record::token(&lease), sent + lasts);
                 Ok(Some(Held { lease, term, sent, probe: self.probe.clone() }))
             }
-            // Another was quicker.
+            // Another replica was faster.
             Err(LeaseError::Conflict) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Renews the lease until that has failed for too long; says why.
+    /// Renews the lease until it is lost; returns the reason.
     async fn renew(&mut self, held: &mut Held) -> Loss {
         let mut tried = held.sent;
         loop {
-            let deadline = held.sent + self.timing.renew_deadline;
+            let limit = self.timing.renew_deadline;
+            let limit = if deliberate_bug("lease-renewed-after-its-deadline") { limit * 3 } else { limit };
+            let deadline = held.sent + limit;
             let attempt = async {
-                // Counted from when the last try began, however long that took.
+                // Counted from the start of the last attempt.
                 sleep_until(tried + self.timing.retry_period).await;
                 tried = Instant::now();
                 self.try_renew(held).await
@@ -309,14 +311,14 @@ impl LeaderElection {
                 }
                 Ok(Err(Renewal::Lost(why))) => return Loss::Taken(why),
                 Ok(Err(Renewal::Failed(error))) => {
-                    tracing::warn!(lease = self.lease(), %error, "cannot renew the lease; trying again");
+                    tracing::warn!(lease = self.lease(), %error, "cannot renew the lease; retrying");
                 }
                 Err(_) => return Loss::Expiring(self.timing.renew_deadline),
             }
         }
     }
 
-    /// One try. While the lease is certainly ours it is written without being read.
+    /// One attempt. While the lease is certainly ours, it is written without reading it first.
     async fn try_renew(&self, held: &mut Held) -> Result<(), Renewal> {
         let lasts = self.timing.lease_duration;
         if held.term.is_current() {
@@ -339,7 +341,7 @@ impl LeaderElection {
         held.renewed(lease.map_err(Renewal::Failed)?, sent)
     }
 
-    /// Gives the lease up if it is still ours; says who holds it then, as far as can be told.
+    /// Releases the lease if it is still ours; returns the holder afterwards, or an empty string if unknown.
     async fn release(&self, held: &Held) -> String {
         for _ in 0..RELEASE_TRIES {
             let released = async {
@@ -362,7 +364,7 @@ impl LeaderElection {
     }
 }
 
-/// How often releasing a lease is tried when others keep writing it.
+/// Attempts to release a lease that other clients keep writing.
 const RELEASE_TRIES: usize = 5;
 
 /// Why a lease was not renewed.
@@ -383,7 +385,7 @@ enum Loss {
 // === impl Held ===
 
 impl Held {
-    /// Whether what was read is still this term.
+    /// Checks that the lease still belongs to this term.
     fn check(&self, lease: &Lease) -> Result<(), Renewal> {
         let token = record::token(lease);
         match token == *self.term.token() {
@@ -393,7 +395,7 @@ impl Held {
     }
 
     fn renewed(&mut self, lease: Lease, sent: Instant) -> Result<(), Renewal> {
-        // A lease that was deleted may have been made anew by our own write.
+        // Our own write may have re-created a deleted lease.
         self.check(&lease)?;
         self.lease = lease;
         self.sent = sent;
@@ -418,7 +420,7 @@ impl Default for LeaseTiming {
 }
 
 impl LeaseTiming {
-    /// With times that are too short made longer.
+    /// Extends times that are too short.
     fn consistent(self) -> Self {
         let Self { lease_duration, renew_deadline, retry_period } = self;
         let [lease, renew, retry] =
@@ -426,7 +428,7 @@ impl LeaseTiming {
         let retry_period = retry.max(Duration::from_millis(1));
         let renew_deadline = renew.max(retry_period.mul_f64(1.2) + Duration::from_millis(1));
         let lease = lease.max(renew_deadline + Duration::from_millis(1));
-        // Counted in whole seconds.
+        // A lease has whole seconds.
         let lease_duration = Duration::from_secs(lease.as_secs() + u64::from(lease.subsec_nanos() > 0));
         Self { lease_duration, renew_deadline, retry_period }
     }
@@ -435,7 +437,7 @@ impl LeaseTiming {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
-    /// When work that does not end by itself is dropped: well before the lease expires.
+    /// When unfinished work is dropped: well before the lease expires.
     fn cut_off(&self) -> Duration {
         self.renew_deadline + (self.lease_duration - self.renew_deadline) / 2
     }

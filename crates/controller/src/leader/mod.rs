@@ -1,16 +1,15 @@
-//! Leader election on a `Lease`: of several replicas one works, and another takes over when it falls silent.
+//! Leader election on a `Lease`: one of several replicas works, and another takes over when it stops renewing.
 //!
-//! The rules are client-go's, so that replicas in Go and in Rust can stand for the same lease:
+//! The rules are client-go's, so Go and Rust replicas can compete for the same lease:
 //!
-//! - Whoever holds the lease writes it anew every *retry period*. If it has not succeeded for the *renew deadline*, counted
-//!   from when the last successful write was **sent**, its work is cut short.
-//! - Whoever does not looks at it every 1 to 2.2 retry periods, and takes it when its content has not changed, as seen
-//!   here, for as long as the **record** says it lasts; nobody's clock is compared with anybody else's. An empty holder is
-//!   succeeded at once. So failover takes at most lease + 4.4 × retry from the last renewal.
-//! - Since the renew deadline is shorter than the lease, the work of the one has ended before the other's begins.
+//! - The leader renews the lease every *retry period*. If no renewal succeeds within the *renew deadline*, counted from when
+//!   the last successful write was **sent**, its work is cancelled.
+//! - A standby reads the lease every 1 to 2.2 retry periods. It takes the lease when the content has not changed, as observed
+//!   locally, for the duration stated in the **record**; clocks of different replicas are never compared. A lease without a
+//!   holder is taken immediately. Failover therefore takes at most lease + 4.4 × retry from the last renewal.
+//! - The renew deadline is shorter than the lease, so the old leader's work has ended before the new leader's begins.
 //!
-//! What goes beyond them: each term of leadership has a [`FencingToken`] that no other term ever has, and the lease is
-//! released only by the one that holds it.
+//! In addition, each term of leadership has a unique [`FencingToken`], and only its holder releases a lease.
 
 mod election;
 mod record;

@@ -1,4 +1,4 @@
-//! What a `Lease` says, and reading and writing it.
+//! The content of a `Lease`, and reading and writing it.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,9 +11,10 @@ use kube_core::{ObjectMeta, Status};
 use tokio::time::{Instant, timeout};
 
 use super::term::FencingToken;
+use crate::deliberate_bug::deliberate_bug;
 use crate::error::words;
 
-/// A lease as it was last seen, and since when it has not changed.
+/// The lease as last read, and since when it is unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     seen: Option<(Lease, Instant)>,
@@ -35,7 +36,7 @@ pub(super) enum LeaseError {
     /// The lease is missing or, when it is to be created, its namespace.
     #[error("{}", words(.0))]
     NotFound(Box<Status>),
-    #[error("another client has written it meanwhile")]
+    #[error("another client changed it concurrently")]
     Conflict,
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
@@ -45,7 +46,7 @@ pub(super) enum LeaseError {
     Other(kube_client::Error),
 }
 
-/// The server refuses a lease in a way that trying again does not change: a missing namespace or role, for example.
+/// The server permanently refuses a lease: for example, a namespace or role is missing.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("cannot acquire lease {lease}: {code} {reason}: {message}; {}", remedy(*.code))]
 #[non_exhaustive]
@@ -56,15 +57,15 @@ pub struct LeaseRefused {
     pub code: u16,
     /// The server's reason, such as `Forbidden`.
     pub reason: String,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
 }
 
-/// Codes with which a server answers what it will refuse again.
+/// Status codes of permanent refusals.
 const REFUSALS: [u16; 7] = [400, 401, 403, 404, 405, 406, 422];
 
 impl LeaseError {
-    /// The refusal, if this is one that trying again does not change.
+    /// The refusal, if this error is permanent.
     pub(super) fn refusal(&self, lease: &str) -> Option<LeaseRefused> {
         let (Self::NotFound(status) | Self::Answered(status)) = self else { return None };
         REFUSALS.contains(&status.code).then(|| LeaseRefused {
@@ -88,7 +89,7 @@ fn remedy(code: u16) -> &'static str {
 // === impl Observed ===
 
 impl Observed {
-    /// Takes note of what was read just now.
+    /// Records a lease that was just read.
     pub(super) fn observe(&mut self, lease: Lease) {
         let unchanged = |known: &Lease| known.spec == lease.spec && known.metadata.uid == lease.metadata.uid;
         let since = match &self.seen {
@@ -98,18 +99,21 @@ impl Observed {
         self.seen = Some((lease, since));
     }
 
-    /// The lease as it was last seen.
+    /// The lease as last read.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.seen.as_ref().map(|(lease, _)| lease)
     }
 
-    /// Whether it may be taken: nobody holds it, or whoever did has been silent for too long.
+    /// Whether it can be taken: it has no holder, or its holder has not renewed it in time.
     pub(super) fn is_free(&self) -> bool {
-        let silent = |(lease, since): &(Lease, Instant)| since.elapsed() >= duration(lease);
+        let silent = |(lease, since): &(Lease, Instant)| {
+            let divisor = if deliberate_bug("lease-taken-early") { 4 } else { 1 };
+            since.elapsed() >= duration(lease) / divisor
+        };
         self.holder().is_empty() || self.seen.as_ref().is_none_or(silent)
     }
 
-    /// Who held it when it was last seen.
+    /// The holder when it was last read.
     pub(super) fn holder(&self) -> &str {
         self.seen.as_ref().map_or("", |(lease, _)| holder(lease))
     }
@@ -117,7 +121,7 @@ impl Observed {
 
 // === a lease's content ===
 
-/// Who holds it; empty: nobody.
+/// The identity of the holder; empty if the lease is free.
 pub(super) fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
@@ -131,7 +135,7 @@ fn transitions(lease: &Lease) -> i32 {
     lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
 }
 
-/// The token of whoever holds it.
+/// The holder's token.
 pub(super) fn token(lease: &Lease) -> FencingToken {
     FencingToken {
         lease_uid: lease.metadata.uid.clone().unwrap_or_default(),
@@ -154,7 +158,7 @@ pub(super) fn new(name: &str, identity: &str, lasts: Duration, now: SystemTime) 
     Lease { metadata, spec: Some(spec) }
 }
 
-/// The same lease, taken over: another record than the one before, also if its holder takes it once more.
+/// The lease after a takeover. The record always differs from the previous one, even if the same holder takes it again.
 pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
     let mut taken = lease.clone();
     let changes_hands = holder(lease) != identity;
@@ -168,8 +172,8 @@ pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemT
     taken
 }
 
-/// The same lease, renewed: another record than the one before, whatever the clock says. Standbys see that a leader lives
-/// by changes of its record.
+/// The lease after a renewal. The record always differs from the previous one, whatever the clock says: standbys recognise a
+/// live leader by changes of its record.
 pub(super) fn renewed(lease: &Lease, lasts: Duration, now: SystemTime) -> Lease {
     let mut renewed = lease.clone();
     let renew_time = after(lease, now);
@@ -179,7 +183,7 @@ pub(super) fn renewed(lease: &Lease, lasts: Duration, now: SystemTime) -> Lease 
     renewed
 }
 
-/// The time, or if a lease was renewed then or later, as clocks stand still or go back, the first moment after that.
+/// The current time, or one microsecond after the last renewal if the clock has stopped or was set back.
 fn after(lease: &Lease, now: SystemTime) -> MicroTime {
     let now = micros(now);
     let Some(MicroTime(last)) = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone()) else {
@@ -190,11 +194,11 @@ fn after(lease: &Lease, now: SystemTime) -> MicroTime {
         return now;
     }
     let next = Timestamp::from_microsecond(last.as_microsecond().saturating_add(1));
-    // Behind the last moment that can be written comes the first.
+    // Past the last representable time, start again at the first.
     MicroTime(next.unwrap_or_default())
 }
 
-/// The same lease, given up. The transitions stay, lest a token come back.
+/// The lease after its release. The transitions stay, so that no token is repeated.
 pub(super) fn released(lease: &Lease, now: SystemTime) -> Lease {
     let mut released = lease.clone();
     let spec = released.spec.get_or_insert_default();
@@ -205,14 +209,14 @@ pub(super) fn released(lease: &Lease, now: SystemTime) -> Lease {
     released
 }
 
-/// Whole seconds, as a lease counts them; never less than was meant.
+/// Whole seconds, rounded up.
 fn seconds(duration: Duration) -> i32 {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)
 }
 
 fn micros(time: SystemTime) -> MicroTime {
-    // A clock beyond the year 9999 is shown as 1970: clocks are not compared.
+    // A clock beyond the year 9999 is written as 1970; clocks are not compared.
     MicroTime(Timestamp::try_from(time).unwrap_or_default())
 }
 
@@ -227,7 +231,7 @@ impl Leases {
         self.limited(self.api.create(&PostParams::default(), lease)).await
     }
 
-    /// Writes a lease that was read, unless somebody else has meanwhile.
+    /// Replaces a lease that was read. Fails with a conflict if it has changed since.
     pub(super) async fn replace(&self, lease: &Lease) -> Result<Lease, LeaseError> {
         self.limited(self.api.replace(&self.name, &PostParams::default(), lease)).await
     }

@@ -1,4 +1,4 @@
-//! How an election stands, for those who only look: probes and metrics.
+//! The state of an election, for probes and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,27 +10,27 @@ use tokio::time::Instant;
 use super::record::LeaseRefused;
 use super::term::Term;
 
-/// Looks at how an election stands. Cheap to clone.
+/// Reads the state of an election. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LeaderProbe(Arc<Status>);
 
 #[derive(Debug)]
 pub(super) struct Status {
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "the label of metrics"))]
-    pub(super) name: String,
+    /// The name of the lease.
+    name: String,
     slow_paths: AtomicU64,
     state: Mutex<ElectionState>,
 }
 
 #[derive(Debug, Default)]
 struct ElectionState {
-    /// How long the lease lasts.
+    /// The duration of the lease.
     lease: Duration,
     /// The term that runs, and when its last renewal was sent.
     leading: Option<(Term, Instant)>,
-    /// Who was last seen to lead.
+    /// The leader as last observed.
     holder: String,
-    /// The server refused the lease when it was last asked for.
+    /// Why the server refused the lease at the last attempt.
     refused: Option<LeaseRefused>,
 }
 
@@ -40,7 +40,7 @@ impl LeaderProbe {
         Self(Arc::new(Status { name, slow_paths: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 
-    /// The lease lasts this long from now on.
+    /// Changes the duration of the lease.
     pub(super) fn set_lease(&self, lease: Duration) {
         self.0.state.lock().lease = lease;
     }
@@ -55,19 +55,19 @@ impl LeaderProbe {
         self.0.state.lock().leading.as_ref().map(|(term, _)| term.clone())
     }
 
-    /// Why the server refuses this replica the lease, if it does: in a way that trying again does not change, such as a
-    /// missing namespace or role. It is tried again all the same, and `None` once the server answers otherwise.
+    /// Why the server permanently refuses the lease, such as a missing namespace or role. The replica keeps retrying; `None` once
+    /// the server stops refusing.
     pub fn refused(&self) -> Option<LeaseRefused> {
         self.0.state.lock().refused.clone()
     }
 
-    /// Who leads, as last seen; empty: no replica.
+    /// The leader's identity as last observed; empty if no replica leads.
     pub fn leader(&self) -> String {
         self.0.state.lock().holder.clone()
     }
 
-    /// False if this replica believes to lead though its lease has not been renewed for longer than it lasts and the
-    /// tolerance besides. Then something here is stuck, and a restart is due.
+    /// False if this replica considers itself the leader although its lease was not renewed for longer than its duration plus the
+    /// tolerance. The process is then stuck and should be restarted.
     pub fn is_healthy(&self, tolerance: Duration) -> bool {
         let state = self.0.state.lock();
         state
@@ -76,7 +76,7 @@ impl LeaderProbe {
             .is_none_or(|(_, renewed)| renewed.elapsed() <= state.lease.saturating_add(tolerance))
     }
 
-    /// How often a lease had to be read before it could be renewed.
+    /// The number of renewals that had to read the lease first.
     pub fn slow_paths(&self) -> u64 {
         self.0.slow_paths.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl LeaderProbe {
         state.refused = None;
     }
 
-    /// The replica that was seen to hold the lease may hold it still.
+    /// The observed holder stays: it may still hold the lease.
     pub(super) fn leads_no_more(&self) {
         self.0.state.lock().leading = None;
     }
@@ -137,13 +137,13 @@ mod metrics {
 
     use super::*;
 
-    /// `leader_election_master_status{name}` and `leader_election_slowpath_total{name}`, as client-go has them, in a registry
-    /// that is handed in. The name is the lease's.
+    /// `leader_election_master_status{name}` and `leader_election_slowpath_total{name}`, with client-go's names, in a registry
+    /// that you pass in. The label is the lease's name.
     #[derive(Clone, Debug, Default)]
     pub struct LeaderMetrics(Arc<Mutex<Vec<Weak<Status>>>>);
 
     impl LeaderMetrics {
-        /// Adds the metrics to a registry; once, as a metric may be there only once.
+        /// Adds the metrics to a registry. Call it once per registry.
         pub fn register(registry: &mut Registry) -> Self {
             let metrics = Self::default();
             registry.register_collector(Box::new(metrics.clone()));
@@ -168,7 +168,7 @@ mod metrics {
                 let leads = i64::from(status.state.lock().leading.is_some());
                 ConstGauge::new(leads).encode(family.encode_family(&labels(status))?)?;
             }
-            let help = "How often a lease had to be read before it could be renewed";
+            let help = "Renewals that had to read the lease first";
             let kind = ConstCounter::new(0_u64).metric_type();
             let mut family = encoder.encode_descriptor("leader_election_slowpath", help, None, kind)?;
             for status in &elections {

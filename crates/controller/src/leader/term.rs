@@ -1,4 +1,4 @@
-//! One term of leadership, and the token that tells it from all others.
+//! One term of leadership, and the token that identifies it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,23 +7,24 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Tells one term of leadership from all others, of any replica, process or incarnation of the lease. Prints as
+/// Identifies one term of leadership among all terms of all replicas, processes and incarnations of the lease. Prints as
 /// `uid/transitions/holder`.
 ///
-/// Within one lease (`lease_uid`), a later term has higher `transitions`. A storage that remembers the highest it has seen,
-/// and refuses less, cannot be written by a leader that does not know yet that it is none.
+/// Within one lease (`lease_uid`), a later term has higher `transitions`. A storage that remembers the highest value and
+/// rejects lower ones is protected from writes of a replaced leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct FencingToken {
-    /// The lease's uid: one that was deleted and made anew counts its transitions from 0.
+    /// The lease's uid: a lease that was deleted and re-created counts its transitions from 0.
     pub lease_uid: String,
     /// How often the lease had changed hands.
     pub transitions: i32,
-    /// Who holds it: unique to this term, because the same holder taking a lease again need not raise its transitions.
+    /// The holder's identity. It is unique to this term, because a holder that takes its own lease again does not change
+    /// `transitions`.
     pub holder: String,
 }
 
-/// A term of leadership, which lasts until it is lost or the work is finished. Cheap to clone.
+/// A term of leadership. It lasts until it is lost or the work is finished. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Term(Arc<TermState>);
 
@@ -31,7 +32,7 @@ pub struct Term(Arc<TermState>);
 struct TermState {
     token: FencingToken,
     lost: CancellationToken,
-    /// Before this time nobody else can have taken the lease.
+    /// Until this time no other replica can take the lease.
     valid_until: Mutex<Instant>,
 }
 
@@ -44,18 +45,25 @@ impl Term {
         }))
     }
 
-    /// What tells it from all other terms.
+    /// A term that lasts until [`end`](Self::end), for tests.
+    #[cfg(feature = "testing")]
+    pub(crate) fn for_test(transitions: i32) -> Self {
+        let token = FencingToken { lease_uid: "test".to_owned(), transitions, holder: "test".to_owned() };
+        Self::new(token, Instant::now() + crate::LONGEST)
+    }
+
+    /// The token that identifies this term.
     pub fn token(&self) -> &FencingToken {
         &self.0.token
     }
 
-    /// Whether it goes on, and nobody else can have taken the lease by now: to be asked before something that must not
-    /// happen twice, as a process may have been suspended since.
+    /// Whether the term lasts and no other replica can have taken the lease by now. Check this before an action that must not
+    /// happen twice: the process may have been suspended meanwhile.
     pub fn is_current(&self) -> bool {
         !self.0.lost.is_cancelled() && Instant::now() < *self.0.valid_until.lock()
     }
 
-    /// Waits until it is lost. Work that does not end then is cut short.
+    /// Waits until the term is lost. Work that does not end by itself is then cancelled.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -67,7 +75,7 @@ impl Term {
         *self.0.valid_until.lock() = valid_until;
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.lost.cancel();
     }
 }

@@ -1,4 +1,4 @@
-//! Leader election on the embedded server: two replicas, partitions, clocks that stand still until they are told.
+//! Leader election on the embedded server: two replicas, partitions, paused clocks.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -49,7 +49,7 @@ async fn server() -> Server {
     Server::builder().without_socket().seed(1).start().await.unwrap()
 }
 
-/// A client whose requests can be told from others'.
+/// A client whose requests carry this user agent.
 fn client(server: &Server, name: &'static str) -> Client {
     let tag = move |mut request: http::Request<kube_client::client::Body>| {
         request.headers_mut().insert(http::header::USER_AGENT, HeaderValue::from_static(name));
@@ -68,7 +68,7 @@ fn election(server: &Server, name: &'static str, seed: u64) -> LeaderElection {
         .clock(move || start + began.elapsed())
 }
 
-/// Acts ten times a second for as long as it is let.
+/// Acts ten times per second until dropped.
 async fn act(name: &'static str, term: Term, acts: Acts) {
     loop {
         let token = term.token().to_string();
@@ -85,7 +85,7 @@ impl Replica {
             loop {
                 match election.lead(|term| act(name, term, acts.clone())).await {
                     Outcome::Lost => {}
-                    Outcome::Finished(()) => unreachable!("it acts for ever"),
+                    Outcome::Finished(()) => unreachable!("the work never ends"),
                 }
             }
         });
@@ -107,7 +107,7 @@ async fn lease(server: &Server) -> Lease {
     Api::<Lease>::default_namespaced(client(server, "test")).get("lease").await.unwrap()
 }
 
-/// Terms as they followed each other: replica, token, first and last act. Panics if two overlap or a token comes twice.
+/// Terms in order: replica, token, first and last act. Panics if two overlap or a token is repeated.
 fn terms(acts: &Acts) -> Vec<(&'static str, String, Instant, Instant)> {
     let mut terms: Vec<(&'static str, String, Instant, Instant)> = Vec::new();
     for Acted { replica, token, at } in acts.lock().iter() {
@@ -115,7 +115,7 @@ fn terms(acts: &Acts) -> Vec<(&'static str, String, Instant, Instant)> {
             Some((_, last, _, end)) if last == token => *end = *at,
             _ => {
                 let again = terms.iter().any(|(_, known, ..)| known == token);
-                assert!(!again, "{replica} acts at {token} after somebody else did: {terms:?}");
+                assert!(!again, "{replica} acts with {token} after another replica acted: {terms:?}");
                 terms.push((replica, token.clone(), *at, *at));
             }
         }
@@ -128,7 +128,7 @@ fn terms(acts: &Acts) -> Vec<(&'static str, String, Instant, Instant)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_one_leads_and_the_other_follows_when_it_is_cut_off() {
+async fn c8_standby_takes_over_from_a_partitioned_leader() {
     for how in [Action::Hang, Action::Disconnect, Action::Html { code: 503 }] {
         let server = server().await;
         let acts = Acts::default();
@@ -163,7 +163,7 @@ async fn c8_one_leads_and_the_other_follows_when_it_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_is_finished_releases_the_lease_and_another_follows_at_once() {
+async fn finished_work_releases_the_lease_for_the_next_replica() {
     let server = server().await;
     let mut one = election(&server, "one", 1);
     let token = one.lead(|term| async move { term.token().clone() }).await;
@@ -187,7 +187,7 @@ async fn work_that_is_finished_releases_the_lease_and_another_follows_at_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_lease_that_is_taken_deleted_or_emptied_is_lost_at_the_next_renewal() {
+async fn c8_stolen_deleted_or_emptied_lease_is_lost_at_next_renewal() {
     type Meddle = fn(Api<Lease>) -> futures::future::BoxFuture<'static, ()>;
     let steal: Meddle = |api| {
         Box::pin(async move {
@@ -218,7 +218,7 @@ async fn c8_a_lease_that_is_taken_deleted_or_emptied_is_lost_at_the_next_renewal
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_by_somebody_else_costs_one_read_and_nothing_more() {
+async fn a_foreign_write_to_the_lease_costs_one_read() {
     let server = server().await;
     let acts = Acts::default();
     let mut registry = Registry::default();
@@ -246,7 +246,7 @@ async fn a_write_by_somebody_else_costs_one_read_and_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewing_reads_only_when_it_must() {
+async fn renewal_does_not_read_the_lease() {
     let server = server().await;
     let acts = Acts::default();
     let _one = Replica::start(&server, "one", 1, &acts);
@@ -259,7 +259,7 @@ async fn renewing_reads_only_when_it_must() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_work_may_end_by_itself_when_leadership_is_lost_but_not_for_long() {
+async fn c8_work_is_dropped_before_a_lost_lease_expires() {
     let server = server().await;
     let mut one = election(&server, "one", 1);
     let probe = one.probe();
@@ -282,35 +282,35 @@ async fn c8_work_may_end_by_itself_when_leadership_is_lost_but_not_for_long() {
     assert_eq!(outcome, Outcome::Lost);
     let (lost, current) = ended.lock().unwrap();
     assert!(lost <= cut + RENEW && !current);
-    assert!(dropped < cut + LEASE, "dropped before anybody else can lead");
+    assert!(dropped < cut + LEASE, "dropped before another replica can lead");
     assert!(!probe.is_leading());
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+enum Disturbance {
     CutOff { replica: usize, how: usize, seconds: u32 },
     Quiet { seconds: u32 },
     Delay { milliseconds: u64, seconds: u32 },
     Meddle,
 }
 
-fn troubles() -> impl Strategy<Value = Vec<Trouble>> {
-    let trouble = prop_oneof![
+fn disturbances() -> impl Strategy<Value = Vec<Disturbance>> {
+    let disturbance = prop_oneof![
         4 => (0..2_usize, 0..3_usize, 1..40_u32)
-            .prop_map(|(replica, how, seconds)| Trouble::CutOff { replica, how, seconds }),
-        2 => (1..40_u32).prop_map(|seconds| Trouble::Quiet { seconds }),
+            .prop_map(|(replica, how, seconds)| Disturbance::CutOff { replica, how, seconds }),
+        2 => (1..40_u32).prop_map(|seconds| Disturbance::Quiet { seconds }),
         1 => (1..9_000_u64, 1..30_u32)
-            .prop_map(|(milliseconds, seconds)| Trouble::Delay { milliseconds, seconds }),
-        1 => Just(Trouble::Meddle),
+            .prop_map(|(milliseconds, seconds)| Disturbance::Delay { milliseconds, seconds }),
+        1 => Just(Disturbance::Meddle),
     ];
-    prop::collection::vec(trouble, 1..8)
+    prop::collection::vec(disturbance, 1..8)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn c8_whatever_is_cut_off_never_two_act_at_the_same_time_or_at_one_token(troubles in troubles(), seed in 0..1000_u64) {
+    fn c8_two_replicas_never_act_concurrently_or_share_a_token(disturbances in disturbances(), seed in 0..1000_u64) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let server = server().await;
@@ -318,22 +318,22 @@ proptest! {
             let names = ["one", "two"];
             let _replicas =
                 [0, 1].map(|number| Replica::start(&server, names[number], seed * 2 + number as u64, &acts));
-            for trouble in troubles {
-                match trouble {
-                    Trouble::CutOff { replica, how, seconds } => {
+            for disturbance in disturbances {
+                match disturbance {
+                    Disturbance::CutOff { replica, how, seconds } => {
                         let how = [Action::Hang, Action::Disconnect, Action::Html { code: 500 }][how].clone();
                         let fault = cut_off(&server, names[replica], how);
                         sleep(seconds * SECOND).await;
                         server.faults().disarm(fault);
                     }
-                    Trouble::Quiet { seconds } => sleep(seconds * SECOND).await,
-                    Trouble::Delay { milliseconds, seconds } => {
+                    Disturbance::Quiet { seconds } => sleep(seconds * SECOND).await,
+                    Disturbance::Delay { milliseconds, seconds } => {
                         let delay = Action::Delay(Duration::from_millis(milliseconds));
                         let fault = server.faults().arm(Fault::new(delay));
                         sleep(seconds * SECOND).await;
                         server.faults().disarm(fault);
                     }
-                    Trouble::Meddle => {
+                    Disturbance::Meddle => {
                         let api: Api<Lease> = Api::default_namespaced(client(&server, "test"));
                         let patch = Patch::Merge(json!({"metadata": {"annotations": {"seen": "yes"}}}));
                         drop(api.patch("lease", &PatchParams::default(), &patch).await);
@@ -344,14 +344,13 @@ proptest! {
             sleep(60 * SECOND).await;
             let terms = terms(&acts);
             let last = terms.last().unwrap();
-            assert!(last.3 >= healed + 59 * SECOND, "in the end somebody leads: {terms:?}");
+            assert!(last.3 >= healed + 59 * SECOND, "a replica leads at the end: {terms:?}");
         });
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_taken_at_once_if_nobody_holds_it_and_else_when_its_holder_was_silent_for_as_long_as_it_says()
- {
+async fn a_lease_is_taken_when_it_is_free_or_expired() {
     let held = |seconds: i32| json!({"holderIdentity": "other", "leaseDurationSeconds": seconds, "leaseTransitions": 4});
     let cases = [
         ("no lease", None, 0, 0),
@@ -388,7 +387,7 @@ async fn a_lease_is_taken_at_once_if_nobody_holds_it_and_else_when_its_holder_wa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_taking_a_lease_does_not_lose_the_lease() {
+async fn a_lost_response_to_acquiring_keeps_the_lease() {
     let server = server().await;
     // The write is made; its answer breaks off.
     server.faults().arm(Fault::new(Action::CutAfterBytes(10)).on(Match::verb(Verb::Create)).once());
@@ -402,7 +401,7 @@ async fn a_lost_answer_to_taking_a_lease_does_not_lose_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_keeps_being_written_while_it_is_released_is_released_all_the_same() {
+async fn release_retries_on_conflict() {
     let server = server().await;
     let mut one = election(&server, "one", 1);
     let conflict =
@@ -415,7 +414,7 @@ async fn a_lease_that_keeps_being_written_while_it_is_released_is_released_all_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn periods_that_contradict_each_other_are_mended() {
+async fn inconsistent_periods_are_corrected() {
     let server = server().await;
     let acts = Acts::default();
     let mut one =
@@ -437,7 +436,7 @@ async fn c8_a_term_ends_when_its_leader_is_dropped() {
     let probe = one.probe();
     let mut leading = Box::pin(one.lead(|_| std::future::pending::<()>()));
     tokio::select! {
-        _ = &mut leading => unreachable!("it leads for ever"),
+        _ = &mut leading => unreachable!("the work never ends"),
         () = sleep(10 * SECOND) => {}
     }
     let term = probe.term().unwrap();
@@ -452,7 +451,7 @@ async fn c8_a_term_ends_when_its_leader_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_periods_are_as_good_as_for_ever() {
+async fn maximum_periods_never_expire() {
     const MAX: Duration = Duration::MAX;
     for (lease_lasts, renew, retry) in
         [(MAX, RENEW, RETRY), (LEASE, MAX, RETRY), (LEASE, RENEW, MAX), (MAX, MAX, MAX)]
@@ -469,24 +468,24 @@ async fn the_longest_periods_are_as_good_as_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_stuck_is_unhealthy_and_one_that_follows_never_is() {
+async fn a_stuck_leader_is_unhealthy_and_a_standby_is_healthy() {
     let server = server().await;
     let mut one = election(&server, "one", 1);
     let probe = one.probe();
     assert!(probe.is_healthy(Duration::ZERO));
     let mut leading = Box::pin(one.lead(|_| std::future::pending::<()>()));
     tokio::select! {
-        _ = &mut leading => unreachable!("it leads for ever"),
+        _ = &mut leading => unreachable!("the work never ends"),
         () = sleep(10 * SECOND) => {}
     }
     assert!(probe.is_healthy(Duration::ZERO));
-    // Nobody polls it any more.
+    // It is no longer polled.
     tokio::time::advance(LEASE + 3 * SECOND).await;
     assert!(probe.is_leading() && !probe.is_healthy(SECOND) && probe.is_healthy(20 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_leader_whose_clock_stands_still_keeps_its_lease() {
+async fn c8_a_leader_with_a_stopped_clock_keeps_its_lease() {
     let server = server().await;
     let acts = Acts::default();
     let mut one = election(&server, "one", 1).clock(|| SystemTime::UNIX_EPOCH + SECOND);
@@ -504,7 +503,7 @@ async fn c8_a_leader_whose_clock_stands_still_keeps_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_lease_that_is_taken_once_more_by_its_holder_is_another_record() {
+async fn c8_a_reacquired_lease_has_a_new_record() {
     let server = server().await;
     // The write is made, its answer is lost: the next try finds the lease to be its own, and takes it once more.
     server.faults().arm(Fault::new(Action::CutAfterBytes(10)).on(Match::verb(Verb::Create)).once());
@@ -518,7 +517,7 @@ async fn c8_a_lease_that_is_taken_once_more_by_its_holder_is_another_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probes_and_metrics_stay_attached_whenever_periods_are_set() {
+async fn probes_and_metrics_survive_a_change_of_periods() {
     let server = server().await;
     let mut registry = Registry::default();
     let metrics = LeaderMetrics::register(&mut registry);
@@ -542,7 +541,7 @@ async fn probes_and_metrics_stay_attached_whenever_periods_are_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_released_is_not_reported_as_led_by_another_replica() {
+async fn a_released_lease_has_no_reported_leader() {
     let server = server().await;
     let (logs, _guard) = crate::support::capture_logs();
     let mut one = election(&server, "one", 1);

@@ -1,10 +1,17 @@
-//! Controllers from where users stand: on scripted sources or the embedded server, with time that stands still.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+//! Tests of the public API: on scripted sources or the embedded server, with paused time.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod clusters;
+mod conditions;
+mod filters;
 mod leader;
+mod manager;
+mod own_writes;
+mod settling;
 mod stopping;
 mod support;
 mod tools;
+mod tracking;
 mod triggers;
 mod working;
 mod writes;

@@ -1,4 +1,4 @@
-//! How a controller ends.
+//! Stopping a controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Three keys, two workers; each reconcile takes until it is let go.
+/// Three keys, two workers; each reconcile runs until it gets a permit.
 async fn busy(world: &World) -> (Running, Log, Arc<Semaphore>) {
     for name in ["a", "b", "c"] {
         world.maps.put(named(name));
@@ -37,7 +37,7 @@ async fn busy(world: &World) -> (Running, Log, Arc<Semaphore>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_told_to_stop_it_begins_nothing_new_and_finishes_what_runs() {
+async fn c7_stop_starts_nothing_new_and_finishes_running_reconciles() {
     let world = World::new();
     let (running, log, turns) = busy(&world).await;
     running.stop.stop();
@@ -51,36 +51,36 @@ async fn c7_told_to_stop_it_begins_nothing_new_and_finishes_what_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_what_does_not_finish_in_time_is_cut_short() {
+async fn c7_reconciles_are_cancelled_after_the_grace_period() {
     let world = World::new();
     let (running, log, turns) = busy(&world).await;
     turns.add_permits(1);
     log.next(2).await; // one has ended, and the third begun
     running.stop.stop();
-    let told = Instant::now();
+    let stopped_at = Instant::now();
     assert!(matches!(running.ended().await, Err(RunError::CutShort { unfinished: 2 })));
-    assert_eq!(told.elapsed(), 5 * SECOND);
+    assert_eq!(stopped_at.elapsed(), 5 * SECOND);
     turns.add_permits(10);
     settle().await;
     assert!(log.take().is_empty(), "nothing runs on");
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_told_twice_it_stops_at_once() {
+async fn c7_second_stop_cancels_immediately() {
     let world = World::new();
     let (running, log, turns) = busy(&world).await;
-    let told = Instant::now();
+    let stopped_at = Instant::now();
     running.stop.stop();
     running.stop.stop();
     assert!(matches!(running.ended().await, Err(RunError::CutShort { unfinished: 2 })));
-    assert_eq!(told.elapsed(), Duration::ZERO);
+    assert_eq!(stopped_at.elapsed(), Duration::ZERO);
     turns.add_permits(10);
     settle().await;
     assert!(log.take().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_can_heed_the_end() {
+async fn a_reconcile_can_wait_for_stop() {
     let world = World::new();
     world.maps.put(named("a"));
     let log = Log::default();
@@ -99,7 +99,7 @@ async fn a_reconcile_can_heed_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_can_be_stopped_before_it_is_synced() {
+async fn run_can_be_stopped_before_sync() {
     let world = World::new();
     world.maps.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
     world.maps.fail_next_list(kube_informer::building_blocks::SourceError::Idle(SECOND));
@@ -110,7 +110,7 @@ async fn it_can_be_stopped_before_it_is_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_controllers_are_warmed_up_and_stopped_together() {
+async fn a_manager_syncs_and_stops_controllers_together() {
     let world = World::new();
     world.maps.put(named("a"));
     world.pods.put(named("p"));
@@ -140,7 +140,7 @@ async fn several_controllers_are_warmed_up_and_stopped_together() {
     sleep(SECOND).await;
     world.maps.put(named("a"));
     settle().await;
-    assert!(log.take().is_empty(), "nobody listens");
+    assert!(log.take().is_empty(), "the listeners are removed");
 }
 
 /// More objects than the queue's capacity; the only worker never finishes.
@@ -158,7 +158,7 @@ fn overfull(world: &World) -> (Informer<ConfigMap>, Controller, Log) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() {
+async fn c7_a_controller_that_ends_with_a_full_queue_frees_its_informers() {
     type End = fn(Controller, Log) -> futures::future::BoxFuture<'static, ()>;
     let stopped: End = |controller, log| {
         Box::pin(async move {
@@ -190,12 +190,12 @@ async fn c7_nothing_is_left_of_a_controller_that_ends_while_its_queue_is_full() 
         let world = World::new();
         let (maps, controller, log) = overfull(&world);
         end(controller, log).await;
-        assert!(timeout(60 * SECOND, maps.shutdown()).await.is_ok(), "{how}: a handler is still at it");
+        assert!(timeout(60 * SECOND, maps.shutdown()).await.is_ok(), "{how}: a handler is still registered");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn c3_a_standby_is_synced_however_many_keys_are_queued() {
+async fn c3_a_standby_is_synced_with_a_full_queue() {
     let world = World::new();
     let (maps, controller, _log) = overfull(&world);
     let manager = Manager::new().controller(controller);
@@ -209,7 +209,7 @@ async fn c3_a_standby_is_synced_however_many_keys_are_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_leader_election_is_refused_in_any_order() {
+async fn a_second_leader_election_is_an_error() {
     let server = embedded_apiserver::Server::builder().without_socket().seed(1).start().await.unwrap();
     let client = server.client().unwrap();
     let election =
@@ -232,7 +232,7 @@ async fn a_second_leader_election_is_refused_in_any_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_token_stops_and_is_cancelled_by_stopping() {
+async fn stop_and_cancellation_token_convert_both_ways() {
     let token = tokio_util::sync::CancellationToken::new();
     let stop = Stop::from(token.clone());
     let world = World::new();

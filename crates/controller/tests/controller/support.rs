@@ -78,7 +78,8 @@ impl Log {
     }
 }
 
-/// Collects this crate's log lines of this thread at `DEBUG` and above, as `message field=value`, until the guard is dropped.
+/// Collects this crate's log lines and spans of this thread at `DEBUG` and above, as `message field=value` and
+/// `span name field=value`, until the guard is dropped.
 pub fn capture_logs() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let guard = tracing::subscriber::set_default(Capture(log.clone()));
@@ -93,7 +94,10 @@ impl tracing::Subscriber for Capture {
             && metadata.target().starts_with("kube_informer_controller")
     }
 
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        let mut line = Line::default();
+        span.record(&mut line);
+        self.0.note(format!("span {}{}", span.metadata().name(), line.fields));
         tracing::span::Id::from_u64(1)
     }
 

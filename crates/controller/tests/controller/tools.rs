@@ -46,7 +46,7 @@ struct Finalizing {
     log: Log,
     maps: Informer<ConfigMap>,
     api: Api<ConfigMap>,
-    /// What the clean-up answers.
+    /// The results of cleanups, last first.
     cleanup: Mutex<Vec<Result<Action, &'static str>>>,
 }
 
@@ -69,7 +69,7 @@ async fn finalizing(context: Context<Arc<Finalizing>>, key: Key) -> Result<Actio
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_is_there_before_anything_is_made_and_until_everything_is_cleaned_up() {
+async fn a_finalizer_is_added_before_apply_and_removed_after_cleanup() {
     let (_server, client) = server().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let (log, maps) = (Log::default(), maps(&client));
@@ -79,7 +79,11 @@ async fn a_finalizer_is_there_before_anything_is_made_and_until_everything_is_cl
     let _running = Running::start(Controller::builder("t", &maps).build(Arc::new(data), finalizing).unwrap());
     api.create(&PostParams::default(), &map("a")).await.unwrap();
     let applied = r#"apply ["example.com/tidy"]"#;
-    assert_eq!(log.next(2).await, [applied, applied], "at once, and when the finalizer's own event comes");
+    assert_eq!(
+        log.next(2).await,
+        [applied, applied],
+        "immediately, and when the finalizer's own event comes"
+    );
     let stored = api.get("a").await.unwrap();
     assert_eq!(stored.metadata.finalizers.unwrap(), ["example.com/tidy"]);
 
@@ -92,11 +96,11 @@ async fn a_finalizer_is_there_before_anything_is_made_and_until_everything_is_cl
     assert!(log.take().is_empty());
 }
 
-/// Finalizes, with clean-ups that succeed at once, on a server whose watches are held back.
+/// Finalizes, with cleanups that succeed at the first call, on a server whose watches stall.
 async fn finalize_behind(fault: Option<Fault>) -> Vec<String> {
     let (server, client) = server().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    // Created, with its finalizer, being deleted: then the watch is silent and the cache is behind.
+    // After three events (created, finalizer added, deletion started) the watch stalls and the cache lags.
     let behind = Match::verb(Verb::Watch).resource("configmaps");
     server.faults().arm(Fault::new(FaultAction::StallAfterEvents(3)).on(behind));
     let mut config = ReflectorConfig::default();
@@ -150,7 +154,7 @@ async fn c9_a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_server_takes_is_a_terminal_error() {
+async fn an_invalid_finalizer_name_is_a_terminal_error() {
     let (_server, client) = server().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let (log, maps) = (Log::default(), maps(&client));
@@ -185,7 +189,7 @@ fn recorder(client: &kube_client::Client) -> EventRecorder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_note_becomes_one_event_that_counts() {
+async fn repeated_notes_become_one_event_with_a_count() {
     let (server, client) = server().await;
     let api: Api<Event> = Api::default_namespaced(client.clone());
     let recorder = recorder(&client);
@@ -218,14 +222,14 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
     assert_eq!((broken.type_.as_deref(), broken.note.as_ref().unwrap().len()), (Some("Warning"), 1024));
     assert!(broken.series.is_none() && seen.regarding.as_ref().unwrap().kind.as_deref() == Some("Node"));
 
-    // The server has forgotten the event; it is told anew.
+    // The server no longer has the event; another one is created.
     api.delete(created.metadata.name.as_ref().unwrap(), &DeleteParams::default()).await.unwrap();
     recorder.record(&a, EventNote::normal("Created", "Reconcile", "the child is there"));
     settle().await;
     let stats = recorder.stats();
     assert_eq!((stats.created, stats.counted, stats.failed, stats.dropped), (4, 2, 0, 0));
 
-    // A server that does not answer holds nobody up, and what waits is bounded.
+    // A server that does not answer blocks nothing, and the queue is bounded.
     server.faults().arm(Fault::new(FaultAction::Hang).on(Match::verb(Verb::Create)));
     for number in 0..1500 {
         recorder.record(&a, EventNote::normal("Many", "Reconcile", number.to_string()));
@@ -237,7 +241,7 @@ async fn a_repeated_note_becomes_one_event_that_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes() {
+async fn event_names_are_valid_for_any_object_name() {
     let (_server, client) = server().await;
     let recorder = recorder(&client);
     let run = tokio::spawn({
@@ -280,7 +284,7 @@ async fn whatever_an_object_is_called_its_event_has_a_name_that_the_server_takes
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
+async fn c10_flush_sends_pending_notes_exactly_once() {
     let (server, client) = server().await;
     let api: Api<Event> = Api::default_namespaced(client.clone());
     let recorder = recorder(&client);
@@ -298,7 +302,7 @@ async fn c10_notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
         () = sleep(3 * SECOND + SECOND / 2) => {}
     }
     let stats = recorder.stats();
-    assert_eq!((stats.created, stats.waiting), (3, 17), "none is lost from sight");
+    assert_eq!((stats.created, stats.waiting), (3, 17), "every note is counted");
     assert_eq!(recorder.flush(5 * SECOND).await, 12, "its time is limited");
     assert_eq!(recorder.flush(60 * SECOND).await, 0);
     let events = api.list(&Default::default()).await.unwrap().items;
@@ -320,18 +324,13 @@ async fn c10_notes_that_wait_at_the_end_are_sent_by_a_flush_and_none_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_events_that_the_server_refuses_are_reported() {
+async fn c10_refused_events_are_reported() {
     let (server, client) = server().await;
     let (logs, _guard) = capture_logs();
     let recorder = recorder(&client);
     let message = "events.events.k8s.io is forbidden: User \"x\" cannot create resource \"events\"";
-    let forbidden = FaultAction::Status {
-        code: 403,
-        reason: "Forbidden".into(),
-        message: message.into(),
-        retry_after_seconds: 0,
-    };
-    let fault = server.faults().arm(Fault::new(forbidden).on(Match::verb(Verb::Create).resource("events")));
+    let refusal = forbidden(message);
+    let fault = server.faults().arm(Fault::new(refusal).on(Match::verb(Verb::Create).resource("events")));
     for number in 0..3 {
         recorder.record(&map("a"), EventNote::normal("Many", "Reconcile", number.to_string()));
     }
@@ -351,7 +350,7 @@ async fn c10_events_that_the_server_refuses_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() {
+async fn c10_a_refused_lease_ends_run_and_fails_readiness() {
     let (server, client) = server().await;
     let maps = maps(&client);
     let manager = |namespace: &str| {
@@ -371,14 +370,9 @@ async fn c10_a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() 
     assert_eq!(get(&router, "/readyz").await, (503, "failing: lease\n".to_owned()));
 
     let message = "leases.coordination.k8s.io \"lease\" is forbidden";
-    let forbidden = FaultAction::Status {
-        code: 403,
-        reason: "Forbidden".into(),
-        message: message.into(),
-        retry_after_seconds: 0,
-    };
+    let refusal = forbidden(message);
     let leases = || Match::default().resource("leases");
-    server.faults().arm(Fault::new(forbidden.clone()).on(leases()).once());
+    server.faults().arm(Fault::new(refusal.clone()).on(leases()).once());
     let (_, refused) = manager("default");
     let error =
         timeout(60 * SECOND, refused.run(&Stop::new())).await.expect("it ends").unwrap_err().to_string();
@@ -393,7 +387,7 @@ async fn c10_a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() 
     });
     sleep(5 * SECOND).await;
     assert!(probe.is_leading());
-    let fault = server.faults().arm(Fault::new(forbidden).on(leases()));
+    let fault = server.faults().arm(Fault::new(refusal).on(leases()));
     sleep(60 * SECOND).await;
     assert!(!probe.is_leading() && probe.refused().is_some() && !run.is_finished());
     server.faults().disarm(fault);
@@ -401,6 +395,12 @@ async fn c10_a_lease_that_the_server_refuses_ends_the_run_and_shows_in_probes() 
     assert!(probe.is_leading() && probe.refused().is_none());
     stop.stop();
     run.await.unwrap().unwrap();
+}
+
+/// The answer to an account that lacks a role.
+fn forbidden(message: &str) -> FaultAction {
+    let (reason, message) = ("Forbidden".into(), message.into());
+    FaultAction::Status { code: 403, reason, message, retry_after_seconds: 0 }
 }
 
 async fn get(router: &Router, path: &str) -> (u16, String) {
@@ -411,7 +411,7 @@ async fn get(router: &Router, path: &str) -> (u16, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c3_ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for() {
+async fn c3_readiness_requires_synced_informers_and_optionally_leadership() {
     let (server, client) = server().await;
     let slow = Fault::new(FaultAction::Delay(5 * SECOND)).on(Match::default().resource("configmaps"));
     server.faults().arm(slow);
@@ -432,7 +432,7 @@ async fn c3_ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for
     settle().await;
     assert_eq!(get(&asked, "/readyz").await, (503, "failing: informers-of-sites, leading\n".to_owned()));
     assert_eq!(get(&asked, "/livez").await, (200, "ok\n".to_owned()));
-    assert!(!probe.is_leading(), "caches are warmed up before leadership is stood for");
+    assert!(!probe.is_leading(), "informers are synced before the lease is acquired");
     sleep(20 * SECOND).await;
     for (router, path, code) in [
         (&asked, "/readyz", 200),
@@ -458,7 +458,7 @@ async fn c3_ready_is_when_informers_are_synced_and_it_leads_if_that_is_asked_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_controller_that_is_dropped_leads_no_more() {
+async fn c8_dropping_a_controller_ends_its_term() {
     let (_server, client) = server().await;
     Api::<ConfigMap>::default_namespaced(client.clone())
         .create(&PostParams::default(), &map("a"))
@@ -467,13 +467,13 @@ async fn c8_a_controller_that_is_dropped_leads_no_more() {
     let log = Log::default();
     let election = LeaderElection::new(client.clone(), "default", "lease").seed(1);
     let probe = election.probe();
-    // What a reconcile has begun elsewhere and tied to its term.
+    // A task that a reconcile has started and tied to its term.
     let reconcile = |context: Context<Log>, _: Key| async move {
         let (term, log) = (context.term().cloned().ok_or(Error::new("no term"))?, context.data().clone());
         log.note("began");
         tokio::spawn(async move {
             term.lost().await;
-            log.note("heard");
+            log.note("lost");
         });
         done()
     };
@@ -483,12 +483,12 @@ async fn c8_a_controller_that_is_dropped_leads_no_more() {
     assert_eq!(log.next(1).await, ["began"]);
     assert!(probe.is_leading());
     running.task.abort();
-    assert_eq!(timeout(SECOND, log.next(1)).await.unwrap(), ["heard"]);
+    assert_eq!(timeout(SECOND, log.next(1)).await.unwrap(), ["lost"]);
     assert!(!probe.is_leading());
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_leader_that_loses_its_lease_stops_working_and_goes_on_when_it_leads_again() {
+async fn c8_a_lost_lease_cancels_work_until_it_is_reacquired() {
     let (server, client) = server().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let maps = maps(&client);

@@ -1,4 +1,4 @@
-//! What makes a key be reconciled.
+//! What queues a key.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
 #[tokio::test(start_paused = true)]
-async fn c1_an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
+async fn c1_child_changes_reconcile_the_owner() {
     let world = World::new();
     world.maps.put(named("a"));
     let (maps, pods) = (world.map_informer(), world.pod_informer());
@@ -27,7 +27,11 @@ async fn c1_an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
     world.pods.put(owned("child", &["a", "b"]));
     let mut both = log.next(2).await;
     both.sort();
-    assert_eq!(both, ["web/a", "web/b"], "of whom is not there, too: it may have been made anew");
+    assert_eq!(
+        both,
+        ["web/a", "web/b"],
+        "an owner that is not cached is queued too: it may have been re-created"
+    );
     let lister = pods.lister();
     assert_eq!(children(&lister, "uid-of-b").unwrap()[0].key(), key("web/child"));
     world.pods.delete("web/child");
@@ -41,7 +45,7 @@ async fn c1_an_owner_is_reconciled_when_a_child_is_added_changed_or_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_child_that_changes_owners_tells_both() {
+async fn c1_a_change_of_owner_reconciles_both_owners() {
     let world = World::new();
     world.pods.put(owned("child", &["old"]));
     let (maps, pods) = (world.map_informer(), world.pod_informer());
@@ -52,7 +56,7 @@ async fn c1_a_child_that_changes_owners_tells_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_childs_deletion_finds_its_owner_even_when_only_a_relist_tells() {
+async fn c1_a_deletion_found_by_a_relist_reconciles_the_owner() {
     let world = World::new();
     world.pods.put(owned("child", &["a"]));
     let (maps, pods) = (world.map_informer(), world.pod_informer());
@@ -78,7 +82,7 @@ async fn a_cluster_scoped_owner_is_found_from_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_other_objects_are_mapped_by_a_function_or_by_an_index_of_the_main_kind() {
+async fn c1_other_kinds_are_mapped_by_a_function_or_an_index() {
     let world = World::new();
     let refers =
         |name: &str, to: &str| json!({"metadata": {"namespace": "web", "name": name}, "data": {"pod": to}});
@@ -89,25 +93,25 @@ async fn c1_other_objects_are_mapped_by_a_function_or_by_an_index_of_the_main_ki
     let by_pod = Index::field("pod", "data.pod");
     let (_running, log) = noting(
         Controller::builder("t", &maps)
-            .watches(&pods, |pod| pod.labels().get("tell").map(|name| Key::new("web", &name)))
+            .watches(&pods, |pod| pod.labels().get("names").map(|name| Key::new("web", &name)))
             .watches_related(&pods, &by_pod, |pod| [pod.name().to_owned()]),
     );
     assert_eq!(log.next(3).await.len(), 3);
-    let tells = |name: &str, whom: &str| json!({"metadata": {"namespace": "web", "name": name, "labels": {"tell": whom}}});
+    let names = |name: &str, whom: &str| json!({"metadata": {"namespace": "web", "name": name, "labels": {"names": whom}}});
     let expect = async |what: &str, mut keys: Vec<&str>| {
-        let mut told = log.next(keys.len()).await;
+        let mut received = log.next(keys.len()).await;
         settle().await;
-        told.extend(log.take());
-        told.sort();
-        told.dedup();
+        received.extend(log.take());
+        received.sort();
+        received.dedup();
         keys.sort_unstable();
-        assert_eq!(told, keys, "{what}");
+        assert_eq!(received, keys, "{what}");
     };
     world.pods.put(named("one"));
     expect("by the index", vec!["web/a", "web/b"]).await;
-    world.pods.put(tells("three", "z"));
+    world.pods.put(names("three", "z"));
     expect("by the function", vec!["web/z"]).await;
-    world.pods.put(tells("three", "y"));
+    world.pods.put(names("three", "y"));
     expect("what is no longer so", vec!["web/y", "web/z"]).await;
     world.maps.put(refers("a", "three"));
     expect("itself", vec!["web/a"]).await;
@@ -116,7 +120,7 @@ async fn c1_other_objects_are_mapped_by_a_function_or_by_an_index_of_the_main_ki
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_ask_for_one_or_for_all() {
+async fn streams_queue_one_key_or_all_keys() {
     let world = World::new();
     world.maps.put(named("a"));
     world.maps.put(named("b"));
@@ -137,7 +141,7 @@ async fn streams_ask_for_one_or_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_leaves_the_rest_running() {
+async fn a_finished_stream_does_not_stop_the_controller() {
     let world = World::new();
     let maps = world.map_informer();
     let keys = futures::stream::iter(["web/x"].map(key)).boxed();
@@ -148,7 +152,7 @@ async fn a_stream_that_ends_leaves_the_rest_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_always_has_a_key_lets_other_tasks_run() {
+async fn a_stream_that_is_always_ready_yields_to_other_tasks() {
     const KEYS: usize = 5_000;
     let world = World::new();
     let maps = world.map_informer();
@@ -183,7 +187,7 @@ async fn a_stream_that_always_has_a_key_lets_other_tasks_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn predicates_say_which_updates_count() {
+async fn predicates_filter_updates() {
     type Wanted = Predicate<k8s_openapi::api::core::v1::ConfigMap>;
     let object = |generation: i64, label: &str, note: &str| -> Value {
         json!({"metadata": {"namespace": "web", "name": "a", "generation": generation, "labels": {"l": label},
@@ -223,7 +227,7 @@ async fn predicates_say_which_updates_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resyncs_pass_unless_a_changed_resource_version_is_asked_for() {
+async fn resyncs_pass_except_for_resource_version_changed() {
     for (predicate, passes) in [
         (Predicate::generation_changed(), true),
         (Predicate::labels_changed(), true),
@@ -243,7 +247,7 @@ async fn resyncs_pass_unless_a_changed_resource_version_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_told_when_it_is_built() {
+async fn build_rejects_invalid_settings() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let build = |builder: ControllerBuilder<_>| builder.build((), async |_, _: Key| done()).unwrap_err();
@@ -255,7 +259,10 @@ async fn what_cannot_work_is_told_when_it_is_built() {
     pods.shutdown().await;
     let error = build(Controller::builder("t", &maps).owns(&pods));
     assert!(matches!(error, BuildError::Informer { .. }), "{error}");
-    assert!(error.to_string().starts_with("controller `t`: pod: the informer was stopped"), "{error}");
+    assert!(
+        error.to_string().starts_with("cannot build controller `t`: pod: the informer was stopped"),
+        "{error}"
+    );
 }
 
 /// More changes than a listener's backlog holds before a handler's would be coalesced.
@@ -291,7 +298,7 @@ async fn all_reconciled(log: &Log, mut expected: HashSet<&str>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_owners_of_every_intermediate_state_are_reconciled_though_the_queue_is_full() {
+async fn c1_owners_in_intermediate_states_are_reconciled_with_a_full_queue() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let (_running, log, turns) = blocked(Controller::builder("t", &maps).owns(&pods));
@@ -315,7 +322,7 @@ async fn c1_owners_of_every_intermediate_state_are_reconciled_though_the_queue_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_an_object_that_leaves_and_comes_back_is_reconciled_though_its_generation_is_the_same() {
+async fn c1_a_recreated_object_with_the_same_generation_is_reconciled() {
     let world = World::new();
     let object = |note: &str| json!({"metadata": {"namespace": "web", "name": "a", "uid": "one", "generation": 1, "annotations": {"note": note}}});
     world.maps.put(object("there"));
@@ -339,25 +346,26 @@ async fn c1_an_object_that_leaves_and_comes_back_is_reconciled_though_its_genera
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_panic_of_a_mapping_function_costs_only_the_keys_that_it_did_not_return() {
+async fn c1_a_panicking_mapping_function_loses_only_unreturned_keys() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let (_running, log) = noting(Controller::builder("t", &maps).watches(&pods, |pod| {
-        let label = pod.labels().get("tell").map(|name| name.into_owned());
+        let label = pod.labels().get("names").map(|name| name.into_owned());
         assert_ne!(label.as_deref(), Some("clumsy"), "this one goes wrong");
         label.map(|name| Key::new("web", &name))
     }));
-    let tells = |whom: &str| json!({"metadata": {"namespace": "web", "name": "p", "labels": {"tell": whom}}});
-    world.pods.put(tells("before"));
+    let names =
+        |whom: &str| json!({"metadata": {"namespace": "web", "name": "p", "labels": {"names": whom}}});
+    world.pods.put(names("before"));
     assert_eq!(log.next(1).await, ["web/before"]);
-    world.pods.put(tells("clumsy"));
+    world.pods.put(names("clumsy"));
     assert_eq!(log.next(1).await, ["web/before"], "the old state is mapped all the same");
-    world.pods.put(tells("after"));
+    world.pods.put(names("after"));
     assert_eq!(log.next(1).await, ["web/after"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_related_objects_are_found_in_the_namespace_of_the_changed_object() {
+async fn c1_related_objects_are_in_the_namespace_of_the_changed_object() {
     let world = World::new();
     let refers = |namespace: &str, name: &str| json!({"metadata": {"namespace": namespace, "name": name}, "data": {"pod": "shared"}});
     world.maps.put(refers("web", "a"));
@@ -383,22 +391,22 @@ async fn c1_related_objects_are_found_in_the_namespace_of_the_changed_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_index_is_blamed_on_the_informer_that_it_was_to_be_added_to() {
+async fn an_index_error_names_its_informer() {
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     maps.add_index(&Index::label("taken", "x")).unwrap();
     for (index, why) in [
-        (Index::field("x", "spec..x"), "index `x`"),
-        (Index::field("taken", "data.x"), "there is an index `taken` already"),
+        (Index::field("x", "spec..x"), "invalid index `x`"),
+        (Index::field("taken", "data.x"), "index `taken` already exists"),
     ] {
         let builder = Controller::builder("t", &maps).watches_related(&pods, &index, |_| []);
         let error = builder.build((), async |_, _: Key| done()).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("controller `t`: configmap: {why}")), "{error}");
+        assert!(error.starts_with(&format!("cannot build controller `t`: configmap: {why}")), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_function_makes_the_same_index_each_time() {
+async fn the_same_index_can_be_added_repeatedly() {
     let by_initial = || Index::by("initial", |map| map.name().chars().next().map(String::from));
     let world = World::new();
     let (maps, pods) = (world.map_informer(), world.pod_informer());

@@ -1,4 +1,4 @@
-//! What becomes of a key that is reconciled: success, failure, panic; how many at a time, and in which order.
+//! Outcomes of reconciles (success, failure, panic), concurrency and order.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -27,7 +27,7 @@ fn doubling() -> PerItemExponential<Key> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c3_work_begins_when_all_informers_and_their_handlers_are_synced() {
+async fn c3_work_starts_after_informers_and_handlers_are_synced() {
     let world = World::new();
     world.maps.put(named("a"));
     world.pods.put(owned("child", &["b"]));
@@ -52,7 +52,7 @@ async fn c3_work_begins_when_all_informers_and_their_handlers_are_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c3_c10_a_refusal_ends_it_with_the_servers_words() {
+async fn c3_c10_a_refused_informer_ends_run_with_the_servers_message() {
     let source = ScriptedSource::new("v1", "ConfigMap");
     source.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
     let mut status = kube_wire::Status::default();
@@ -66,7 +66,7 @@ async fn c3_c10_a_refusal_ends_it_with_the_servers_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_the_informer_runs_when_the_definition_is_there() {
+async fn waiting_for_the_informer_first_survives_a_missing_definition() {
     let world = World::new();
     world.maps.put(named("a"));
     world.maps.support_watch_list(kube_informer::testing::WatchListSupport::Refused);
@@ -111,7 +111,7 @@ async fn c4_failures_back_off_and_success_resets_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_terminal_errors_wait_for_a_change_and_the_policy_decides_about_others() {
+async fn c4_terminal_errors_wait_for_a_change_and_others_follow_the_policy() {
     let world = World::new();
     let maps = world.map_informer();
     let log = Log::default();
@@ -150,7 +150,7 @@ async fn c4_terminal_errors_wait_for_a_change_and_the_policy_decides_about_other
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
+async fn c4_a_panic_fails_only_its_key() {
     let world = World::new();
     world.maps.put(named("a"));
     world.maps.put(named("b"));
@@ -187,7 +187,7 @@ async fn c4_a_panic_is_a_failure_of_its_key_and_the_worker_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_panic_of_the_error_policy_is_answered_with_back_off() {
+async fn c4_a_panicking_error_policy_means_back_off() {
     let world = World::new();
     world.maps.put(named("a"));
     let maps = world.map_informer();
@@ -246,7 +246,7 @@ impl RateLimiter<Key> for Clumsy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_worker_that_panics_is_replaced_and_its_key_tried_again() {
+async fn c4_a_panicked_worker_is_replaced_and_its_key_retried() {
     let cases: [(_, &[_]); 3] =
         [("num_requeues", &["b", "a"]), ("when", &["a", "b", "a"]), ("forget", &["a", "b", "a"])];
     for (clumsy, reconciled) in cases {
@@ -277,7 +277,7 @@ async fn c4_a_worker_that_panics_is_replaced_and_its_key_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_as_many_run_as_may_and_never_two_of_one_key() {
+async fn c2_concurrency_is_reached_and_keys_never_overlap() {
     let world = World::new();
     let names = (0..20).map(|number| format!("m{number}")).collect::<Vec<_>>();
     names.iter().for_each(|name| drop(world.maps.put(named(name))));
@@ -307,7 +307,7 @@ async fn c2_as_many_run_as_may_and_never_two_of_one_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c5_live_changes_go_before_the_initial_state_and_resyncs() {
+async fn c5_live_changes_precede_the_initial_list_and_resyncs() {
     let world = World::new();
     for number in 0..5 {
         world.maps.put(named(&format!("m{number}")));
@@ -346,7 +346,7 @@ async fn c5_live_changes_go_before_the_initial_state_and_resyncs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c5_waiting_wins_over_priority_in_the_end() {
+async fn c5_waiting_keys_overtake_higher_priorities() {
     let world = World::new();
     world.maps.put(named("patient"));
     let maps = world.map_informer();
@@ -356,7 +356,7 @@ async fn c5_waiting_wins_over_priority_in_the_end() {
         sleep(SECOND).await;
         done()
     };
-    // Two keys that keep the only worker busy for ever, from the beginning.
+    // Two keys that keep the only worker busy all the time.
     let busy = async_stream(["x", "y"].map(|name| Key::new("web", name)), SECOND / 4);
     let controller =
         Controller::builder("t", &maps).reconcile_on(busy).build(log.clone(), reconcile).unwrap();
@@ -374,7 +374,7 @@ async fn c5_waiting_wins_over_priority_in_the_end() {
     );
 }
 
-/// These keys for ever, at this pace.
+/// Repeats these keys, with this pause between them.
 fn async_stream<const N: usize>(keys: [Key; N], pace: Duration) -> impl futures::Stream<Item = Key> {
     futures::stream::unfold(0, move |number: usize| {
         let key = keys[number % N].clone();
@@ -386,7 +386,7 @@ fn async_stream<const N: usize>(keys: [Key; N], pace: Duration) -> impl futures:
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_full_queue_makes_streams_wait_and_loses_nothing() {
+async fn c1_a_full_queue_blocks_streams_without_losing_keys() {
     let world = World::new();
     let maps = world.map_informer();
     for number in 0..50 {
@@ -424,7 +424,7 @@ async fn c1_a_full_queue_makes_streams_wait_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_an_object_that_does_not_fit_its_type_is_tried_again_when_it_changes() {
+async fn c4_a_decode_error_is_retried_when_the_object_changes() {
     let world = World::new();
     let maps = world.map_informer();
     let log = Log::default();
@@ -451,7 +451,7 @@ async fn c4_an_object_that_does_not_fit_its_type_is_tried_again_when_it_changes(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_says_each_cause_once_and_names_the_field() {
+async fn errors_print_each_cause_once_and_name_the_field() {
     let world = World::new();
     world.maps.put(serde_json::json!({"metadata": {"namespace": "web", "name": "a"}, "data": {"x": 7}}));
     let maps = world.map_informer();
@@ -474,7 +474,7 @@ async fn an_error_says_each_cause_once_and_names_the_field() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_may_return_anyhow_and_a_terminal_error_stays_terminal() {
+async fn anyhow_errors_keep_terminal_causes() {
     use anyhow::Context as _;
     let world = World::new();
     let (maps, log) = (world.map_informer(), Log::default());
@@ -519,4 +519,63 @@ fn an_error_is_a_standard_error_that_anyhow_and_boxes_take_and_return() {
     assert_eq!((format!("{error}"), format!("{error:#}")), ("outer".to_owned(), "outer: inner".to_owned()));
     assert!(!error.is_terminal());
     assert!(Error::from(io()).get_ref().downcast_ref::<std::io::Error>().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c4_a_reconcile_that_exceeds_its_deadline_fails_and_is_counted() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    let maps = world.map_informer();
+    let log = Log::default();
+    let mut registry = Registry::default();
+    let metrics = ControllerMetrics::register(&mut registry);
+    let policy_log = log.clone();
+    let reconcile = |context: Context<Log>, _: Key| async move {
+        context.data().note(format!("began after {}", context.failures()));
+        if context.failures() == 0 {
+            sleep(3600 * SECOND).await;
+        }
+        done()
+    };
+    let controller = Controller::builder("t", &maps)
+        .backoff(doubling())
+        .metrics(&metrics)
+        .deadline(30 * SECOND)
+        .on_error(move |failure| {
+            policy_log.note(failure.error);
+            Retry::Backoff
+        })
+        .build(log.clone(), reconcile)
+        .unwrap();
+    let start = Instant::now();
+    let _running = Running::start(controller);
+    let lines = log.next(3).await;
+    assert_eq!(lines, ["began after 0", "reconcile exceeded its deadline of 30s", "began after 1"]);
+    assert_eq!(start.elapsed(), 31 * SECOND);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    assert!(text.contains(r#"controller_runtime_reconcile_timeouts_total{controller="t"} 1"#), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reconcile_has_an_id_and_a_span() {
+    let world = World::new();
+    world.maps.put(named("a"));
+    let maps = world.map_informer();
+    let (logs, _guard) = capture_logs();
+    let log = Log::default();
+    let reconcile = |context: Context<Log>, _: Key| async move {
+        context.data().note(context.reconcile_id());
+        done()
+    };
+    let controller = Controller::builder("t", &maps).build(log.clone(), reconcile).unwrap();
+    let _running = Running::start(controller);
+    assert_eq!(log.next(1).await, ["0"]);
+    world.maps.put(named("a"));
+    assert_eq!(log.next(1).await, ["1"]);
+    let spans = logs.take().into_iter().filter(|line| line.starts_with("span reconcile")).collect::<Vec<_>>();
+    assert_eq!(
+        spans,
+        ["span reconcile controller=\"t\" key=web/a id=0", "span reconcile controller=\"t\" key=web/a id=1"]
+    );
 }

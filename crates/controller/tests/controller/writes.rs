@@ -1,4 +1,4 @@
-//! A key that has written is not reconciled on a state from before.
+//! A key is not reconciled with a cache that lacks its own writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Data {
     world: Arc<World>,
 }
 
-/// A map as the server gives it back after a write that will be at this resourceVersion.
+/// A map as the server returns it after a write with this resourceVersion.
 fn map_at(name: &str, version: &str) -> ConfigMap {
     serde_json::from_value(
         json!({"metadata": {"namespace": "web", "name": name, "resourceVersion": version}}),
@@ -26,7 +26,7 @@ fn map_at(name: &str, version: &str) -> ConfigMap {
     .unwrap()
 }
 
-/// Notes the version that the cache shows. With an annotation it says that it wrote the version named there.
+/// Notes the cached version, and reports a write of the version in the annotation `wrote`.
 async fn note(context: Context<Data>, key: Key) -> Result<Action, Error> {
     let data = context.data();
     let Some(map) = data.maps.lister().get(&key) else { return done() };
@@ -56,7 +56,7 @@ fn writes(name: &str, version: u32) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_key_is_put_off_until_the_cache_shows_its_write_and_the_worker_goes_on() {
+async fn c6_a_key_is_deferred_until_the_cache_has_its_write() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, None);
     world.maps.put(writes("a", 104)); // 101; its reconcile writes 104
@@ -65,15 +65,15 @@ async fn c6_a_key_is_put_off_until_the_cache_shows_its_write_and_the_worker_goes
     world.maps.put(named("b")); // 103: the only worker is free for it
     assert_eq!(log.next(1).await, ["b at 103"]);
     settle().await;
-    assert!(log.take().is_empty(), "a is put off");
+    assert!(log.take().is_empty(), "a is deferred");
     world.maps.put(named("a")); // 104
     assert_eq!(log.next(1).await, ["a at 104"]);
     sleep(60 * SECOND).await;
-    assert!(log.take().is_empty(), "and not once more when the limit is over");
+    assert!(log.take().is_empty(), "and not again at the limit");
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_write_that_does_not_show_up_is_waited_for_no_longer_than_the_limit() {
+async fn c6_a_missing_write_defers_its_key_up_to_the_limit() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, None);
     world.maps.put(writes("a", 900));
@@ -86,7 +86,7 @@ async fn c6_a_write_that_does_not_show_up_is_waited_for_no_longer_than_the_limit
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_the_longest_duration_is_as_good_as_for_ever() {
+async fn c6_maximum_durations_never_expire() {
     let world = Arc::new(World::new());
     world.maps.put(writes("a", 900));
     let (maps, log) = (world.map_informer(), Log::default());
@@ -110,7 +110,7 @@ async fn c6_the_longest_duration_is_as_good_as_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_write_releases_its_key_though_a_predicate_leaves_its_event_out() {
+async fn c6_a_write_filtered_by_a_predicate_releases_its_key() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, Some(Predicate::generation_changed()));
     world.maps.put(writes("a", 103));
@@ -127,7 +127,7 @@ async fn c6_a_write_releases_its_key_though_a_predicate_leaves_its_event_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_not_wanted_is_not_reconciled_when_its_write_shows_up() {
+async fn an_unqueued_key_is_not_reconciled_when_its_write_arrives() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, Some(Predicate::generation_changed()));
     world.maps.put(writes("a", 102));
@@ -138,7 +138,7 @@ async fn a_key_that_is_not_wanted_is_not_reconciled_when_its_write_shows_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_meanwhile_releases_the_key() {
+async fn a_foreign_deletion_releases_the_key() {
     let world = Arc::new(World::new());
     let (_running, log) = start(&world, None);
     world.maps.put(writes("a", 102));
@@ -151,13 +151,13 @@ async fn a_deletion_meanwhile_releases_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_children_can_be_waited_for_and_a_write_that_no_informer_shows_is_no_failure() {
+async fn c6_writes_of_children_defer_and_unwatched_writes_do_not() {
     let world = Arc::new(World::new());
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let log = Log::default();
     let data = Data { log: log.clone(), maps: maps.clone(), world: world.clone() };
     let pod_lister = pods.lister();
-    // Makes a child if there is none: without waiting for its own write, it would make a second.
+    // Creates a child if there are no children yet: on a stale cache it would create a second one.
     let reconcile = move |context: Context<Data>, _: Key| {
         let children = pod_lister.count();
         async move {
@@ -182,7 +182,7 @@ async fn c6_children_can_be_waited_for_and_a_write_that_no_informer_shows_is_no_
     assert_eq!(lines, ["0 children", "the node is shown: false", "1 children"]);
 }
 
-/// What the cache shows of a map, and that a write at this version was made.
+/// A reconcile on `main` writes version 104, while a second informer of the kind is registered.
 async fn write_two_informers(main: &Informer<ConfigMap>, other: &Informer<ConfigMap>, world: &World) {
     let log = Log::default();
     let reconcile = {
@@ -218,14 +218,14 @@ async fn write_two_informers(main: &Informer<ConfigMap>, other: &Informer<Config
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_write_is_not_waited_for_in_an_informer_of_another_cluster() {
+async fn c6_a_write_ignores_informers_of_another_cluster() {
     let (here, there) = (World::new(), World::new());
     there.maps.put(named("a"));
     write_two_informers(&here.map_informer(), &there.map_informer(), &here).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_new_object_is_waited_for_in_the_first_informer_that_shows_it() {
+async fn c6_a_new_object_is_expected_in_the_first_informer_that_has_it() {
     let (here, there) = (World::new(), World::new());
     let (maps, pods, other_pods) = (here.map_informer(), here.pod_informer(), there.pod_informer());
     let log = Log::default();
@@ -259,7 +259,7 @@ async fn c6_a_new_object_is_waited_for_in_the_first_informer_that_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_key_is_deferred_until_the_cache_shows_its_deletion() {
+async fn c6_a_key_is_deferred_until_the_cache_has_its_deletion() {
     let world = World::new();
     let child = |uid: &str| {
         let mut child = owned("child", &["a"]);
@@ -301,7 +301,7 @@ async fn c6_a_key_is_deferred_until_the_cache_shows_its_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn why_no_informer_shows_a_write_is_logged() {
+async fn the_reason_for_not_deferring_a_write_is_logged() {
     let server = embedded_apiserver::Server::builder().without_socket().seed(1).start().await.unwrap();
     let client = server.client().unwrap();
     let maps =

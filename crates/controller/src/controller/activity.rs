@@ -1,0 +1,89 @@
+//! What a controller is doing, for tests that wait until it has settled.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kube_informer::Key;
+use parking_lot::Mutex;
+
+use super::clusters::Member;
+use super::trigger::Listening;
+use super::worker::Job;
+
+/// What the workers of a controller are doing.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// Keys that workers hold.
+    running: AtomicUsize,
+    /// Keys that failed and are retried, with their errors.
+    failing: Mutex<BTreeMap<Key, String>>,
+}
+
+/// A key that is due within this time is about to be reconciled.
+const DUE_SOON: Duration = Duration::from_secs(1);
+
+impl Activity {
+    pub(super) fn took_key(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn returned_key(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn fails(&self, key: &Key, error: &impl fmt::Display) {
+        self.failing.lock().insert(key.clone(), format!("{error:#}"));
+    }
+
+    pub(super) fn succeeds(&self, key: &Key) {
+        self.failing.lock().remove(key);
+    }
+}
+
+/// The revision that the server of a cluster has; `None` if the cluster is not to be checked.
+pub(crate) type Revisions<'a> = &'a dyn Fn(Option<&str>) -> Option<u64>;
+
+/// Reports why a controller has not settled at these revisions; `None` if it has.
+pub(crate) type SettledCheck = Box<dyn Fn(Revisions<'_>) -> Option<String> + Send + Sync>;
+
+impl<D> Job<D> {
+    /// Why the controller has not settled at these revisions of its servers; `None` if it has.
+    pub(super) fn unsettled(&self, revisions: Revisions<'_>) -> Option<String> {
+        let intake = &self.intake;
+        let reason =
+            if let Some(reason) = self.members.all().iter().find_map(|member| member.unsettled(revisions)) {
+                reason
+            } else if let Some((key, error)) = self.activity.failing.lock().first_key_value() {
+                format!("{key} fails: {error}")
+            } else if self.activity.running.load(Ordering::Relaxed) > 0 {
+                "a reconcile is running".to_owned()
+            } else if !intake.queue.is_empty() {
+                format!("{} keys are queued", intake.queue.len())
+            } else if intake.writes.pending() > 0 {
+                format!("{} keys wait for their own writes", intake.writes.pending())
+            } else if let Some(due) = intake.queue.next_due().filter(|due| *due <= DUE_SOON) {
+                format!("a key is due in {due:?}")
+            } else {
+                return None;
+            };
+        Some(format!("controller `{}`: {reason}", self.name))
+    }
+}
+
+impl Member {
+    fn unsettled(&self, revisions: Revisions<'_>) -> Option<String> {
+        let revision = revisions(self.cluster.as_deref())?.to_string();
+        for watched in &self.tools.watched {
+            if let Some(reason) = watched.behind(&revision) {
+                let plural = &watched.resource().plural;
+                return Some(format!(
+                    "its informer of {plural} has not reached resourceVersion {revision}: {reason}"
+                ));
+            }
+        }
+        let is_idle = self.is_warm() && self.listening.iter().all(Listening::is_idle);
+        (!is_idle).then(|| "it has pending events".to_owned())
+    }
+}

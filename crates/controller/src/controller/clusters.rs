@@ -1,0 +1,286 @@
+//! The clusters of a controller: added and removed while it runs.
+//!
+//! Each cluster brings its own informers and client, and shares the controller's queue and workers. The keys of a named cluster carry
+//! its name. A cluster is warm when its informers are synced; its keys are held back until then, so a cluster that cannot be reached
+//! delays no other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use kube_informer::{Key, SyncError};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster_triggers::{ClusterTriggers, Plan};
+use super::feed::Added;
+use super::intake::Intake;
+use super::tools::Tools;
+use super::trigger::Listening;
+use crate::BuildError;
+
+/// The clusters of a controller: add and remove them before and while it runs. From
+/// [`Controller::clusters`](crate::Controller::clusters). Cheap to clone.
+///
+/// ```no_run
+/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+/// # use kube_informer::{Informer, Key};
+/// # use kube_informer_controller::{Action, ClusterTriggers, Context, Controller, Error, Stop};
+/// async fn reconcile(ctx: Context, key: Key) -> Result<Action, Error> {
+///     let Some(deployment) = ctx.object::<Deployment>() else { return Ok(Action::Done) }; // it was deleted
+///     println!("{:?} has {}", key.cluster(), deployment.name());
+///     Ok(Action::Done)
+/// }
+///
+/// # async fn example(east: kube_client::Client, stop: Stop) -> Result<(), Box<dyn std::error::Error>> {
+/// let controller = Controller::of_clusters("audit").concurrency(8).build((), reconcile)?;
+/// let clusters = controller.clusters();
+/// let running = tokio::spawn(async move { controller.run(&stop).await });
+///
+/// let deployments = Informer::<Deployment>::builder(east).start()?;
+/// clusters.add("east", ClusterTriggers::on(&deployments))?; // keys are `east//namespace/name`
+/// clusters.remove("east");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Clusters {
+    name: Arc<str>,
+    members: Weak<Members>,
+}
+
+/// All clusters of a controller.
+pub(super) struct Members {
+    name: Arc<str>,
+    pub(super) intake: Arc<Intake>,
+    field_manager: String,
+    /// By name; the one without a name is the empty text.
+    clusters: RwLock<BTreeMap<String, Arc<Member>>>,
+    /// The number of informers so far. Numbers are never used again.
+    informers: AtomicUsize,
+    /// Clusters to wait for. One message per added cluster.
+    added: UnboundedSender<Arc<Member>>,
+}
+
+/// One cluster.
+pub(super) struct Member {
+    /// Its name, if it has one.
+    #[cfg(feature = "testing")]
+    pub(super) cluster: Option<Arc<str>>,
+    pub(super) tools: Arc<Tools>,
+    pub(super) listening: Vec<Listening>,
+    /// The keys of its main informer.
+    pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send + Sync>,
+    /// Keys that a worker took before the cluster was warm, with their priorities; `None` once it is warm.
+    held: Mutex<Option<HashMap<Key, i16>>>,
+    removed: CancellationToken,
+}
+
+/// How long to wait before a cluster is asked again that refused an informer.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+
+// === impl Clusters ===
+
+impl Clusters {
+    /// Adds a cluster: its main informer, and what else triggers reconciles. Reconciles get keys with the cluster's name
+    /// ([`Key::cluster`]), a [client](crate::Context::client) of that cluster, and its [informers](crate::Context::informer).
+    ///
+    /// Nothing of the cluster is reconciled before its informers are synced. If its server refuses one, a warning is logged, and the
+    /// cluster is tried again. Other clusters are not affected. A cluster that has the name already is removed first.
+    ///
+    /// # Errors
+    /// Returns an error if an informer has stopped, an index cannot be added, a filter is invalid, the name is empty or has a `/`, or
+    /// the controller has ended.
+    pub fn add<M: Send + Sync + 'static>(
+        &self,
+        name: &str,
+        triggers: ClusterTriggers<M>,
+    ) -> Result<(), BuildError> {
+        if name.is_empty() || name.contains('/') {
+            return Err(BuildError::Cluster { controller: self.name.to_string(), cluster: name.to_owned() });
+        }
+        let ended = || BuildError::Ended { controller: self.name.to_string() };
+        let members = self.members.upgrade().ok_or_else(ended)?;
+        members.remove(name);
+        members.add(Some(name), triggers.into_plan())
+    }
+
+    /// Removes a cluster; returns whether there was one. Its queued keys are dropped. Reconciles that run finish.
+    ///
+    /// The informers belong to the caller: they continue unless they are dropped.
+    pub fn remove(&self, name: &str) -> bool {
+        self.members.upgrade().is_some_and(|members| members.remove(name))
+    }
+
+    /// The names of the clusters, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let members = self.members.upgrade();
+        members.map(|members| members.clusters.read().keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Whether the informers of a cluster are synced and its keys are reconciled.
+    pub fn is_synced(&self, name: &str) -> bool {
+        let member = self.members.upgrade().and_then(|members| members.get(Some(name)));
+        member.is_some_and(|member| member.is_warm())
+    }
+}
+
+impl fmt::Debug for Clusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clusters").field("controller", &self.name).field("names", &self.names()).finish()
+    }
+}
+
+// === impl Members ===
+
+impl Members {
+    pub(super) fn new(name: Arc<str>, intake: Arc<Intake>, field_manager: String) -> (Arc<Self>, Added) {
+        let (added, receiver) = unbounded_channel();
+        let (clusters, informers) = (RwLock::default(), AtomicUsize::new(0));
+        (Arc::new(Self { name, intake, field_manager, clusters, informers, added }), receiver)
+    }
+
+    pub(super) fn handle(self: &Arc<Self>) -> Clusters {
+        Clusters { name: self.name.clone(), members: Arc::downgrade(self) }
+    }
+
+    /// Registers the listeners of a cluster. The one without a name is warm: the controller does not work before it is synced.
+    pub(super) fn add(&self, cluster: Option<&str>, plan: Plan) -> Result<(), BuildError> {
+        let first = self.informers.fetch_add(plan.attach.len(), Ordering::Relaxed);
+        let name = cluster.map(Arc::<str>::from);
+        let (mut listening, mut watched) = (Vec::new(), Vec::new());
+        for (number, attach) in (first..).zip(plan.attach) {
+            let (listens, erased) =
+                attach(number, &name, &self.intake).map_err(|error| error.of(&self.name))?;
+            listening.push(listens);
+            watched.push(erased);
+        }
+        let tools = Tools {
+            name: self.name.clone(),
+            intake: self.intake.clone(),
+            watched,
+            has_main: true,
+            first,
+            admits: plan.admits,
+            client: plan.client,
+            field_manager: self.field_manager.clone(),
+        };
+        let keys = match name.clone() {
+            None => plan.keys,
+            Some(cluster) => {
+                Box::new(move || (plan.keys)().into_iter().map(|key| key.in_cluster(&cluster)).collect())
+            }
+        };
+        let held = Mutex::new(cluster.map(|_| HashMap::new()));
+        let (tools, removed) = (Arc::new(tools), CancellationToken::new());
+        let member = Arc::new(Member {
+            #[cfg(feature = "testing")]
+            cluster: name,
+            tools,
+            listening,
+            keys,
+            held,
+            removed,
+        });
+        self.clusters.write().insert(cluster.unwrap_or_default().to_owned(), member.clone());
+        if cluster.is_some() {
+            // The receiver is dropped when the controller has ended.
+            let _ = self.added.send(member);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> bool {
+        let Some(member) = self.clusters.write().remove(name) else { return false };
+        member.removed.cancel();
+        member.listening.iter().for_each(Listening::remove);
+        let is_of_cluster = |key: &Key| key.cluster() == Some(name);
+        self.intake.forget(is_of_cluster, |number| member.tools.has_number(number));
+        true
+    }
+
+    pub(super) fn get(&self, cluster: Option<&str>) -> Option<Arc<Member>> {
+        self.clusters.read().get(cluster.unwrap_or_default()).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Member>> {
+        self.clusters.read().values().cloned().collect()
+    }
+
+    /// The cluster without a name. Clusters with one are waited for while the controller runs.
+    pub(super) async fn synced(&self) -> Result<(), SyncError> {
+        match self.get(None) {
+            Some(member) => member.synced().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.get(None).is_none_or(|member| member.is_synced())
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        self.intake.queue.shutdown();
+    }
+}
+
+// === impl Member ===
+
+impl Member {
+    /// Waits until all informers are synced and the keys of their initial lists are queued.
+    async fn synced(&self) -> Result<(), SyncError> {
+        for watched in &self.tools.watched {
+            watched.synced().await?;
+        }
+        for listening in &self.listening {
+            listening.synced().await?;
+        }
+        Ok(())
+    }
+
+    fn is_synced(&self) -> bool {
+        self.tools.watched.iter().all(|watched| watched.is_synced())
+            && self.listening.iter().all(Listening::is_synced)
+    }
+
+    pub(super) fn is_warm(&self) -> bool {
+        self.held.lock().is_none()
+    }
+
+    /// Holds a key back if the cluster is not warm; returns whether it does.
+    pub(super) fn holds(&self, key: &Key, priority: i16) -> bool {
+        let mut held = self.held.lock();
+        let Some(held) = &mut *held else { return false };
+        let known = held.entry(key.clone()).or_insert(priority);
+        *known = priority.max(*known);
+        true
+    }
+
+    /// Waits until the cluster is synced, and queues the keys that were held back. Ends if the cluster is removed.
+    pub(super) async fn warm(&self) {
+        let synced = async {
+            loop {
+                match self.synced().await {
+                    Ok(()) => return true,
+                    Err(SyncError::Stopped(_)) => return false,
+                    Err(error) => {
+                        tracing::warn!(controller = %self.tools.name, %error, "a cluster refuses an informer; retrying");
+                        tokio::time::sleep(REFUSED_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.removed.cancelled() => return,
+            synced = synced => if !synced { return },
+        }
+        for (key, priority) in self.held.lock().take().into_iter().flatten() {
+            self.tools.intake.add(key, priority);
+        }
+    }
+}

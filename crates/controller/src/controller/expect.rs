@@ -1,0 +1,171 @@
+//! Which informers have, or will have, a write: the places where a key expects it.
+
+use kube_core::{ApiResource, ObjectMeta, Resource};
+use kube_informer::{Key, WaitError};
+
+use super::request::WriteTarget;
+use super::tools::Tools;
+use super::trigger::is_met;
+use super::writes::{Expected, Place};
+
+/// How a write names its resource: objects have a kind, requests a plural.
+#[derive(Clone, Debug)]
+pub(crate) enum Named {
+    Kind { group: String, kind: String },
+    Plural { group: String, plural: String },
+}
+
+/// The informers, by number, of an object's resource.
+#[derive(Default)]
+struct Shown {
+    /// They have the object.
+    now: Vec<usize>,
+    /// They do not have the object, but it is in their scope.
+    later: Vec<usize>,
+    /// Why another informer never will.
+    excluded: Option<WaitError>,
+}
+
+// === impl Tools ===
+
+impl Tools {
+    /// Whether an informer of this controller watches the resource.
+    pub(super) fn watches(&self, named: &Named) -> bool {
+        self.watched.iter().any(|watched| named.is(watched.resource()))
+    }
+
+    /// Defers `key` until the cache has a write: this state of an object, or that it is gone. Returns whether an informer has, or
+    /// will have, the object.
+    pub(super) fn expect(&self, key: &Key, named: &Named, meta: &ObjectMeta, gone: bool) -> bool {
+        if gone {
+            self.intake.writes.expect_gone(key, meta.uid.as_deref().unwrap_or_default());
+        }
+        let Shown { now, later, excluded } = self.shown(named, meta);
+        let object = key_of(meta);
+        // A deleted object that is not cached is not expected where the informer is ambiguous.
+        let (each, any_of) = match (now.is_empty(), gone && later.len() > 1) {
+            (true, true) => (Vec::new(), Vec::new()),
+            (true, false) => (Vec::new(), later.clone()),
+            (false, _) => (now.clone(), Vec::new()),
+        };
+        let groups = each.into_iter().map(|number| vec![number]).chain([any_of]);
+        for numbers in groups.filter(|numbers| !numbers.is_empty()) {
+            let expected = expected(meta, &object, &numbers, gone);
+            let met =
+                |expected: &Expected| numbers.iter().any(|number| self.is_met(*number, &object, expected));
+            self.intake.writes.expect(key, expected, met);
+        }
+        let is_shown = !now.is_empty() || !later.is_empty();
+        if !is_shown {
+            let why = excluded.map_or("its kind is not watched".to_owned(), |error| error.to_string());
+            tracing::debug!(resource = ?named, %object, why, "no informer of this controller has the written object; not waiting for it");
+        }
+        is_shown
+    }
+
+    /// Remembers that the cleanup for a finalizer succeeded, as long as an informer has the object.
+    pub(super) fn cleaned_up(&self, named: &Named, meta: &ObjectMeta, finalizer: &str) {
+        let object = key_of(meta);
+        for number in self.shown(named, meta).now {
+            let expected = expected(meta, &object, &[number], true);
+            let met = |expected: &Expected| self.is_met(number, &object, expected);
+            self.intake.writes.cleaned((number, object.clone()), expected, finalizer, met);
+        }
+    }
+
+    /// Whether the cleanup for a finalizer of this object succeeded before.
+    pub(super) fn is_cleaned_up(&self, named: &Named, meta: &ObjectMeta, finalizer: &str) -> bool {
+        let (object, uid) = (key_of(meta), meta.uid.as_deref().unwrap_or_default());
+        let shown = self.shown(named, meta).now;
+        shown
+            .into_iter()
+            .any(|number| self.intake.writes.is_cleaned(&(number, object.clone()), uid, finalizer))
+    }
+
+    /// The uids under which the controller's informers have an object.
+    pub(super) fn cached_uids(&self, named: &Named, object: &Key) -> Vec<String> {
+        let watched = self.watched.iter().filter(|watched| named.is(watched.resource()));
+        watched.filter_map(|watched| watched.uid(object)).collect()
+    }
+
+    /// The objects of a resource, with their uids, that `key` expects in the cache.
+    pub(super) fn expected(&self, key: &Key, named: &Named) -> Vec<(Key, String)> {
+        let of_resource =
+            |place: &&Place| self.has_number(place.0) && named.is(self.informer(place.0).resource());
+        let expected = self.intake.writes.expected(key).into_iter();
+        let object =
+            |expected: Expected| Some((expected.places.iter().find(of_resource)?.1.clone(), expected.uid));
+        expected.filter_map(object).collect()
+    }
+
+    /// Whether every informer of a resource has everything up to this resourceVersion of the server.
+    pub(super) fn has_reached(&self, named: &Named, revision: &str) -> bool {
+        let mut watched = self.watched.iter().filter(|watched| named.is(watched.resource()));
+        watched.all(|watched| watched.has_reached(revision))
+    }
+
+    /// The cached objects of a resource, in one namespace or in all.
+    pub(super) fn cached(&self, named: &Named, namespace: Option<&str>) -> Vec<ObjectMeta> {
+        let watched = self.watched.iter().filter(|watched| named.is(watched.resource()));
+        watched.flat_map(|watched| watched.cached(namespace)).collect()
+    }
+
+    /// Which informers have an object, or will have it.
+    fn shown(&self, named: &Named, meta: &ObjectMeta) -> Shown {
+        let (object, uid) = (key_of(meta), meta.uid.as_deref().unwrap_or_default());
+        let mut shown = Shown::default();
+        for (number, watched) in (self.first..).zip(&self.watched) {
+            if !named.is(watched.resource()) {
+                continue;
+            }
+            match watched.key_in_scope(meta) {
+                // Without a uid it is not certain which object is meant: each is waited for.
+                Ok(_) if uid.is_empty() => shown.now.push(number),
+                _ if watched.shows(&object, uid) => shown.now.push(number),
+                Ok(_) => shown.later.push(number),
+                Err(error) => shown.excluded = Some(error),
+            }
+        }
+        shown
+    }
+
+    fn is_met(&self, number: usize, object: &Key, expected: &Expected) -> bool {
+        is_met(self.informer(number), object, None, expected)
+    }
+}
+
+/// The key of an object.
+pub(crate) fn key_of(meta: &ObjectMeta) -> Key {
+    Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+fn expected(meta: &ObjectMeta, object: &Key, numbers: &[usize], gone: bool) -> Expected {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Expected {
+        places: numbers.iter().map(|number| (*number, object.clone())).collect(),
+        uid: text(&meta.uid),
+        version: text(&meta.resource_version),
+        gone,
+    }
+}
+
+// === impl Named ===
+
+impl Named {
+    /// The resource of a type.
+    pub(super) fn kind<K: Resource>(dynamic: &K::DynamicType) -> Self {
+        Self::Kind { group: K::group(dynamic).into_owned(), kind: K::kind(dynamic).into_owned() }
+    }
+
+    /// The resource of a request.
+    pub(super) fn of(target: &WriteTarget) -> Self {
+        Self::Plural { group: target.group.clone(), plural: target.plural.clone() }
+    }
+
+    fn is(&self, resource: &ApiResource) -> bool {
+        match self {
+            Self::Kind { group, kind } => resource.group == *group && resource.kind == *kind,
+            Self::Plural { group, plural } => resource.group == *group && resource.plural == *plural,
+        }
+    }
+}

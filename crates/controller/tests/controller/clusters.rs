@@ -1,0 +1,171 @@
+//! One controller over several clusters that come and go.
+
+use std::time::Duration;
+
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube_client::Api;
+use kube_client::api::{DeleteParams, PostParams};
+use kube_core::ObjectMeta;
+use kube_informer::{Informer, Key};
+use kube_informer_controller::testing;
+use kube_informer_controller::{Action, BuildError, ClusterTriggers, Context, Controller, Error, Manager};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::support::{Log, done, settle};
+
+async fn server(maps: &[&str]) -> Server {
+    let map = |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}});
+    let maps = maps.iter().map(map).collect::<Vec<_>>();
+    Server::builder().without_socket().seed(1).objects(maps).start().await.unwrap()
+}
+
+fn triggers(server: &Server) -> ClusterTriggers<ConfigMap> {
+    let maps =
+        Informer::<ConfigMap>::builder(server.client().unwrap()).namespaces(["default"]).start().unwrap();
+    let secrets = Informer::<Secret>::builder(server.client().unwrap()).start().unwrap();
+    ClusterTriggers::on(&maps).owns(&secrets)
+}
+
+/// Each ConfigMap gets a Secret of its name, in its own cluster.
+async fn reconcile(ctx: Context<Log>, key: Key) -> Result<Action, Error> {
+    let Some(map) = ctx.object::<ConfigMap>() else {
+        ctx.data().note(format!("{key} gone"));
+        return done();
+    };
+    let secrets = ctx.informer::<Secret>().map(|secrets| secrets.lister().count());
+    ctx.data().note(format!("{key} {secrets:?}"));
+    let metadata = ObjectMeta { name: Some(map.name().to_owned()), ..ObjectMeta::default() };
+    ctx.apply(&Secret { metadata, ..Secret::default() }).await?;
+    done()
+}
+
+async fn secrets(server: &Server) -> Vec<String> {
+    let secrets = Api::<Secret>::default_namespaced(server.client().unwrap());
+    let secrets = secrets.list(&kube_client::api::ListParams::default()).await.unwrap();
+    secrets.into_iter().filter_map(|secret| secret.metadata.name).collect()
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_clusters_are_added_and_removed_while_the_controller_runs() {
+    let (east, west) = (server(&["a", "b"]).await, server(&["a"]).await);
+    let log = Log::default();
+    let controller = Controller::of_clusters("t").concurrency(2).build(log.clone(), reconcile).unwrap();
+    let clusters = controller.clusters();
+    clusters.add("east", triggers(&east)).unwrap();
+    assert!(!clusters.is_synced("east"));
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle_clusters(&[("east", &east)], &manager).await.unwrap();
+    assert!(clusters.is_synced("east"));
+    assert_eq!(secrets(&east).await, ["a", "b"]);
+    log.take();
+
+    clusters.add("west", triggers(&west)).unwrap();
+    testing::settle_clusters(&[("east", &east), ("west", &west)], &manager).await.unwrap();
+    assert_eq!(
+        (secrets(&west).await, clusters.names()),
+        (vec!["a".to_owned()], vec!["east".to_owned(), "west".to_owned()])
+    );
+    let lines = sorted(log.take());
+    assert!(lines.iter().all(|line| line.starts_with("west//default/a ")), "{lines:?}");
+
+    // A child of the removed cluster is not restored, one of another cluster is.
+    assert!(clusters.remove("east") && !clusters.remove("east"));
+    for server in [&east, &west] {
+        let api = Api::<Secret>::default_namespaced(server.client().unwrap());
+        api.delete("a", &DeleteParams::default()).await.unwrap();
+    }
+    testing::settle_clusters(&[("west", &west)], &manager).await.unwrap();
+    assert_eq!((secrets(&east).await, secrets(&west).await), (vec!["b".to_owned()], vec!["a".to_owned()]));
+
+    // It comes back under the same name.
+    clusters.add("east", triggers(&east)).unwrap();
+    testing::settle_clusters(&[("east", &east), ("west", &west)], &manager).await.unwrap();
+    assert_eq!(secrets(&east).await, ["a", "b"]);
+    manager.stop().await.unwrap();
+    let error = clusters.add("north", triggers(&west)).unwrap_err();
+    assert!(matches!(error, BuildError::Ended { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c3_a_cluster_is_reconciled_when_it_is_synced_and_delays_no_other() {
+    let (east, west) = (server(&["a"]).await, server(&["b"]).await);
+    let child = Secret {
+        metadata: ObjectMeta { name: Some("other".to_owned()), ..ObjectMeta::default() },
+        ..Secret::default()
+    };
+    let api = Api::<Secret>::default_namespaced(east.client().unwrap());
+    api.create(&PostParams::default(), &child).await.unwrap();
+    // Its config maps are listed at once, its secrets late.
+    for verb in [Verb::List, Verb::Watch] {
+        let late =
+            Fault::new(FaultAction::Delay(Duration::from_secs(60))).on(Match::verb(verb).resource("secrets"));
+        east.faults().arm(late);
+    }
+    let log = Log::default();
+    let controller = Controller::of_clusters("t").build(log.clone(), reconcile).unwrap();
+    let clusters = controller.clusters();
+    clusters.add("east", triggers(&east)).unwrap();
+    clusters.add("west", triggers(&west)).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle_clusters(&[("west", &west)], &manager).await.unwrap();
+    assert!(clusters.is_synced("west") && !clusters.is_synced("east"));
+    assert!(log.take().iter().all(|line| line.starts_with("west//")));
+    sleep(Duration::from_secs(300)).await;
+    settle().await;
+    assert_eq!(log.take()[0], "east//default/a Some(1)", "it sees the secret");
+    manager.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_the_writes_of_a_cluster_are_awaited_in_its_informers() {
+    let (east, west) = (server(&["a"]).await, server(&["a"]).await);
+    let log = Log::default();
+    let reconcile = async |ctx: Context<Log>, key: Key| {
+        let secrets = ctx.informer::<Secret>().map(|secrets| secrets.lister().count());
+        ctx.data().note(format!("{key} {secrets:?}"));
+        if secrets == Some(0) {
+            let metadata = ObjectMeta { name: Some("new".to_owned()), ..ObjectMeta::default() };
+            ctx.apply(&Secret { metadata, ..Secret::default() }).await?;
+            return Ok(Action::RequeueAfter(Duration::from_millis(1)));
+        }
+        done()
+    };
+    let controller = Controller::of_clusters("t")
+        .write_wait_max(Duration::from_secs(3600))
+        .build(log.clone(), reconcile)
+        .unwrap();
+    let clusters = controller.clusters();
+    clusters.add("east", triggers(&east)).unwrap();
+    clusters.add("west", triggers(&west)).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    let servers = [("east", &east), ("west", &west)];
+    testing::settle_clusters(&servers, &manager).await.unwrap();
+    let lines = log.take();
+    for cluster in ["east", "west"] {
+        let of_cluster = lines.iter().filter(|line| line.starts_with(cluster)).collect::<Vec<_>>();
+        let stale = of_cluster.iter().filter(|line| line.ends_with("Some(0)")).count();
+        assert_eq!(stale, 1, "{lines:?}");
+    }
+    manager.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_needs_a_valid_name() {
+    let east = server(&[]).await;
+    let controller = Controller::of_clusters("t").build(Log::default(), reconcile).unwrap();
+    for name in ["", "a/b"] {
+        let error = controller.clusters().add(name, triggers(&east)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("controller `t`: invalid cluster name `{name}`: it is empty or has a `/`")
+        );
+    }
+}

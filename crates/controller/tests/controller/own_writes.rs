@@ -1,0 +1,249 @@
+//! A property: with automatic tracking, no reconcile acts on a cache that lacks one of its own writes or deletions.
+//!
+//! One controller writes the children of each key; nothing else does. So at the start of a reconcile, the cached children of its key
+//! must equal the live ones. The same reconcile over a client without tracking must violate that, or the test proves nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
+use kube_core::{ObjectMeta, ResourceExt as _};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{Informer, Key};
+use kube_informer_controller::testing;
+use kube_informer_controller::{Action, Context, Controller, Error, Manager};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::tracking::tagged;
+
+/// Reconciles per run; `OWN_WRITES_STEPS` overrides it.
+const STEPS: usize = 1_000;
+
+/// Keys that are reconciled.
+const KEYS: usize = 5;
+
+/// Remembered steps per key.
+const HISTORY: usize = 20;
+
+/// Overridden by `OWN_WRITES_SEED`.
+const SEED: u64 = 7;
+
+/// How long a run can be without a reconcile.
+const STALL_MAX: Duration = Duration::from_secs(600);
+
+/// How many reconciles a run checks.
+fn steps() -> usize {
+    std::env::var("OWN_WRITES_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(STEPS)
+}
+
+fn seed() -> u64 {
+    std::env::var("OWN_WRITES_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Tracking {
+    Automatic,
+    /// The same writes over another client, not reported.
+    Absent,
+}
+
+struct Data {
+    secrets: Informer<Secret>,
+    /// Without faults.
+    observer: Client,
+    /// With faults.
+    untracked: Client,
+    tracking: Tracking,
+    random: Mutex<StdRng>,
+    steps: AtomicUsize,
+    /// The last steps of each key.
+    history: Mutex<BTreeMap<Key, VecDeque<String>>>,
+    /// The steps that led to each violation.
+    explained: Mutex<Vec<String>>,
+}
+
+/// Name, uid and resourceVersion of the children of a key.
+type Children = BTreeMap<String, (String, String)>;
+
+impl Data {
+    fn cached(&self, key: &Key) -> Children {
+        let children = self.secrets.lister().labels(format!("owner={}", key.name())).unwrap();
+        let state = |child: &kube_informer::Object<Secret>| {
+            (child.uid().to_owned(), child.resource_version().to_owned())
+        };
+        children.list().iter().map(|child| (child.name().to_owned(), state(child))).collect()
+    }
+
+    async fn live(&self, key: &Key) -> Children {
+        let api = Api::<Secret>::default_namespaced(self.observer.clone());
+        let children =
+            api.list(&ListParams::default().labels(&format!("owner={}", key.name()))).await.unwrap();
+        let state = |child: &Secret| (child.uid().unwrap(), child.resource_version().unwrap());
+        children.iter().map(|child| (child.name_any(), state(child))).collect()
+    }
+
+    /// Remembers a step of a key, to explain a violation.
+    fn note(&self, key: &Key, step: String) {
+        let mut history = self.history.lock();
+        let steps = history.entry(key.clone()).or_default();
+        if steps.len() == HISTORY {
+            steps.pop_front();
+        }
+        steps.push_back(step);
+    }
+
+    fn draw(&self, upper: u32) -> u32 {
+        self.random.lock().random_range(0..upper)
+    }
+}
+
+/// Checks the cache, then makes a few random writes to the key's children.
+async fn reconcile(ctx: Context<Arc<Data>>, key: Key) -> Result<Action, Error> {
+    let data = ctx.data().clone();
+    let (cached, live) = (data.cached(&key), data.live(&key).await);
+    data.steps.fetch_add(1, Ordering::Relaxed);
+    data.note(&key, format!("reconcile: cached {cached:?}"));
+    if cached != live {
+        let history = data.history.lock().get(&key).cloned().unwrap_or_default();
+        let history = Vec::from(history).join("\n  ");
+        data.explained.lock().push(format!("{key} acts on a stale cache; live: {live:?}\n  {history}"));
+    }
+    let client = if data.tracking == Tracking::Automatic { ctx.client() } else { data.untracked.clone() };
+    let api = Api::<Secret>::default_namespaced(client);
+    for _ in 0..=data.draw(2) {
+        write(&data, &api, &key).await?;
+    }
+    // Sooner than the watch may be back.
+    Ok(Action::RequeueAfter(Duration::from_millis(data.draw(50).into())))
+}
+
+async fn write(data: &Data, api: &Api<Secret>, key: &Key) -> Result<(), Error> {
+    let name = format!("{}-{}", key.name(), data.draw(3));
+    let labels = Some(BTreeMap::from([("owner".to_owned(), key.name().to_owned())]));
+    let named = ObjectMeta { name: Some(name.clone()), labels: labels.clone(), ..ObjectMeta::default() };
+    let generated =
+        ObjectMeta { generate_name: Some(format!("{}-", key.name())), labels, ..ObjectMeta::default() };
+    let secret = |metadata| Secret { metadata, ..Secret::default() };
+    let value = data.draw(1000).to_string();
+    let (post, merge) = (PostParams::default(), PatchParams::default());
+    let kind = data.draw(12);
+    let written = match kind {
+        0..=2 => {
+            let mut applied = secret(named);
+            applied.string_data = Some(BTreeMap::from([("value".to_owned(), value)]));
+            api.patch(&name, &PatchParams::apply("t").force(), &Patch::Apply(&applied)).await.map(drop)
+        }
+        3..=4 => {
+            let patch = Patch::Merge(json!({"stringData": {"value": value}}));
+            // A client that loses patience: the outcome is unknown.
+            match tokio::time::timeout(Duration::from_millis(20), api.patch(&name, &merge, &patch)).await {
+                Ok(patched) => patched.map(drop),
+                Err(_) => Ok(()),
+            }
+        }
+        5 => api.create(&post, &secret(named)).await.map(drop),
+        6 => api.create(&post, &secret(generated)).await.map(drop),
+        7..=9 => api.delete(&name, &DeleteParams::default()).await.map(drop),
+        10 => {
+            let owner = ListParams::default().labels(&format!("owner={}", key.name()));
+            api.delete_collection(&DeleteParams::default(), &owner).await.map(drop)
+        }
+        _ => api.delete(&name, &DeleteParams::default().dry_run()).await.map(drop),
+    };
+    data.note(key, format!("{kind} {name}: {written:?}"));
+    match written {
+        // It is not there, or already.
+        Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+fn arm(server: &Server) {
+    let controller = || Match::default().user_agent("controller");
+    let watch = || Match::verb(Verb::Watch).resource("secrets").user_agent("controller");
+    for (action, on, probability) in [
+        (FaultAction::CutAfterBytes(0), controller().resource("secrets"), 0.05),
+        (FaultAction::Disconnect, controller(), 0.02),
+        (FaultAction::Html { code: 502 }, controller(), 0.02),
+        (FaultAction::Overloaded { retry_after_seconds: 1 }, controller(), 0.01),
+        (
+            FaultAction::Delay(Duration::from_millis(30)),
+            Match::verb(Verb::Patch).user_agent("controller"),
+            0.1,
+        ),
+        (FaultAction::CutAfterEvents(5), watch(), 0.6),
+        (FaultAction::Expired, watch(), 0.1),
+        (FaultAction::DuplicateEvent(2), watch(), 0.2),
+    ] {
+        server.faults().arm(Fault::new(action).on(on).probability(probability));
+    }
+}
+
+/// Runs until so many reconciles were checked; returns what led to each violation of the property.
+async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
+    let seed = seed();
+    let map = |number: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{number}"), "namespace": "default"}});
+    let maps = (0..KEYS).map(map).collect::<Vec<_>>();
+    let server = Server::builder().without_socket().seed(seed).objects(maps).start().await.unwrap();
+    let client = tagged(&server, "controller");
+    let mut reflector = ReflectorConfig::default();
+    reflector.seed = Some(seed);
+    let maps =
+        Informer::<ConfigMap>::builder(client.clone()).reflector(reflector.clone()).namespaces(["default"]);
+    let maps = maps.labels("!owner").start().unwrap();
+    let secrets = Informer::<Secret>::builder(client.clone()).reflector(reflector).start().unwrap();
+    let data = Arc::new(Data {
+        secrets: secrets.clone(),
+        observer: server.client().unwrap(),
+        untracked: client,
+        tracking,
+        random: Mutex::new(StdRng::seed_from_u64(seed)),
+        steps: AtomicUsize::new(0),
+        history: Mutex::default(),
+        explained: Mutex::default(),
+    });
+    let controller = Controller::builder("t", &maps)
+        .owns(&secrets)
+        .concurrency(2)
+        // A stale cache is never the lesser evil here.
+        .write_wait_max(Duration::MAX)
+        .backoff(kube_workqueue::PerItemExponential::new(Duration::from_millis(1), Duration::from_secs(1)))
+        .build(data.clone(), reconcile)
+        .unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    maps.synced().await.unwrap();
+    secrets.synced().await.unwrap();
+    arm(&server);
+    let mut last = (0, Instant::now());
+    while last.0 < steps {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = data.steps.load(Ordering::Relaxed);
+        if now > last.0 {
+            last = (now, Instant::now());
+        }
+        assert!(last.1.elapsed() < STALL_MAX, "no progress after {} reconciles", last.0);
+    }
+    server.faults().clear();
+    manager.stop_handle().stop();
+    std::mem::take(&mut data.explained.lock())
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_no_reconcile_acts_on_a_cache_without_its_own_writes() {
+    let violations = run(Tracking::Automatic, steps()).await;
+    assert!(violations.is_empty(), "{} violations; the first: {}", violations.len(), violations[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_without_tracking_reconciles_act_on_stale_caches() {
+    assert!(!run(Tracking::Absent, STEPS).await.is_empty(), "the property test cannot fail");
+}

@@ -1,0 +1,494 @@
+//! Writes through the context's client: recorded without being reported.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
+use kube_core::{ApiResource, DynamicObject, ObjectMeta};
+use kube_informer::{Informer, Key};
+use kube_informer_controller::testing::{self, RunningManager};
+use kube_informer_controller::{Action, Context, Controller, Error, Manager, Stage, WriteError, finalize};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::support::{Log, done};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct World {
+    server: Server,
+    maps: Informer<ConfigMap>,
+    secrets: Informer<Secret>,
+}
+
+fn object(kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "default", "name": name}})
+}
+
+fn secret(name: &str) -> Secret {
+    Secret {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        ..Secret::default()
+    }
+}
+
+async fn world(objects: &[Value]) -> World {
+    let server = Server::builder().without_socket().seed(1).objects(objects).start().await.unwrap();
+    let maps =
+        Informer::<ConfigMap>::builder(server.client().unwrap()).namespaces(["default"]).start().unwrap();
+    let secrets = Informer::<Secret>::builder(server.client().unwrap()).start().unwrap();
+    maps.synced().await.unwrap();
+    secrets.synced().await.unwrap();
+    World { server, maps, secrets }
+}
+
+/// Cuts the watch on secrets: until it is reopened, the cache lags.
+fn lag(server: &Server) {
+    server.faults().arm(
+        Fault::new(FaultAction::Delay(5 * SECOND)).on(Match::verb(Verb::Watch).resource("secrets")).once(),
+    );
+    server.disconnect_all();
+}
+
+/// Runs a controller of config maps that owns secrets. The first reconcile of a key calls `write`; each notes the secrets that the
+/// cache has.
+fn start<W, F>(world: &World, write: W) -> (RunningManager, Log)
+where
+    W: Fn(Context<Log>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    start_repeating(world, 1, write)
+}
+
+/// As `start`, with so many more reconciles at short intervals.
+fn start_repeating<W, F>(world: &World, more: usize, write: W) -> (RunningManager, Log)
+where
+    W: Fn(Context<Log>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let log = Log::default();
+    let secrets = world.secrets.lister();
+    let (write, writes) = (Arc::new(write), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let reconcile = move |ctx: Context<Log>, _: Key| {
+        let mut names = secrets.list().iter().map(|secret| secret.name().to_owned()).collect::<Vec<_>>();
+        names.sort();
+        let (write, number) = (write.clone(), writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        async move {
+            ctx.data().note(format!("{names:?}"));
+            match number {
+                0 => write(ctx).await?,
+                number if number >= more => return done(),
+                _ => {}
+            }
+            // Queued again before the watch is back.
+            Ok(Action::RequeueAfter(if number == 0 { SECOND / 1000 } else { SECOND / 10 }))
+        }
+    };
+    let controller = Controller::builder("t", &world.maps)
+        .owns(&world.secrets)
+        .write_wait_max(3600 * SECOND)
+        .build(log.clone(), reconcile)
+        .unwrap();
+    (testing::start(Manager::new().controller(controller)), log)
+}
+
+/// The notes of the two reconciles around a write that the cache receives late.
+async fn around<W, F>(objects: &[Value], faults: &[Fault], write: W) -> Vec<String>
+where
+    W: Fn(Context<Log>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let world = world(objects).await;
+    lag(&world.server);
+    for fault in faults {
+        world.server.faults().arm(fault.clone());
+    }
+    let (manager, log) = start_repeating(&world, 200, write);
+    log.next(1).await;
+    testing::settle(&world.server, &manager).await.unwrap();
+    let mut lines = log.take();
+    lines.dedup();
+    manager.stop().await.unwrap();
+    lines
+}
+
+fn api(ctx: &Context<Log>) -> Api<Secret> {
+    Api::namespaced(ctx.client(), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_creations_patches_and_deletions_are_recorded_by_the_contexts_client() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    let created = async |ctx: Context<Log>| {
+        api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[], created).await, [r#"["new", "old"]"#]);
+    let applied = async |ctx: Context<Log>| {
+        ctx.apply(&secret("new")).await?;
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[], applied).await, [r#"["new", "old"]"#]);
+    let deleted = async |ctx: Context<Log>| {
+        api(&ctx).delete("old", &DeleteParams::default()).await?;
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[], deleted).await, ["[]"]);
+    let created_and_deleted = async |ctx: Context<Log>| {
+        api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+        ctx.delete(&secret("new")).await?;
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[], created_and_deleted).await, [r#"["old"]"#]);
+    let collection = async |ctx: Context<Log>| {
+        api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+        api(&ctx).delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[], collection).await, ["[]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_dry_run_does_not_defer_the_key() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    let world = world(&objects).await;
+    lag(&world.server);
+    let (_manager, log) = start(&world, async |ctx: Context<Log>| {
+        let dry_run = PatchParams::apply("t").dry_run();
+        let patch = Patch::Apply(object("Secret", "new"));
+        api(&ctx).patch("new", &dry_run, &patch).await?;
+        api(&ctx).delete("old", &DeleteParams::default().dry_run()).await?;
+        Ok(())
+    });
+    log.next(1).await;
+    sleep(SECOND).await;
+    assert_eq!(log.take(), [r#"["old"]"#], "reconciled although the watch is not back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_an_unknown_outcome_is_settled_by_a_live_read() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    let patch = || Match::verb(Verb::Patch).resource("secrets");
+    let ignored = |ctx: Context<Log>| async move {
+        // The reconcile does not even return the error.
+        drop(ctx.apply(&secret("new")).await);
+        Ok(())
+    };
+    // The write happened, and its answer was lost.
+    let lost = Fault::new(FaultAction::CutAfterBytes(0)).on(patch()).once();
+    assert_eq!(around(&objects, &[lost], ignored).await, [r#"["new", "old"]"#]);
+    // The write did not happen, and the client cannot know.
+    for action in [FaultAction::Disconnect, FaultAction::Html { code: 502 }] {
+        let fault = Fault::new(action).on(patch()).once();
+        assert_eq!(around(&objects, &[fault], ignored).await, [r#"["old"]"#]);
+    }
+    // The server does not answer the live read at first.
+    let lost = Fault::new(FaultAction::CutAfterBytes(0)).on(patch()).once();
+    let down = Fault::new(FaultAction::Disconnect).on(Match::verb(Verb::Get).resource("secrets")).times(3);
+    assert_eq!(around(&objects, &[lost, down], ignored).await, [r#"["new", "old"]"#]);
+    // A write that is dropped before the answer.
+    let slow = Fault::new(FaultAction::Delay(10 * SECOND)).on(patch()).once();
+    let dropped = |ctx: Context<Log>| async move {
+        assert!(tokio::time::timeout(SECOND, ctx.apply(&secret("new"))).await.is_err());
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[slow], dropped).await, [r#"["new", "old"]"#], "it is executed after all");
+    // A generated name that the client never learned.
+    let lost =
+        Fault::new(FaultAction::CutAfterBytes(0)).on(Match::verb(Verb::Create).resource("secrets")).once();
+    let generated = |ctx: Context<Log>| async move {
+        let metadata = ObjectMeta { generate_name: Some("new-".to_owned()), ..ObjectMeta::default() };
+        let secret = Secret { metadata, ..Secret::default() };
+        assert!(api(&ctx).create(&PostParams::default(), &secret).await.is_err());
+        Ok(())
+    };
+    let lines = around(&objects, &[lost], generated).await;
+    assert!(lines.len() == 1 && lines[0].contains("new-"), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_deletion_counts_before_the_cache_has_seen_the_creation() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    // The cache receives the creation long before the deletion.
+    let one_by_one = || {
+        let watch = Match::verb(Verb::Watch).resource("secrets");
+        Fault::new(FaultAction::CutAfterEvents(1)).on(watch).times(20)
+    };
+    let lost =
+        |verb| Fault::new(FaultAction::CutAfterBytes(0)).on(Match::verb(verb).resource("secrets")).once();
+    let collection = async |ctx: Context<Log>| {
+        api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+        drop(api(&ctx).delete_collection(&DeleteParams::default(), &ListParams::default()).await);
+        Ok(())
+    };
+    let object = async |ctx: Context<Log>| {
+        drop(api(&ctx).create(&PostParams::default(), &secret("new")).await);
+        drop(api(&ctx).delete("new", &DeleteParams::default()).await);
+        Ok(())
+    };
+    assert_eq!(around(&objects, &[one_by_one()], collection).await, ["[]"]);
+    assert_eq!(around(&objects, &[one_by_one(), lost(Verb::Delete)], collection).await, ["[]"]);
+    assert_eq!(around(&objects, &[one_by_one()], object).await, [r#"["old"]"#]);
+    assert_eq!(around(&objects, &[one_by_one(), lost(Verb::Delete)], object).await, [r#"["old"]"#]);
+    assert_eq!(around(&objects, &[one_by_one(), lost(Verb::Create)], object).await, [r#"["old"]"#]);
+    let both = [one_by_one(), lost(Verb::Create), lost(Verb::Delete)];
+    assert_eq!(around(&objects, &both, object).await, [r#"["old"]"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_dropped_write_ends_with_its_controller() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let patch = Match::verb(Verb::Patch).resource("secrets");
+    world.server.faults().arm(Fault::new(FaultAction::Delay(10 * SECOND)).on(patch).once());
+    let (manager, log) = start(&world, |ctx: Context<Log>| async move {
+        assert!(tokio::time::timeout(SECOND, ctx.apply(&secret("new"))).await.is_err());
+        ctx.data().note("dropped");
+        Ok(())
+    });
+    log.next(2).await;
+    drop(manager);
+    sleep(60 * SECOND).await;
+    let api = Api::<Secret>::default_namespaced(world.server.client().unwrap());
+    assert!(api.get("new").await.is_err(), "nothing is sent after the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_not_unknown() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    let world = world(&objects).await;
+    let reads = world
+        .server
+        .faults()
+        .arm(Fault::new(FaultAction::Delay(Duration::ZERO)).on(Match::verb(Verb::Get).resource("secrets")));
+    let (manager, log) = start(&world, async |ctx: Context<Log>| {
+        assert!(api(&ctx).create(&PostParams::default(), &secret("old")).await.is_err(), "it exists");
+        Ok(())
+    });
+    log.next(1).await;
+    testing::settle(&world.server, &manager).await.unwrap();
+    assert_eq!(world.server.faults().fired(reads), Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn apply_sets_owner_manager_and_namespace() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let test = Context::for_test(()).main(&world.maps);
+    let ctx = test.context(&Key::new("default", "a"));
+    let written = ctx.apply(&secret("child")).await.unwrap();
+    assert_eq!(written.metadata.namespace.as_deref(), Some("default"));
+    let owner = &written.metadata.owner_references.as_ref().unwrap()[0];
+    let uid = world.maps.lister().get(&Key::new("default", "a")).unwrap().uid().to_owned();
+    assert_eq!((&*owner.api_version, &*owner.kind, &*owner.name, &owner.uid), ("v1", "ConfigMap", "a", &uid));
+    assert_eq!((owner.controller, owner.block_owner_deletion), (Some(true), Some(true)));
+    assert_eq!(written.metadata.managed_fields.unwrap()[0].manager.as_deref(), Some("test"));
+
+    let again = ctx.apply(&secret("child")).await.unwrap();
+    assert_eq!(
+        again.metadata.resource_version, written.metadata.resource_version,
+        "an unchanged child is not written"
+    );
+    // An object that the server returned can be applied, too.
+    ctx.apply(&world.server_secret("child").await).await.unwrap();
+
+    let mut elsewhere = secret("child");
+    elsewhere.metadata.namespace = Some("kube-system".to_owned());
+    let error = ctx.apply(&elsewhere).await.unwrap_err();
+    assert!(matches!(error, WriteError::OwnerNamespace { .. }), "{error}");
+    let unowned = ctx.apply_unowned(&elsewhere).await.unwrap();
+    assert_eq!(unowned.metadata.owner_references, None);
+    let error = test.context(&Key::new("default", "gone")).apply(&secret("child")).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot apply Secret default/child: its owner default/gone is not in the cache of the main informer"
+    );
+    assert!(matches!(ctx.apply(&secret("")).await, Err(WriteError::Invalid { .. })));
+}
+
+impl World {
+    async fn server_secret(&self, name: &str) -> Secret {
+        Api::<Secret>::default_namespaced(self.server.client().unwrap()).get(name).await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_removes_only_the_object_of_the_uid() {
+    let world = world(&[object("ConfigMap", "a"), object("Secret", "child")]).await;
+    let ctx = Context::for_test(()).main(&world.maps).context(&Key::new("default", "a"));
+    let mut other = world.server_secret("child").await;
+    other.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+    ctx.delete(&other).await.unwrap();
+    let secret = world.server_secret("child").await;
+    ctx.delete(&secret).await.unwrap();
+    ctx.delete(&secret).await.unwrap();
+    let api = Api::<Secret>::default_namespaced(world.server.client().unwrap());
+    assert!(api.get("child").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_or_update_creates_updates_and_skips_equal_objects() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let test = Context::for_test(()).main(&world.maps);
+    let ctx = test.context(&Key::new("default", "a"));
+    let colour = |colour: &'static str| {
+        move |map: &mut ConfigMap| {
+            map.data.get_or_insert_default().insert("colour".to_owned(), colour.to_owned());
+        }
+    };
+    let initial = ConfigMap { metadata: secret("child").metadata, ..ConfigMap::default() };
+    ctx.create_or_update(&initial, colour("red")).await.unwrap();
+    ctx.create_or_update(&initial, colour("red")).await.unwrap();
+    // Another writer is faster, twice.
+    let conflict = FaultAction::Status {
+        code: 409,
+        reason: "Conflict".into(),
+        message: "x".into(),
+        retry_after_seconds: 0,
+    };
+    world.server.faults().arm(Fault::new(conflict).on(Match::verb(Verb::Update)).times(2));
+    let written = ctx.create_or_update(&initial, colour("blue")).await.unwrap();
+    assert_eq!(written.data.unwrap()["colour"], "blue");
+    assert_eq!(written.metadata.owner_references.unwrap()[0].name, "a");
+    let methods = test.take_writes().iter().map(|write| write.method.clone()).collect::<Vec<_>>();
+    assert_eq!(methods, ["POST", "PUT", "PUT", "PUT"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_objects_are_applied_without_an_owner_and_created_or_updated_with_one() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let test = Context::for_test(()).main(&world.maps);
+    let ctx = test.context(&Key::new("default", "a"));
+    let resource = ApiResource::erase::<Secret>(&());
+    let dynamic = |name: &str, value: &str| {
+        DynamicObject::new(name, &resource).within("default").data(json!({"stringData": {"value": value}}))
+    };
+    let applied = ctx.apply_unowned_as(&dynamic("x", "1"), &resource).await.unwrap();
+    assert_eq!(applied.metadata.owner_references, None);
+    assert_eq!(applied.metadata.managed_fields.unwrap()[0].manager.as_deref(), Some("test"));
+
+    let set = |object: &mut DynamicObject| object.data["type"] = json!("Opaque");
+    for _ in 0..2 {
+        let written = ctx.create_or_update_as(&dynamic("y", "1"), &resource, set).await.unwrap();
+        assert_eq!(written.metadata.owner_references.unwrap()[0].name, "a");
+        assert_eq!(written.data["type"], "Opaque");
+    }
+    let set = |object: &mut DynamicObject| object.data["stringData"] = json!({"value": "2"});
+    ctx.create_or_update_as(&dynamic("y", "1"), &resource, set).await.unwrap();
+    assert_eq!(world.server_secret("y").await.data.unwrap()["value"].0, b"2");
+    let methods = test.take_writes().iter().map(|write| write.method.clone()).collect::<Vec<_>>();
+    assert_eq!(methods, ["PATCH", "POST", "PUT"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_context_has_all_informers_a_field_manager_and_a_term() {
+    let world = world(&[object("ConfigMap", "a"), object("Secret", "a")]).await;
+    let test =
+        Context::for_test(()).informer(&world.secrets).main(&world.maps).field_manager("operator").term(3);
+    let ctx = test.context(&Key::new("default", "a"));
+    let secrets = ctx.informer::<Secret>().unwrap();
+    assert!(secrets.lister().get(ctx.key()).is_some());
+    let written = ctx.apply(&secret("child")).await.unwrap();
+    assert_eq!(written.metadata.owner_references.unwrap()[0].kind, "ConfigMap", "the main informer's");
+    assert_eq!(written.metadata.managed_fields.unwrap()[0].manager.as_deref(), Some("operator"));
+
+    let term = ctx.term().unwrap();
+    assert_eq!(term.token().transitions, 3);
+    assert!(term.is_current());
+    test.lose_term();
+    term.lost().await;
+    assert!(!term.is_current());
+
+    // Without a main informer nothing can own a child, although another informer has the key.
+    let ctx = Context::for_test(()).informer(&world.secrets).context(&Key::new("default", "a"));
+    assert!(ctx.term().is_none() && ctx.informer::<ConfigMap>().is_none());
+    let error = ctx.apply(&secret("child")).await.unwrap_err();
+    assert!(matches!(error, WriteError::NoOwner { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_unchanged_is_not_written() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
+                     "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let world = world(&[object("ConfigMap", "a"), pod]).await;
+    let pods = Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(world.server.client().unwrap());
+    let ctx = Context::for_test(()).main(&world.maps).context(&Key::new("default", "a"));
+    let pod = pods.get("p").await.unwrap();
+    assert!(ctx.patch_status(&pod, &json!({"phase": "Running"})).await.unwrap());
+    let pod = pods.get("p").await.unwrap();
+    assert_eq!(pod.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
+    assert!(!ctx.patch_status(&pod, pod.status.as_ref().unwrap()).await.unwrap());
+    let mut other = pod.clone();
+    other.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+    let error = ctx.patch_status(&other, &json!({"phase": "Failed"})).await.unwrap_err();
+    assert_eq!(error.code(), Some(409), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalize_takes_dynamic_objects() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let maps =
+        Informer::dynamic(world.server.client().unwrap(), &resource).namespaces(["default"]).start().unwrap();
+    let log = Log::default();
+    let reconcile = {
+        let (maps, resource) = (maps.clone(), resource.clone());
+        move |ctx: Context<Log>, key: Key| {
+            let (object, resource) = (maps.lister().get(&key), resource.clone());
+            async move {
+                let Some(object) = object else { return done() };
+                let api = Api::<DynamicObject>::namespaced_with(ctx.client(), key.namespace(), &resource);
+                let log = ctx.data().clone();
+                let stage = |stage| async move {
+                    match stage {
+                        Stage::Apply(_) => log.note("apply"),
+                        Stage::Cleanup(_) => log.note("clean up"),
+                    }
+                    done()
+                };
+                finalize(&ctx, &api, "example.com/tidy", object.decode()?, stage).await
+            }
+        }
+    };
+    let controller = Controller::builder("t", &maps).build(log.clone(), reconcile).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle(&world.server, &manager).await.unwrap();
+    log.take();
+    let api = Api::<ConfigMap>::default_namespaced(world.server.client().unwrap());
+    assert_eq!(api.get("a").await.unwrap().metadata.finalizers.unwrap(), ["example.com/tidy"]);
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    testing::settle(&world.server, &manager).await.unwrap();
+    assert_eq!(log.take(), ["clean up"]);
+    assert!(api.get("a").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_without_a_client_says_so() {
+    let source = kube_informer::testing::ScriptedSource::new("v1", "ConfigMap");
+    source.put(json!({"metadata": {"namespace": "web", "name": "a", "uid": "1"}}));
+    let maps = Informer::<ConfigMap>::from_source(Arc::new(source)).start().unwrap();
+    let log = Log::default();
+    let reconcile = async |ctx: Context<Log>, _: Key| {
+        let error = Error::from(ctx.apply(&secret("x")).await.unwrap_err());
+        ctx.data().note(format!("{error:#}"));
+        done()
+    };
+    let controller = Controller::builder("t", &maps).build(log.clone(), reconcile).unwrap();
+    let _manager = testing::start(Manager::new().controller(controller));
+    let line = log.next(1).await.remove(0);
+    assert!(
+        line.contains("controller `t` has no client; set one with `ControllerBuilder::client`"),
+        "{line}"
+    );
+}
+
+/// A client whose requests the server's faults can match.
+pub fn tagged(server: &Server, name: &'static str) -> Client {
+    let tag = move |mut request: http::Request<kube_client::client::Body>| {
+        request.headers_mut().insert(http::header::USER_AGENT, http::HeaderValue::from_static(name));
+        request
+    };
+    let service = tower::ServiceBuilder::new().map_request(tag).service(server.service());
+    Client::new(service, "default")
+}
