@@ -1,53 +1,108 @@
-//! What changed between two states of an object, in one line: `status.phase: Pending → Running`.
+//! The difference between two states of an object, in one line: `status.phase: Pending → Running`. A sign marks a field that
+//! was added (`+status.reason: Evicted`) or removed (`-spec.nodeName: node-1`).
 //!
-//! Any object of any kind can be compared, so nothing is known of fields but a few rules: elements of lists are the same if
-//! they have the same name, type or the like; what nobody wants to read (resourceVersion, managedFields) is left out; times
-//! come last. Work and line are bounded, however large and different the objects are.
+//! Objects of any kind are compared, so only a few rules apply: list elements are matched by name, type or a similar field;
+//! resourceVersion, generation and managedFields are skipped; times come last. The work, the line and each value are bounded.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
 use crate::masks;
 
-/// Differences that are looked for at most.
+/// Maximum number of differences that are collected.
 const DIFFERENCES_MAX: usize = 10_000;
-/// Differences that are shown.
+/// Maximum number of differences that are shown.
 const SHOWN_MAX: usize = 3;
-/// Longest value that is shown whole, in characters.
-const VALUE_CHARS_MAX: usize = 40;
-/// How deep objects are compared.
+/// Longest name of a list element in a path, in characters.
+const NAME_CHARS_MAX: usize = 40;
+/// Deepest level that is compared.
 const DEPTH_MAX: usize = 32;
 
-/// Fields by which elements of a list are told apart, the first that all elements have.
+/// Fields that identify an element of a list. The first one that all elements have is used.
 const IDENTITIES: [&str; 6] = ["name", "type", "containerPort", "port", "ip", "key"];
 
-/// One field that is different.
+/// One changed field. The side without the field is empty; an empty text is shown as `""`.
 #[derive(Debug, PartialEq, Eq)]
-struct Difference {
-    path: String,
-    before: String,
-    after: String,
+pub(crate) struct Difference {
+    pub(crate) path: String,
+    pub(crate) before: String,
+    pub(crate) after: String,
+}
+
+impl Difference {
+    /// Masks the values, but not whether the field was added, changed or removed.
+    pub(crate) fn mask(&mut self) {
+        for side in [&mut self.before, &mut self.after] {
+            if !side.is_empty() {
+                masks::MASK.clone_into(side);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, before, after } = self;
+        match (before.as_str(), after.as_str()) {
+            ("", after) => write!(f, "+{path}: {after}"),
+            (before, "") => write!(f, "-{path}: {before}"),
+            (before, after) => write!(f, "{path}: {before} → {after}"),
+        }
+    }
+}
+
+/// How much of a change is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangeDetail {
+    /// Longest value that is shown in full, in characters.
+    pub(crate) value_chars_max: usize,
+    /// Parts that were added or removed are shown field by field, whatever their size.
+    pub(crate) expands_parts: bool,
+}
+
+impl ChangeDetail {
+    /// For a line.
+    pub(crate) const SHORT: Self = Self { value_chars_max: 40, expands_parts: false };
+    /// For a panel.
+    pub(crate) const LONG: Self = Self { value_chars_max: 1000, expands_parts: true };
+}
+
+/// The changed fields while two states are compared.
+struct StateComparison {
+    found: Vec<Difference>,
+    detail: ChangeDetail,
+}
+
+/// The fields that changed, the most relevant first; values of Secrets are masked.
+pub(crate) fn differences(old: &Value, new: &Value, detail: ChangeDetail) -> Vec<Difference> {
+    let mut comparison = StateComparison { found: Vec::new(), detail };
+    comparison.compare("", Some(old), Some(new), 0);
+    let mut found = comparison.found;
+    if masks::is_secret(new) {
+        found.iter_mut().filter(|found| masks::hides(&found.path)).for_each(Difference::mask);
+    }
+    found.sort_by_key(rank);
+    found
 }
 
 /// What changed, on one line; empty if nothing that matters did.
 pub(crate) fn in_one_line(old: &Value, new: &Value) -> String {
-    let mut found = Vec::new();
-    compare("", Some(old), Some(new), 0, &mut found);
-    if masks::is_secret(new) {
-        for difference in found.iter_mut().filter(|difference| masks::hides(&difference.path)) {
-            for side in [&mut difference.before, &mut difference.after] {
-                if side != "none" {
-                    "***".clone_into(side);
-                }
-            }
-        }
-    }
-    found.sort_by_key(rank);
+    line(&differences(old, new, ChangeDetail::SHORT))
+}
+
+/// As [`in_one_line`], with kubectl's copy of the object masked, as on the page.
+pub(crate) fn in_one_masked_line(old: &Value, new: &Value) -> String {
+    let mut found = differences(old, new, ChangeDetail::SHORT);
+    found.iter_mut().filter(|found| masks::is_last_applied(&found.path)).for_each(Difference::mask);
+    line(&found)
+}
+
+fn line(found: &[Difference]) -> String {
     let mut line = String::new();
-    for Difference { path, before, after } in found.iter().take(SHOWN_MAX) {
+    for difference in found.iter().take(SHOWN_MAX) {
         let comma = if line.is_empty() { "" } else { ", " };
-        let _ = write!(line, "{comma}{path}: {before} → {after}");
+        let _ = write!(line, "{comma}{difference}");
     }
     match found.len() {
         0..=SHOWN_MAX => {}
@@ -59,72 +114,95 @@ pub(crate) fn in_one_line(old: &Value, new: &Value) -> String {
     line
 }
 
-fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, depth: usize, found: &mut Vec<Difference>) {
-    if old == new || found.len() >= DIFFERENCES_MAX || is_ignored(path) {
-        return;
-    }
-    match (old, new) {
-        (Some(Value::Object(old)), Some(Value::Object(new))) if depth < DEPTH_MAX => {
-            compare_maps(path, old, new, depth, found);
+impl StateComparison {
+    fn compare(&mut self, path: &str, old: Option<&Value>, new: Option<&Value>, depth: usize) {
+        // A field that is `null` is unset.
+        let (old, new) = (old.filter(|value| !value.is_null()), new.filter(|value| !value.is_null()));
+        if old == new || self.found.len() >= DIFFERENCES_MAX || is_ignored(path) {
+            return;
         }
-        (Some(Value::Array(old)), Some(Value::Array(new))) if depth < DEPTH_MAX => {
-            compare_lists(path, old, new, depth, found);
-        }
-        // A part that came or went is told by its fields, as long as it has few.
-        (None, Some(Value::Object(new))) if is_small(new) => {
-            compare_maps(path, &Map::new(), new, depth, found);
-        }
-        (Some(Value::Object(old)), None) if is_small(old) => {
-            compare_maps(path, old, &Map::new(), depth, found);
-        }
-        (old, new) => {
-            found.push(Difference { path: path.to_owned(), before: shown(old), after: shown(new) });
-        }
-    }
-}
-
-fn compare_maps(
-    path: &str,
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-    depth: usize,
-    found: &mut Vec<Difference>,
-) {
-    let gone = old.keys().filter(|name| !new.contains_key(*name));
-    for name in new.keys().chain(gone) {
-        let dot = if path.is_empty() { "" } else { "." };
-        compare(&format!("{path}{dot}{name}"), old.get(name), new.get(name), depth + 1, found);
-    }
-}
-
-fn compare_lists(path: &str, old: &[Value], new: &[Value], depth: usize, found: &mut Vec<Difference>) {
-    let identity = IDENTITIES.iter().find(|field| {
-        old.iter().chain(new).all(|element| matches!(element[**field], Value::String(_) | Value::Number(_)))
-    });
-    if let Some(identity) = identity {
-        let same = |one: &Value, other: &Value| one[*identity] == other[*identity];
-        let name = |element: &Value| format!("{path}[{}]", shown(Some(&element[*identity])));
-        for element in new {
-            let before = old.iter().find(|old| same(old, element));
-            match before {
-                Some(before) => compare(&name(element), Some(before), Some(element), depth + 1, found),
-                None => found.push(Difference {
-                    path: name(element),
-                    before: "none".into(),
-                    after: "added".into(),
-                }),
+        match (old, new) {
+            (Some(Value::Object(old)), Some(Value::Object(new))) if depth < DEPTH_MAX => {
+                self.compare_maps(path, old, new, depth);
             }
+            (Some(Value::Array(old)), Some(Value::Array(new))) if depth < DEPTH_MAX => {
+                self.compare_lists(path, old, new, depth);
+            }
+            // A small part that was added or removed is shown field by field.
+            (None, Some(Value::Object(new))) if self.expands(new, depth) => {
+                self.compare_maps(path, &Map::new(), new, depth);
+            }
+            (Some(Value::Object(old)), None) if self.expands(old, depth) => {
+                self.compare_maps(path, old, &Map::new(), depth);
+            }
+            (None, Some(Value::Array(new))) if self.expands_lists(new, depth) => {
+                self.compare_lists(path, &[], new, depth);
+            }
+            (Some(Value::Array(old)), None) if self.expands_lists(old, depth) => {
+                self.compare_lists(path, old, &[], depth);
+            }
+            (old, new) => self.add(path.to_owned(), self.shown(old), self.shown(new)),
         }
-        for element in old.iter().filter(|old| !new.iter().any(|element| same(old, element))) {
-            found.push(Difference { path: name(element), before: "there".into(), after: "none".into() });
+    }
+
+    fn compare_maps(&mut self, path: &str, old: &Map<String, Value>, new: &Map<String, Value>, depth: usize) {
+        let gone = old.keys().filter(|name| !new.contains_key(*name));
+        for name in new.keys().chain(gone) {
+            let dot = if path.is_empty() { "" } else { "." };
+            self.compare(&format!("{path}{dot}{name}"), old.get(name), new.get(name), depth + 1);
         }
-    } else if old.len() == new.len() {
-        for (at, (old, new)) in old.iter().zip(new).enumerate() {
-            compare(&format!("{path}[{at}]"), Some(old), Some(new), depth + 1, found);
+    }
+
+    fn compare_lists(&mut self, path: &str, old: &[Value], new: &[Value], depth: usize) {
+        let identity = IDENTITIES.iter().find(|field| {
+            let is_key = |element: &Value| matches!(element[**field], Value::String(_) | Value::Number(_));
+            old.iter().chain(new).all(is_key)
+        });
+        if let Some(identity) = identity {
+            let same = |one: &Value, other: &Value| one[*identity] == other[*identity];
+            let name =
+                |element: &Value| format!("{path}[{}]", shown(Some(&element[*identity]), NAME_CHARS_MAX));
+            for element in new {
+                let before = old.iter().find(|old| same(old, element));
+                match before {
+                    Some(before) => self.compare(&name(element), Some(before), Some(element), depth + 1),
+                    None if self.detail.expands_parts => {
+                        self.compare(&name(element), None, Some(element), depth + 1);
+                    }
+                    None => self.add(name(element), String::new(), self.shown(Some(element))),
+                }
+            }
+            for element in old.iter().filter(|old| !new.iter().any(|element| same(old, element))) {
+                match self.detail.expands_parts {
+                    true => self.compare(&name(element), Some(element), None, depth + 1),
+                    false => self.add(name(element), self.shown(Some(element)), String::new()),
+                }
+            }
+        } else if old.len() == new.len() {
+            for (at, (old, new)) in old.iter().zip(new).enumerate() {
+                self.compare(&format!("{path}[{at}]"), Some(old), Some(new), depth + 1);
+            }
+        } else {
+            let count =
+                |list: &[Value]| format!("{} item{}", list.len(), if list.len() == 1 { "" } else { "s" });
+            self.add(path.to_owned(), count(old), count(new));
         }
-    } else {
-        let count = |list: &[Value]| format!("{} item{}", list.len(), if list.len() == 1 { "" } else { "s" });
-        found.push(Difference { path: path.to_owned(), before: count(old), after: count(new) });
+    }
+
+    fn expands(&self, part: &Map<String, Value>, depth: usize) -> bool {
+        is_small(part) || (self.detail.expands_parts && !part.is_empty() && depth < DEPTH_MAX)
+    }
+
+    fn expands_lists(&self, list: &[Value], depth: usize) -> bool {
+        self.detail.expands_parts && !list.is_empty() && depth < DEPTH_MAX
+    }
+
+    fn add(&mut self, path: String, before: String, after: String) {
+        self.found.push(Difference { path, before, after });
+    }
+
+    fn shown(&self, value: Option<&Value>) -> String {
+        shown(value, self.detail.value_chars_max)
     }
 }
 
@@ -136,7 +214,7 @@ fn is_ignored(path: &str) -> bool {
     matches!(path, "metadata.resourceVersion" | "metadata.managedFields" | "metadata.generation")
 }
 
-/// What is told first: that it is going, its phase, what was wanted, what came of it; times and whole parts last.
+/// The order of fields: deletion, phase, spec, status; times and whole parts last.
 fn rank(difference: &Difference) -> u8 {
     let path = difference.path.as_str();
     let field = path.rsplit(['.', ']']).next().unwrap_or(path);
@@ -157,15 +235,16 @@ fn rank(difference: &Difference) -> u8 {
     }
 }
 
-fn shown(value: Option<&Value>) -> String {
+/// A value for people; empty without one.
+fn shown(value: Option<&Value>, chars_max: usize) -> String {
     let text = match value {
-        None | Some(Value::Null) => return "none".to_owned(),
+        None | Some(Value::Null) => return String::new(),
         Some(Value::String(text)) => text.escape_debug().to_string(),
         Some(Value::Array(list)) => return format!("[{}]", list.len()),
         Some(Value::Object(map)) => return format!("{{{}}}", map.len()),
         Some(other) => other.to_string(),
     };
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
+    match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None if text.is_empty() => "\"\"".to_owned(),
         None => text,
@@ -179,8 +258,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changed_is_told_by_the_field_that_did() {
-        for (old, new, told) in [
+    fn changes_are_reported_by_field() {
+        for (old, new, expected) in [
             (
                 json!({"status": {"phase": "Pending"}}),
                 json!({"status": {"phase": "Running"}}),
@@ -195,9 +274,9 @@ mod tests {
             (
                 json!({"metadata": {}}),
                 json!({"metadata": {"labels": {"tier": "web"}}}),
-                "metadata.labels.tier: none → web",
+                "+metadata.labels.tier: web",
             ),
-            (json!({"spec": {"replicas": 3}}), json!({"spec": {}}), "spec.replicas: 3 → none"),
+            (json!({"spec": {"replicas": 3}}), json!({"spec": {}}), "-spec.replicas: 3"),
             (
                 json!({"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Scheduled", "status": "True"}]}}),
                 json!({"status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "Ready", "status": "True"}]}}),
@@ -206,12 +285,12 @@ mod tests {
             (
                 json!({"spec": {"containers": [{"name": "a"}]}}),
                 json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}),
-                "spec.containers[b]: none → added",
+                "+spec.containers[b]: {1}",
             ),
             (
                 json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}),
                 json!({"spec": {"containers": [{"name": "b"}]}}),
-                "spec.containers[a]: there → none",
+                "-spec.containers[a]: {1}",
             ),
             (
                 json!({"spec": {"args": ["x"]}}),
@@ -229,13 +308,16 @@ mod tests {
                 json!({"spec": {"a": ""}}),
                 "spec.a: line\\nbreak → \"\"",
             ),
+            (json!({"spec": {"a": ""}}), json!({"spec": {"a": null}}), "-spec.a: \"\""),
+            (json!({"status": {}}), json!({"status": {"list": [1]}}), "+status.list: [1]"),
+            (json!({"spec": {"a": null}}), json!({"spec": {}}), ""),
         ] {
-            assert_eq!(in_one_line(&old, &new), told);
+            assert_eq!(in_one_line(&old, &new), expected);
         }
     }
 
     #[test]
-    fn what_matters_comes_first_and_the_line_is_bounded() {
+    fn relevant_changes_come_first_and_the_line_is_bounded() {
         let state = |n: usize, fields: usize| {
             let many = (0..fields).map(|i| (format!("f{i}"), json!(n))).collect::<Map<_, _>>();
             json!({"spec": {"a": "x".repeat(500 + n)}, "status": {"phase": format!("P{n}"), "lastTime": n, "many": many}})
@@ -248,13 +330,51 @@ mod tests {
     }
 
     #[test]
-    fn the_value_of_a_secret_is_not_told_but_that_it_changed_is() {
+    fn a_changed_secret_value_is_reported_without_the_value() {
         let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": value}});
         assert_eq!(in_one_line(&secret("b2xk"), &secret("bmV3")), "data.password: *** → ***");
     }
 
     #[test]
-    fn objects_nested_deeper_than_any_stack_are_compared_to_a_certain_depth() {
+    fn the_long_form_has_whole_values_and_every_field_of_new_parts() {
+        let old = json!({"spec": {"text": "a".repeat(100)}, "list": [{"name": "x", "size": 1}]});
+        let new = json!({"spec": {"text": "b".repeat(100), "map": {"a": 1, "b": 2, "c": 3, "d": {"e": [7]}}}, "list": []});
+        let found = differences(&old, &new, ChangeDetail::LONG);
+        let paths: Vec<_> = found.iter().map(|found| found.path.as_str()).collect();
+        let expected = [
+            "spec.map.a",
+            "spec.map.b",
+            "spec.map.c",
+            "spec.map.d.e",
+            "spec.text",
+            "list[x].name",
+            "list[x].size",
+        ];
+        assert_eq!(paths, expected);
+        assert_eq!((&*found[4].before, &*found[4].after), (&*"a".repeat(100), &*"b".repeat(100)));
+        let found = differences(&old, &new, ChangeDetail::SHORT);
+        let short: Vec<_> = found.iter().map(|found| (found.path.as_str(), found.after.as_str())).collect();
+        let cut = format!("{}…", "b".repeat(40));
+        assert_eq!(short, [("spec.text", &*cut), ("list[x]", ""), ("spec.map", "{4}")]);
+        let deep = (0..500).fold(json!(1), |inner, _| json!({"x": [inner]}));
+        assert_eq!(differences(&json!({}), &deep, ChangeDetail::LONG).len(), 1, "the depth is limited");
+    }
+
+    #[test]
+    fn kubectls_copy_of_any_kind_is_masked_on_request() {
+        let annotated = |copy: Value| {
+            let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": copy});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": annotations}})
+        };
+        let path = "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration";
+        let (old, new) = (annotated(json!("old")), annotated(json!("hunter2")));
+        assert_eq!(in_one_masked_line(&old, &new), format!("{path}: *** → ***"));
+        assert_eq!(in_one_masked_line(&annotated(Value::Null), &new), format!("+{path}: ***"));
+        assert_eq!(in_one_line(&old, &new), format!("{path}: old → hunter2"));
+    }
+
+    #[test]
+    fn deeply_nested_objects_are_compared_to_a_limited_depth() {
         let nested = |leaf: i32| (0..500).fold(json!(leaf), |inner, _| json!({"x": inner}));
         let line = in_one_line(&nested(1), &nested(2));
         assert!(line.ends_with("{1} → {1}"), "{line}");

@@ -1,4 +1,4 @@
-//! Why the program ends without what was asked for: one or two lines that say what to do, and an exit code.
+//! Errors that end the program: one or two lines that say what to do, and an exit code.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -8,20 +8,21 @@ use kube_wire::Status;
 
 use crate::terminal::escape;
 
-/// What `--help` says of exit codes; the numbers are those of [`Failure::exit_code`].
+/// The exit codes in `--help`; the numbers are those of [`Failure::exit_code`].
 pub(crate) const EXIT_CODES: &str = "Exit codes:
-  0  done; also when ended by Ctrl-C or when the reader of a pipe has gone
-  1  something else went wrong
-  2  the command line is wrong: an unknown flag, kind, format or selector
+  0  success; also after Ctrl-C, or when the reader of a pipe has exited
+  1  any other error
+  2  invalid command line: unknown flag, kind, format or selector
   3  no cluster: no kubeconfig, no such context, or the server cannot be reached
-  4  the server refuses: not logged in (401) or not allowed (403)
-  5  no such object";
+  4  the server refused the request: not authenticated (401) or not allowed (403)
+  5  the object does not exist
+  6  timed out before a condition of --for was met";
 
-/// Why the program ends early.
+/// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The reader of a pipe has gone: `| head`. That is no error.
-    #[error("the reader has gone")]
+    /// The reader of a pipe has exited, as with `| head`. The exit code is 0.
+    #[error("the reader has exited")]
     ReaderGone,
     #[error("{0}")]
     Usage(String),
@@ -31,6 +32,8 @@ pub(crate) enum Failure {
     Refused(String),
     #[error("{0}")]
     NotFound(String),
+    #[error("{0}")]
+    TimedOut(String),
     #[error("{0}")]
     Other(String),
 }
@@ -44,22 +47,23 @@ impl Failure {
             Self::NoCluster(_) => 3,
             Self::Refused(_) => 4,
             Self::NotFound(_) => 5,
+            Self::TimedOut(_) => 6,
         })
     }
 
-    /// Something that failed while the program did this.
+    /// An error with the operation that failed.
     pub(crate) fn other(doing: &str, error: &dyn Error) -> Self {
         Self::Other(format!("{doing}: {}", escape::one_line(&root_cause(error))))
     }
 
-    /// What the server's refusal of a request means, and what to do about it.
+    /// The failure for a status of the server, with what to do about it.
     pub(crate) fn from_status(asked: &str, status: &Status) -> Self {
         let words = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
-        // A line break in the server's words would look like another message of this program.
+        // A line break in the server's message would look like another message of this program.
         let says = escape::one_line(&words);
         match status.code {
             401 => Self::Refused(format!(
-                "{asked}: the server does not know you (401 Unauthorized)\n\
+                "{asked}: not authenticated (401 Unauthorized)\n\
                  the token or certificate may have expired: log in again, or choose another --user or --context"
             )),
             403 => Self::Refused(format!(
@@ -78,7 +82,7 @@ impl From<StartError> for Failure {
     }
 }
 
-/// The innermost of an error's causes: the one that says what happened.
+/// The innermost cause of an error.
 pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,14 +1,14 @@
-//! `--field`: keeps objects by the value of any field, read from the bytes.
+//! `--field`: selects objects by the value of any field, read from the bytes.
 //!
-//! | written | keeps objects in which |
+//! | filter | selects objects in which |
 //! |---|---|
 //! | `PATH=VALUE`, `PATH==VALUE` | a value at the path equals VALUE |
-//! | `PATH!=VALUE` | no value at the path equals VALUE; a missing field counts |
+//! | `PATH!=VALUE` | no value at the path equals VALUE; a missing field matches |
 //! | `PATH in (A,B)` | a value at the path is one of these |
-//! | `PATH notin (A,B)` | no value at the path is one of these; a missing field counts |
+//! | `PATH notin (A,B)` | no value at the path is one of these; a missing field matches |
 //! | `PATH>VALUE`, `>=`, `<`, `<=` | a value at the path compares so: numbers, quantities (`500m`, `1Gi`) and times |
-//! | `PATH` | the path leads to something |
-//! | `!PATH` | the path leads to nothing |
+//! | `PATH` | the field is present |
+//! | `!PATH` | the field is absent |
 //!
 //! `!=` and `notin` follow label selectors: they are the exact opposite of `=` and `in`.
 
@@ -16,9 +16,11 @@ use std::cmp::Ordering;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use kube_informer::building_blocks::StoredObject;
+use kube_informer::StoredObject;
 use kube_wire::path::PathReader;
 use kube_wire::{FieldPath, TypeMeta};
+
+use crate::failure::Failure;
 
 /// One condition on one field.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,20 +46,20 @@ enum Order {
     GreaterOrEqual,
 }
 
-/// Something that can be larger or smaller.
+/// A value with an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Magnitude {
     Number(f64),
     Time(Timestamp),
 }
 
-/// A [`FieldFilter`] made ready for objects of one type.
-pub(crate) struct FieldMatcher<'f> {
-    filter: &'f FieldFilter,
+/// A [`FieldFilter`] compiled for objects of one type.
+pub(crate) struct FieldMatcher {
+    test: Test,
     reader: PathReader,
 }
 
-/// Operators in the order in which they must be tried: a longer one before its prefix.
+/// Operators in the order in which they are tried: a longer one before its prefix.
 const OPERATORS: [(&str, Operator); 7] = [
     ("==", Operator::Equal),
     ("!=", Operator::NotEqual),
@@ -79,17 +81,34 @@ enum Operator {
 }
 
 impl FieldFilter {
-    /// The field that it reads.
+    /// Parses the value of a `--field` flag.
+    ///
+    /// # Errors
+    /// If the filter is invalid.
+    pub(crate) fn from_flag(text: &str) -> Result<Self, Failure> {
+        text.parse().map_err(|error| Failure::Usage(format!("--field {text:?}: {error}")))
+    }
+
+    /// Compiles the filters of all `--field` flags for objects of this type.
+    ///
+    /// # Errors
+    /// If the type is built in and lacks a field.
+    pub(crate) fn compile(filters: &[Self], type_meta: &TypeMeta) -> Result<FieldMatchers, Failure> {
+        let matchers = filters.iter().map(|filter| filter.matcher(type_meta)).collect::<Result<_, _>>();
+        matchers.map(FieldMatchers).map_err(|error| Failure::Usage(format!("--field: {error}")))
+    }
+
+    /// The path of the field.
     pub(crate) fn path(&self) -> &FieldPath {
         &self.path
     }
 
-    /// Prepares it for objects of this type.
+    /// Compiles the filter for objects of this type.
     ///
     /// # Errors
     /// If the type is built in and has no such field.
-    pub(crate) fn matcher(&self, type_meta: &TypeMeta) -> Result<FieldMatcher<'_>, kube_wire::Error> {
-        Ok(FieldMatcher { filter: self, reader: PathReader::new(&self.path, type_meta)? })
+    pub(crate) fn matcher(&self, type_meta: &TypeMeta) -> Result<FieldMatcher, kube_wire::Error> {
+        Ok(FieldMatcher { test: self.test.clone(), reader: PathReader::new(&self.path, type_meta)? })
     }
 }
 
@@ -107,7 +126,7 @@ impl FromStr for FieldFilter {
             return Ok(Self { path: parse_path(path)?, test });
         }
         let Some((path, operator, value)) = split_operator(text) else {
-            // A misspelt operator would otherwise become part of a name that no object has.
+            // Otherwise a misspelled operator would become part of a field name.
             if outside_brackets(text).any(|at| text[at..].starts_with([' ', '\t', '~', '!', '(', ')', ','])) {
                 return Err(HELP.to_owned());
             }
@@ -128,17 +147,17 @@ impl FromStr for FieldFilter {
     }
 }
 
-impl FieldMatcher<'_> {
-    /// Whether an object passes.
+impl FieldMatcher {
+    /// Whether an object matches.
     ///
     /// # Errors
-    /// If the object's bytes are malformed on the way to the field.
+    /// If the object's bytes are malformed.
     pub(crate) fn matches(&self, object: &StoredObject) -> Result<bool, kube_wire::Error> {
         let (mut exists, mut found) = (false, false);
         object.for_each_field(&self.reader, |value| {
             exists = true;
             let text = value.text();
-            found |= text.is_some_and(|text| match &self.filter.test {
+            found |= text.is_some_and(|text| match &self.test {
                 Test::In(values) | Test::NotIn(values) => values.iter().any(|value| *value == *text),
                 Test::Compare(comparison, limit) => Magnitude::parse(&text)
                     .and_then(|value| value.partial_cmp(limit))
@@ -146,12 +165,31 @@ impl FieldMatcher<'_> {
                 Test::Exists | Test::Missing => false,
             });
         })?;
-        Ok(match self.filter.test {
+        Ok(match self.test {
             Test::In(_) | Test::Compare(..) => found,
             Test::NotIn(_) => !found,
             Test::Exists => exists,
             Test::Missing => !exists,
         })
+    }
+}
+
+/// The filters of all `--field` flags, compiled for objects of one type.
+pub(crate) struct FieldMatchers(Vec<FieldMatcher>);
+
+impl FieldMatchers {
+    /// Whether an object matches all filters.
+    ///
+    /// # Errors
+    /// If the object's bytes are malformed.
+    pub(crate) fn match_all(&self, object: &StoredObject) -> Result<bool, Failure> {
+        for matcher in &self.0 {
+            let matches = matcher.matches(object);
+            if !matches.map_err(|error| Failure::Other(format!("cannot read {}: {error}", object.key())))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -182,8 +220,8 @@ impl PartialOrd for Magnitude {
     }
 }
 
-/// A number, or a Kubernetes quantity.
-fn parse_quantity(text: &str) -> Option<f64> {
+/// Parses a number or a Kubernetes quantity.
+pub(crate) fn parse_quantity(text: &str) -> Option<f64> {
     const SUFFIXES: [(&str, f64); 15] = [
         ("Ki", 1024.0),
         ("Mi", 1_048_576.0),
@@ -201,7 +239,7 @@ fn parse_quantity(text: &str) -> Option<f64> {
         ("P", 1e15),
         ("E", 1e18),
     ];
-    // Rust also reads `inf` and `nan`.
+    // Rust also parses `inf` and `nan`.
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
     }
@@ -216,12 +254,12 @@ fn parse_quantity(text: &str) -> Option<f64> {
 fn parse_path(text: &str) -> Result<FieldPath, String> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(format!("there is no field path: {HELP}"));
+        return Err(format!("missing field path: {HELP}"));
     }
     text.parse().map_err(|error: kube_wire::Error| format!("{error}; {HELP}"))
 }
 
-/// `PATH in (…)` and `PATH notin (…)`: path, word, and the parenthesised rest.
+/// Splits `PATH in (…)` and `PATH notin (…)` into path, word and set.
 fn split_set(text: &str) -> Option<(&str, &str, &str)> {
     outside_brackets(text).find_map(|at| {
         let (path, rest) = text.split_at(at);
@@ -246,7 +284,7 @@ fn split_operator(text: &str) -> Option<(&str, Operator, &str)> {
     })
 }
 
-/// Where characters start that are not inside brackets: a path may contain `[?type=Ready]`.
+/// The positions of characters outside brackets: a path may contain `[?type=Ready]`.
 fn outside_brackets(text: &str) -> impl Iterator<Item = usize> {
     let mut depth = 0_usize;
     text.char_indices().filter_map(move |(at, c)| {
@@ -275,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_keeps_what_its_table_row_says() {
+    fn every_operator_selects_the_documented_objects() {
         let widget = r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},
             "spec":{"size":3,"cpu":"1500m","on":true,"tags":["a","b"],"at":"2026-01-02T03:04:05Z","empty":{}}}"#;
         for (filter, kept) in [
@@ -330,10 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn invalid_filters_are_refused_with_what_can_be_written() {
+    fn invalid_filters_are_rejected_with_the_syntax() {
         for (text, words) in [
-            ("=x", "there is no field path"),
-            ("", "there is no field path"),
+            ("=x", "missing field path"),
+            ("", "missing field path"),
             ("spec..x=1", "spec..x"),
             ("spec.size>big", "cannot be compared"),
             ("spec.size>nan", "cannot be compared"),

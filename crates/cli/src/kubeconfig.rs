@@ -1,4 +1,4 @@
-//! Checks a kubeconfig before anything is sent: every error names the file, the entry and what to do.
+//! Validates a kubeconfig before any request is sent: every error names the file, the entry and the remedy.
 //!
 //! kube-client reports a missing file without its path, and treats a context whose user is missing as anonymous.
 
@@ -16,7 +16,7 @@ pub(crate) struct Chosen<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-/// Checks that the names lead to entries, and that the files that those name can be read.
+/// Checks that the names lead to entries, and that the files that those entries name can be read.
 ///
 /// # Errors
 /// [`Failure::NoCluster`] with the file, the field and a remedy. `file` says where the kubeconfig came from.
@@ -88,22 +88,22 @@ pub(crate) fn check(kubeconfig: &Kubeconfig, chosen: &Chosen<'_>, file: &str) ->
 fn defined<'a>(what: &str, name: Option<&str>, known: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let known = known.collect::<Vec<_>>();
     let Some(name) = name.filter(|name| !known.contains(name)) else { return Ok(()) };
-    let hint = hint(name, &known).unwrap_or_else(|| format!("it has no {what} at all"));
-    Err(Failure::NoCluster(format!("the kubeconfig has no {what} {name:?}: {hint}")))
+    let hint = hint(name, &known).unwrap_or_else(|| format!("it has no {what}s"));
+    Err(Failure::NoCluster(format!("the kubeconfig has no {what} {name:?}; {hint}")))
 }
 
 fn invalid<'a>(file: &str, what: &str, known: impl Iterator<Item = &'a str>) -> Failure {
     let known = known.collect::<Vec<_>>();
-    let hint = hint("", &known).unwrap_or_else(|| "there are no such entries at all".to_owned());
-    Failure::NoCluster(format!("invalid kubeconfig {file}: {what}: {hint}"))
+    let hint = hint("", &known).unwrap_or_else(|| "no such entries are defined".to_owned());
+    Failure::NoCluster(format!("invalid kubeconfig {file}: {what}; {hint}"))
 }
 
-/// What the name could have been.
+/// A suggestion for a name.
 fn hint(name: &str, known: &[&str]) -> Option<String> {
     match suggest::nearest(name, known.iter().copied()) {
         Some(nearest) if !name.is_empty() => Some(format!("did you mean {nearest}?")),
         _ if known.is_empty() => None,
-        _ => Some(format!("there are: {}", known.iter().take(20).copied().collect::<Vec<_>>().join(", "))),
+        _ => Some(format!("defined: {}", known.iter().take(20).copied().collect::<Vec<_>>().join(", "))),
     }
 }
 

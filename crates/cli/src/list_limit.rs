@@ -1,22 +1,22 @@
-//! How much one list may bring. A server that sends pages without end must not exhaust this program's memory.
+//! Limits of one list: a server that sends endless pages must not exhaust this program's memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kube_informer::building_blocks::SourceError;
 
-/// The most that one list may hold: far more than the kinds of a large cluster have.
+/// The limits of one list. The defaults are far above the size of a large cluster.
 #[derive(clap::Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListLimit {
-    /// Most objects of one list; 0 for no limit. A longer list is an error.
+    /// Maximum number of objects in one list; 0 means no limit. A longer list is an error.
     #[arg(long = "max-list-objects", value_name = "COUNT", default_value_t = ListLimit::default().objects)]
     objects: u64,
-    /// Most MiB of one list, as kept in memory; 0 for no limit. A longer list is an error.
+    /// Maximum size of one list in MiB, as stored in memory; 0 means no limit. A longer list is an error.
     #[arg(long = "max-list-mib", value_name = "MIB", default_value_t = ListLimit::default().mib)]
     mib: u64,
 }
 
-/// What was read of a list so far.
+/// The amount of a list that was read so far.
 #[derive(Debug, Default)]
 pub(crate) struct ListAmount {
     objects: AtomicU64,
@@ -39,13 +39,13 @@ impl Default for ListLimit {
 }
 
 impl ListAmount {
-    /// Another list begins.
+    /// Starts another list.
     pub(crate) fn reset(&self) {
         self.objects.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Counts objects that were read.
+    /// Counts more objects.
     ///
     /// # Errors
     /// If the list is longer than the limit.

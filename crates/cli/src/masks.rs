@@ -1,8 +1,8 @@
-//! Secrets stay secret unless `--show-secrets` is given: their values are concealed before anything reads a field.
+//! Masks the values of Secrets unless `--show-secrets` is given, before any field is read.
 //!
-//! An informer of Secrets stores a fingerprint instead of each value, so that no index, field filter, column or diff can
-//! see one. Equal values have equal fingerprints, so a change is still noticed; the fingerprint's key is random and never
-//! leaves the process, so a fingerprint reveals nothing about its value. What is printed is `***`.
+//! An informer of Secrets stores a fingerprint instead of each value, so no index, field filter, column or diff can see a
+//! value. Equal values have equal fingerprints, so changes are still detected. The key of the fingerprints is random and
+//! stays in the process, so a fingerprint reveals nothing about its value. The output shows `***`.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,27 +10,27 @@ use kube_informer::building_blocks::Resource;
 use kube_wire::FieldPath;
 use serde_json::Value;
 
-/// What is shown instead of a value.
-const MASK: &str = "***";
+/// Shown instead of a value.
+pub(crate) const MASK: &str = "***";
 
-/// Where kubectl keeps a copy of the whole object, values and all.
+/// The annotation in which kubectl stores a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Replaces the values of Secrets by fingerprints.
+/// Replaces values of Secrets by fingerprints.
 #[derive(Clone, Default)]
 pub(crate) struct Concealer {
     key: RandomState,
 }
 
 impl Concealer {
-    /// Conceals the values of a Secret.
+    /// Replaces the values of a Secret.
     pub(crate) fn conceal(&self, secret: &mut Value) {
         let fingerprint = |value: &Value| format!("{MASK}{:016x}", self.key.hash_one(value.to_string()));
         replace_values(secret, |value| fingerprint(value).into());
     }
 }
 
-/// Masks the values of an object if it is a Secret. A change of a value can still be shown: see [`crate::changes`].
+/// Masks the values of an object if it is a Secret. [`crate::changes`] still reports that a value changed.
 pub(crate) fn mask(object: &mut Value) {
     if is_secret(object) {
         mask_secret(object);
@@ -40,6 +40,24 @@ pub(crate) fn mask(object: &mut Value) {
 /// Masks the values of a Secret, whatever kind the object claims to be.
 pub(crate) fn mask_secret(secret: &mut Value) {
     replace_values(secret, |_| MASK.into());
+}
+
+/// Masks kubectl's copy of an object, whatever the object's kind: the copy may repeat values that are masked elsewhere.
+pub(crate) fn mask_last_applied(object: &mut Value) {
+    if let Some(copy) = last_applied(object) {
+        *copy = MASK.into();
+    }
+}
+
+fn last_applied(object: &mut Value) -> Option<&mut Value> {
+    object.pointer_mut("/metadata/annotations")?.get_mut(LAST_APPLIED)
+}
+
+/// Whether a path, of a diff or of a field, leads to kubectl's copy of an object.
+pub(crate) fn is_last_applied(path: &str) -> bool {
+    let written_otherwise =
+        || path.parse::<FieldPath>().is_ok_and(|path| path.to_string().contains(LAST_APPLIED));
+    path.contains(LAST_APPLIED) || written_otherwise()
 }
 
 fn replace_values(secret: &mut Value, replacement: impl Fn(&Value) -> Value) {
@@ -52,8 +70,7 @@ fn replace_values(secret: &mut Value, replacement: impl Fn(&Value) -> Value) {
             Some(unexpected) => *unexpected = replacement(unexpected),
         }
     }
-    let annotations = secret.pointer_mut("/metadata/annotations");
-    if let Some(copy) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) {
+    if let Some(copy) = last_applied(secret) {
         *copy = replacement(copy);
     }
 }
@@ -68,14 +85,14 @@ pub(crate) fn are_secrets(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.plural == "secrets"
 }
 
-/// Whether a path of a Secret, as a diff prints it, leads to a value that must not be shown.
+/// Whether a path of a Secret, as printed by a diff, leads to a masked value.
 pub(crate) fn hides(path: &str) -> bool {
     path.starts_with("data.") || path.starts_with("stringData.") || path.contains(LAST_APPLIED)
 }
 
-/// Whether a field path of a Secret leads to a value that must not be read. An invalid path leads nowhere.
+/// Whether a field path of a Secret leads to a masked value. An invalid path does not.
 pub(crate) fn hides_field(path: &str) -> bool {
-    // Printing a path gives its one form, however it was written.
+    // Paths have one canonical form, in which they are printed.
     let Ok(path) = path.parse::<FieldPath>().map(|path| path.to_string()) else { return false };
     let root = path.split(['.', '[']).next().unwrap_or_default();
     matches!(root, "data" | "stringData") || path.contains(LAST_APPLIED)
@@ -94,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_of_a_secret_is_left_and_other_kinds_are_unchanged() {
+    fn all_values_of_secrets_are_masked_and_other_kinds_are_unchanged() {
         let mut masked = secret("Secret");
         mask(&mut masked);
         let text = masked.to_string();
@@ -106,6 +123,9 @@ mod tests {
         let mut map = secret("ConfigMap");
         mask(&mut map);
         assert_eq!(map, secret("ConfigMap"));
+        mask_last_applied(&mut map);
+        let copy = &map["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
+        assert_eq!((copy, &map["data"]), (&json!("***"), &secret("ConfigMap")["data"]));
     }
 
     #[test]
@@ -125,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn field_paths_to_values_are_recognized_however_they_are_written() {
+    fn field_paths_to_values_are_recognized_in_every_spelling() {
         for path in [
             "data.pw",
             "{.data.pw}",

@@ -1,10 +1,9 @@
-//! An informer for one kind that was chosen on the command line.
+//! The informer for one kind that was selected on the command line.
 
 use std::sync::Arc;
 
-use kube_informer::building_blocks::{ErrorReport, ListWatch, ReflectorError};
-use kube_informer::{EncodingPreference, Index, Informer, InformerMetrics, Object, WatchList};
-use kube_wire::Projection;
+use kube_informer::building_blocks::{ListWatch, ListerWatcher, ReflectorConfig, ReflectorError};
+use kube_informer::{EncodingPreference, ErrorReport, Index, Informer, InformerMetrics, Object, WatchList};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -12,51 +11,84 @@ use crate::cluster::Cluster;
 use crate::discovery::Selected;
 use crate::failure::Failure;
 use crate::flags::SelectFlags;
+use crate::handler_lag::Handlers;
 use crate::masks;
 use crate::observed::{Gate, Observed, Traffic};
+use crate::reads::Reads;
 
-/// Errors that wait to be reported, at most; more are left out.
+/// Maximum number of errors that wait to be reported; further ones are dropped.
 const ERRORS_MAX: usize = 64;
 
-/// A kind, its informer, and what has come through to it.
+/// A kind, its informer, the traffic of its source, and its handlers.
 pub(crate) struct Mirror {
     pub(crate) selected: Selected,
     pub(crate) informer: Informer<Value>,
     pub(crate) traffic: Arc<Traffic>,
-    /// What was asked for, in words.
+    pub(crate) handlers: Handlers,
+    /// The operation, for messages: `reading pods in namespace web`.
     pub(crate) asked: String,
 }
 
-/// How a mirror is to be.
+/// The options of a mirror.
 #[derive(Default)]
 pub(crate) struct MirrorOptions<'a> {
-    pub(crate) managed_fields: bool,
+    /// The fields to keep. Secrets with masked values are always kept complete.
+    pub(crate) reads: Reads,
     /// Keep the values of Secrets.
     pub(crate) show_secrets: bool,
-    /// Do not stream the initial state: who may only list can have it, too.
+    /// List instead of streaming the initial state, so that permission to list is enough.
     pub(crate) list_only: bool,
     pub(crate) index: Option<&'a Index>,
     pub(crate) metrics: Option<&'a InformerMetrics>,
-    /// Stops reading while it is closed.
+    /// Reading stops while the gate is closed.
     pub(crate) gate: Option<&'a Gate>,
 }
 
-/// Errors of the mirror with this number.
+impl MirrorOptions<'_> {
+    /// The source of one namespace, or of all.
+    fn source(
+        &self,
+        cluster: &Cluster,
+        selected: &Selected,
+        select: &SelectFlags,
+        namespace: Option<&str>,
+        conceals: bool,
+    ) -> Result<ListWatch, Failure> {
+        let mut source = ListWatch::new(cluster.client.clone(), selected.kind.resource.clone())
+            .labels(&select.labels)
+            .fields(select.fields_of(selected));
+        if let Some(namespace) = namespace {
+            source = source.namespace(namespace);
+        }
+        if conceals {
+            // Concealing decodes and re-encodes every field, including fields that the schema table lacks.
+            return Ok(source
+                .encoding(EncodingPreference::Json)
+                .projection(self.reads.complete().projection()?));
+        }
+        if self.list_only {
+            source = source.encoding(self.reads.encoding());
+        }
+        Ok(source.projection(self.reads.projection()?))
+    }
+}
+
+/// Errors of mirrors, with the number of the mirror.
 pub(crate) type MirrorErrors = mpsc::Receiver<(usize, ErrorReport)>;
 
-/// Where mirrors report errors.
+/// The sender for errors of mirrors.
 pub(crate) type MirrorErrorSender = mpsc::Sender<(usize, ErrorReport)>;
 
-/// Makes the channel in which mirrors report errors.
+/// Creates the channel for errors of mirrors.
 pub(crate) fn errors() -> (MirrorErrorSender, MirrorErrors) {
     mpsc::channel(ERRORS_MAX)
 }
 
 impl Mirror {
-    /// Starts it.
+    /// Starts the informer.
     ///
     /// # Errors
-    /// If a selector or an index is wrong.
+    /// If a selector or an index is invalid.
     pub(crate) fn start(
         cluster: &Cluster,
         selected: Selected,
@@ -66,28 +98,21 @@ impl Mirror {
         errors: MirrorErrorSender,
     ) -> Result<Self, Failure> {
         check_selectors(select)?;
-        selected.kind.path(select.namespace_of(cluster, &selected.kind), None)?;
-        let projection =
-            if options.managed_fields { Projection::everything() } else { Projection::default() };
-        let mut source = ListWatch::new(cluster.client.clone(), selected.kind.resource.clone())
-            .labels(&select.labels)
-            .fields(select.fields_of(&selected))
-            .projection(projection);
         let conceals = masks::are_secrets(&selected.kind.resource) && !options.show_secrets;
-        if conceals {
-            // Every field must be decoded to be stored again, including those that the schema table lacks.
-            source = source.encoding(EncodingPreference::Json);
+        let traffic = Arc::new(Traffic::new());
+        let mut sources = Vec::new();
+        for namespace in select.namespaces_of(cluster, &selected) {
+            selected.kind.path(namespace, None)?;
+            let source = options.source(cluster, &selected, select, namespace, conceals)?;
+            let source = Observed::new(source, &traffic, options.gate, cluster.list_limit);
+            sources.push((namespace.unwrap_or_default(), Arc::new(source) as Arc<dyn ListerWatcher>));
         }
-        if let Some(namespace) = select.namespace_of(cluster, &selected.kind) {
-            source = source.namespace(namespace);
-        }
-        if options.list_only {
-            // What is printed once must be complete the first time: JSON names every field, whatever the server's version.
-            source = source.encoding(EncodingPreference::Json);
-        }
-        let (source, traffic) = Observed::new(source, options.gate, cluster.list_limit);
-        let mut builder = Informer::<Value>::from_source(Arc::new(source)).on_error(move |report| {
-            // Printing is slower than errors come: what does not fit is a repetition.
+        let builder = match <[_; 1]>::try_from(sources) {
+            Ok([(_, source)]) => Informer::<Value>::from_source(source),
+            Err(sources) => Informer::<Value>::from_sources(sources),
+        };
+        let mut builder = builder.on_error(move |report| {
+            // Errors can arrive faster than they are printed. Those that do not fit are repetitions.
             let _ = errors.try_send((number, report.clone()));
         });
         if conceals {
@@ -95,7 +120,9 @@ impl Mirror {
             builder = builder.transform(move |secret| concealer.conceal(secret));
         }
         if options.list_only || cluster.compress {
-            builder = builder.watch_list(WatchList::Off);
+            let mut config = ReflectorConfig::default();
+            config.watch_list = WatchList::Off;
+            builder = builder.reflector(config);
         }
         if let Some(index) = options.index {
             builder = builder.index(index);
@@ -103,38 +130,34 @@ impl Mirror {
         if let Some(metrics) = options.metrics {
             builder = builder.metrics(selected.kind.qualified(), metrics);
         }
-        let asked = format!("reading {}", select.describe(cluster, &selected.kind));
-        Ok(Self { selected, informer: builder.start()?, traffic, asked })
+        let asked = format!("reading {}", select.describe(cluster, &selected));
+        Ok(Self { selected, informer: builder.start()?, traffic, handlers: Handlers::default(), asked })
     }
 
-    /// What a refusal of the server means; `None` if the error is another.
+    /// The failure for a request that the server refused; `None` for other errors.
     pub(crate) fn refusal(&self, report: &ErrorReport) -> Option<Failure> {
         let status = report.error.status()?;
-        // 400: a field selector that the server does not know, for instance. Asking again does not help.
+        // 400: for example a field selector that the server does not support. Retrying does not help.
         let refused = matches!(status.code, 400 | 401 | 403 | 404);
         refused.then(|| Failure::from_status(&self.asked, status))
     }
 }
 
-/// Whether the server only lacks watch-lists, so that it is listed instead: nothing to report.
+/// Whether the server only lacks watch-lists. The informer then lists, and there is nothing to report.
 pub(crate) fn is_lack_of_watch_lists(report: &ErrorReport) -> bool {
-    let ReflectorError::WatchList(error) = &*report.error else { return false };
+    let ReflectorError::WatchList(error) = report.error.reflector_error() else { return false };
     error.status().is_some_and(|status| status.is_invalid())
 }
 
-/// Selectors are checked before anything is asked for.
+/// Checks the selectors before any request is sent.
 fn check_selectors(select: &SelectFlags) -> Result<(), Failure> {
-    let wrong =
-        |flag: &str, error: kube_informer::InvalidSelector| Failure::Usage(format!("{flag}: {error}"));
-    select.labels.parse::<kube_informer::LabelSelector>().map_err(|error| wrong("-l", error))?;
-    select
-        .fields
-        .parse::<kube_informer::FieldSelector>()
-        .map_err(|error| wrong("--field-selector", error))?;
+    let wrong = |flag: &str, error: kube_wire::InvalidSelector| Failure::Usage(format!("{flag}: {error}"));
+    select.labels.parse::<kube_wire::LabelSelector>().map_err(|error| wrong("-l", error))?;
+    select.fields.parse::<kube_wire::FieldSelector>().map_err(|error| wrong("--field-selector", error))?;
     Ok(())
 }
 
-/// The value of an object, masked. One that cannot be read shows its name and why.
+/// The masked value of an object. If it cannot be decoded, the value has the name and the error.
 pub(crate) fn value_of(object: &Object<Value>, show_secrets: bool) -> Value {
     let mut value = match object.decode() {
         Ok(value) => Arc::unwrap_or_clone(value),

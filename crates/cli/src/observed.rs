@@ -1,7 +1,7 @@
-//! A source that is watched itself: how much has come through it, and when.
+//! A source that counts its traffic.
 //!
-//! It stands between an informer and the network, so that the initial state can be counted while it streams in, the age
-//! of the last event and the last bookmark can be shown, and reading stops while output cannot be written.
+//! It wraps the source of an informer. It counts the objects of the initial list as they arrive, knows the age of the last
+//! event and bookmark, enforces the limits of lists, and stops reading while the output is blocked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,23 +10,22 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use kube_informer::building_blocks::{
-    JsonSwitch, ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, Resource, SourceError,
-    WatchOptions, WatchStream,
+    ListOptions, ListPart, ListStream, ListWatch, ListerWatcher, SourceError, WatchOptions, WatchStream,
 };
-use kube_wire::{TypeMeta, WatchEvent};
+use kube_wire::WatchEvent;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::list_limit::{ListAmount, ListLimit};
 
-/// What has come through a source.
+/// The traffic of the sources of one kind.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     started: Instant,
     objects: AtomicU64,
     events: AtomicU64,
     bookmarks: AtomicU64,
-    /// Watches that are open now.
+    /// Open watches.
     open: AtomicU64,
     /// In microseconds since the start, plus one; 0 for never.
     last_event: AtomicU64,
@@ -34,14 +33,14 @@ pub(crate) struct Traffic {
     last_open: AtomicU64,
 }
 
-/// An open watch; it is counted as long as it lives.
+/// An open watch. It is counted until it is dropped.
 struct OpenWatch(Arc<Traffic>);
 
-/// Stops the watches of several sources while it is closed.
+/// Stops the watches of several sources while closed.
 #[derive(Debug)]
 pub(crate) struct Gate(watch::Sender<bool>);
 
-/// A source, counted.
+/// A source that counts its traffic.
 pub(crate) struct Observed {
     source: ListWatch,
     traffic: Arc<Traffic>,
@@ -53,7 +52,7 @@ pub(crate) struct Observed {
 // === impl Traffic ===
 
 impl Traffic {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let zero = AtomicU64::default;
         Self {
             started: Instant::now(),
@@ -67,12 +66,12 @@ impl Traffic {
         }
     }
 
-    /// Objects that came, in lists and in events.
+    /// Objects received, in lists and in events.
     pub(crate) fn objects(&self) -> u64 {
         self.objects.load(Ordering::Relaxed)
     }
 
-    /// Events of watches, bookmarks not counted.
+    /// Events of watches, without bookmarks.
     pub(crate) fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
@@ -81,17 +80,17 @@ impl Traffic {
         self.bookmarks.load(Ordering::Relaxed)
     }
 
-    /// How long ago the last event of a watch came.
+    /// The time since the last event of a watch.
     pub(crate) fn last_event_age(&self) -> Option<Duration> {
         self.age(&self.last_event)
     }
 
-    /// How long ago the last bookmark came.
+    /// The time since the last bookmark.
     pub(crate) fn last_bookmark_age(&self) -> Option<Duration> {
         self.age(&self.last_bookmark)
     }
 
-    /// For how long no watch has been open; `None` if none ever was. A dead connection counts as open until a ping fails.
+    /// The time without an open watch; `None` if no watch was ever open. A dead connection counts as open until a ping fails.
     pub(crate) fn disconnected_for(&self) -> Option<Duration> {
         match self.open.load(Ordering::Relaxed) {
             0 => self.age(&self.last_open),
@@ -149,7 +148,7 @@ impl Gate {
         Self(watch::Sender::new(true))
     }
 
-    /// Reads no further event until it is opened again.
+    /// Stops reading events until the gate is opened again.
     pub(crate) fn close(&self) {
         self.0.send_replace(false);
     }
@@ -162,14 +161,19 @@ impl Gate {
 // === impl Observed ===
 
 impl Observed {
-    pub(crate) fn new(source: ListWatch, gate: Option<&Gate>, list_limit: ListLimit) -> (Self, Arc<Traffic>) {
-        let (traffic, gate) = (Arc::new(Traffic::new()), gate.map(|gate| gate.0.subscribe()));
-        (Self { source, traffic: traffic.clone(), gate, list_limit, listed: Arc::default() }, traffic)
+    pub(crate) fn new(
+        source: ListWatch,
+        traffic: &Arc<Traffic>,
+        gate: Option<&Gate>,
+        list_limit: ListLimit,
+    ) -> Self {
+        let gate = gate.map(|gate| gate.0.subscribe());
+        Self { source, traffic: traffic.clone(), gate, list_limit, listed: Arc::default() }
     }
 }
 
 impl Observed {
-    /// The events of a watch that begins with a list, which is limited as any list.
+    /// The events of a watch-list. The limits of lists apply to its initial events.
     fn limited(&self, events: WatchStream) -> WatchStream {
         self.listed.reset();
         let (listed, limit) = (self.listed.clone(), self.list_limit);
@@ -187,10 +191,10 @@ impl Observed {
     }
 }
 
-/// The events, each of them not before the gate is open.
+/// Delivers each event only while the gate is open.
 fn gated(events: WatchStream, gate: watch::Receiver<bool>) -> WatchStream {
     let next = |(mut events, mut gate): (WatchStream, watch::Receiver<bool>)| async {
-        // A gate that is gone cannot be closed.
+        // A dropped gate counts as open.
         let _ = gate.wait_for(|open| *open).await;
         let event = events.next().await?;
         Some((event, (events, gate)))
@@ -235,24 +239,8 @@ impl ListerWatcher for Observed {
         .boxed()
     }
 
-    fn expected_type(&self) -> Option<TypeMeta> {
-        self.source.expected_type()
-    }
-
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        self.source.outdated()
-    }
-
-    fn json_switch(&self) -> Option<JsonSwitch> {
-        self.source.json_switch()
-    }
-
-    fn watch_list_is_broken(&self) {
-        self.source.watch_list_is_broken();
-    }
-
-    fn resource(&self) -> Option<Resource> {
-        self.source.resource()
+    fn inner(&self) -> Option<&dyn ListerWatcher> {
+        Some(&self.source)
     }
 
     fn describe(&self) -> String {
@@ -265,6 +253,7 @@ mod tests {
     use super::*;
     use kube_client::Client;
     use kube_client::client::Body;
+    use kube_informer::building_blocks::Resource;
     use kube_wire::{Encoding, Limits, ObjectReader, Projection};
 
     fn event() -> Result<WatchEvent, SourceError> {
@@ -290,23 +279,23 @@ mod tests {
         for _ in 0..100 {
             assert!(events.next().now_or_never().is_none());
         }
-        assert_eq!(taken.load(Ordering::Relaxed), 1, "none is read ahead");
+        assert_eq!(taken.load(Ordering::Relaxed), 1, "no event is read ahead");
         gate.open();
         assert!(events.next().now_or_never().is_some());
         gate.close();
         assert!(events.next().now_or_never().is_none());
         drop(gate);
-        assert!(events.next().now_or_never().is_some(), "without a gate, nothing is held back");
+        assert!(events.next().now_or_never().is_some(), "without a gate, nothing is blocked");
         assert_eq!(taken.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]
-    async fn a_switch_to_json_reaches_the_source_and_outdates_what_it_gave_before() {
+    async fn a_switch_to_json_reaches_the_source_and_outdates_its_streams() {
         let refuse = tower::service_fn(async |_: http::Request<Body>| {
             http::Response::builder().status(404).body(Body::empty())
         });
         let pods = ListWatch::new(Client::new(refuse, "default"), Resource::new("", "v1", "pods", "Pod"));
-        let (source, _) = Observed::new(pods, None, ListLimit::default());
+        let source = Observed::new(pods, &Arc::new(Traffic::new()), None, ListLimit::default());
         assert!(source.list(ListOptions::default()).await.is_err());
         assert!(source.outdated().now_or_never().is_none());
         source.json_switch().expect("it can deliver JSON").turn();

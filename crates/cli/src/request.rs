@@ -1,4 +1,4 @@
-//! Single requests whose answer is JSON: discovery, tables, one object.
+//! Single requests with a JSON response: discovery, tables, one object.
 
 use std::time::Duration;
 
@@ -13,27 +13,38 @@ use crate::cluster::Cluster;
 use crate::failure::{Failure, root_cause};
 use crate::unreachable;
 
-/// Most bytes of an answer: a page of a table, one object, or a discovery document.
+/// Maximum number of bytes of a response: a page of a table, one object, or a discovery document.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Most bytes of an error that are looked at.
+/// Maximum number of bytes of an error response that are read.
 const ERROR_BYTES_MAX: usize = 64 << 10;
-/// How long the server may send nothing.
+/// How long the server may be silent.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
-/// How often a request is repeated because the server asks for it: as often as kubectl.
+/// Maximum number of repetitions of a request at the server's request: the same number as kubectl.
 pub(crate) const RETRIES_MAX: u32 = 10;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum RequestError {
-    /// The server has answered with an error.
+    /// The server responded with an error.
     Status(Status),
-    /// There was no proper answer.
+    /// There was no valid response.
     Failure(Failure),
 }
 
-/// Gets a path and returns the answer's JSON. Waits and tries again where the server asks for that (`Retry-After` with
-/// 429 or 5xx), as kubectl does.
+/// Gets a path and returns the JSON of the response. Retries if the server asks for it (`Retry-After` with 429 or 5xx), as
+/// kubectl does.
 pub(crate) async fn get(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, RequestError> {
+    let bytes = get_bytes(cluster, path, accept).await?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        RequestError::Failure(Failure::NoCluster(format!(
+            "invalid response of {} ({path}: {error}): is the address that of a Kubernetes API server?",
+            cluster.url
+        )))
+    })
+}
+
+/// Like [`get`], with the bytes of the response.
+pub(crate) async fn get_bytes(cluster: &Cluster, path: &str, accept: &str) -> Result<Vec<u8>, RequestError> {
     let mut retries = 0;
     loop {
         let answer = within(cluster.request_timeout, path, get_once(cluster, path, accept)).await;
@@ -47,15 +58,15 @@ pub(crate) async fn get(cluster: &Cluster, path: &str, accept: &str) -> Result<V
     }
 }
 
-/// Whether the server asks for the same request again, later.
+/// Whether the server asks for a retry.
 pub(crate) fn can_retry(status: &Status) -> bool {
     status.retry_after.is_some() && matches!(status.code, 429 | 500..=599)
 }
 
-async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, RequestError> {
+async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Vec<u8>, RequestError> {
     let request = http::Request::get(path).header(ACCEPT, accept).body(Body::empty());
-    let mut request = request.map_err(|error| other("cannot build the request", &error))?;
-    // Discovery and tables are as long as lists, and may come compressed as those.
+    let mut request = request.map_err(|error| other("cannot create the request", &error))?;
+    // Discovery and tables are as long as lists, and can be compressed like lists.
     request.extensions_mut().insert(IsList);
     let answer = within(Some(IDLE_MAX), path, async {
         cluster.client.send(request).await.map_err(|error| unreachable(cluster, &error))
@@ -64,12 +75,12 @@ async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, 
     let bytes_max = if parts.status.is_success() { ANSWER_BYTES_MAX } else { ERROR_BYTES_MAX };
     let mut bytes = Vec::new();
     while let Some(frame) = within(Some(IDLE_MAX), path, async { Ok(body.frame().await) }).await? {
-        let frame = frame.map_err(|error| other(&format!("{path}: the answer broke off"), &error))?;
+        let frame = frame.map_err(|error| other(&format!("{path}: the response ended early"), &error))?;
         bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
         if bytes.len() > bytes_max {
             if parts.status.is_success() {
                 return Err(RequestError::Failure(Failure::Other(format!(
-                    "{} answered {path} with more than {} MiB: is it a Kubernetes API server?",
+                    "the response of {} to {path} has more than {} MiB: is it a Kubernetes API server?",
                     cluster.url,
                     ANSWER_BYTES_MAX >> 20
                 ))));
@@ -87,15 +98,10 @@ async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, 
         let status = Status::from_response(parts.status.as_u16(), content_type, header(RETRY_AFTER), &bytes);
         return Err(RequestError::Status(status));
     }
-    serde_json::from_slice(&bytes).map_err(|error| {
-        RequestError::Failure(Failure::NoCluster(format!(
-            "{} did not answer as a Kubernetes API server does ({path}: {error}): is the address right?",
-            cluster.url
-        )))
-    })
+    Ok(bytes)
 }
 
-/// Limits how long something may take.
+/// Limits the time of a step.
 async fn within<T>(
     limit: Option<Duration>,
     path: &str,
@@ -110,7 +116,7 @@ async fn within<T>(
 }
 
 impl RequestError {
-    /// With what was asked for, in words.
+    /// The failure, with the operation that failed.
     pub(crate) fn when(self, asked: &str) -> Failure {
         match self {
             Self::Status(status) => Failure::from_status(asked, &status),

@@ -4,7 +4,7 @@ pub(crate) use kube_informer_controller::Signals;
 
 use crate::failure::Failure;
 
-/// Listens from now on; the program no longer dies of them.
+/// Listens from now on; the signals no longer kill the program.
 pub(crate) fn listen() -> Result<Signals, Failure> {
-    Signals::listen().map_err(|error| Failure::other("listening for signals", &error))
+    Signals::listen().map_err(|error| Failure::other("cannot listen for signals", &error))
 }

@@ -1,6 +1,6 @@
-//! What somebody may have meant.
+//! Suggestions for misspelled names.
 
-/// The candidate that is nearest to what was written, if one is near at all.
+/// The candidate nearest to the written name, if one is near enough.
 pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
     let limit = 1 + written.chars().count() / 4;
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_another_word_is_not() {
+    fn a_typo_is_recognised_and_another_word_is_not() {
         let known = ["pods", "deployments", "nodes"];
         assert_eq!(nearest("pdos", known), Some("pods"));
         assert_eq!(nearest("Deploymets", known), Some("deployments"));

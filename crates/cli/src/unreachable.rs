@@ -1,5 +1,4 @@
-//! Why a request got no answer, and what to do about it. The advice depends on the cause: an untrusted certificate is not
-//! cured by starting the server.
+//! Errors of requests without a response, with advice that depends on the cause.
 
 use std::error::Error;
 use std::io::ErrorKind;

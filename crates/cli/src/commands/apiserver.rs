@@ -1,4 +1,4 @@
-//! `kube-informer apiserver`: the embedded server by itself.
+//! `kube-informer apiserver`: the embedded API server on its own.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -10,34 +10,37 @@ use crate::failure::{Failure, root_cause};
 use crate::signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn};
 
-/// How the server runs.
+/// Settings of the server.
 #[derive(clap::Args)]
 pub(crate) struct ApiserverArguments {
-    /// Port to listen on; 0 takes any free one.
+    /// Port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Address to listen on. Only this machine can reach the default; another one needs a token.
+    /// Address to listen on. Any other than a loopback address requires a token.
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
     /// Write a kubeconfig for the server to this file.
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
-    /// Speak TLS, with a certificate made for this run.
+    /// Serve HTTPS with a new certificate.
     #[arg(long)]
     tls: bool,
-    /// Answer only requests with this bearer token.
+    /// Require this bearer token.
     #[arg(long, conflicts_with = "token_file")]
     token: Option<String>,
-    /// A file with the token: other users of this machine can read command lines.
+    /// File with the token. Prefer it to --token: other users of this machine can read command lines.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Without a token, answer requests to this host name, too, and pages from it; may be repeated.
+    /// Without a token, also accept requests to this host name, and from pages on it; can be repeated.
     #[arg(long = "allowed-host", value_name = "HOST")]
     allowed_hosts: Vec<String>,
-    /// Refuse watch-lists, as servers do that have the feature switched off.
+    /// Reject watch-lists, as a server without that feature does.
     #[arg(long)]
     no_watch_list: bool,
-    /// Refuse writes that rely on a feature the server does not have (webhooks, CEL rules, RBAC and others) with 501,
+    /// Support shardSelector in lists and watches, like a kube-apiserver with that feature gate.
+    #[arg(long)]
+    sharded_list_and_watch: bool,
+    /// Reject writes that rely on a feature the server does not have (webhooks, CEL rules, RBAC and others) with 501,
     /// instead of warning about them.
     #[arg(long)]
     strict: bool,
@@ -58,6 +61,9 @@ pub(crate) async fn run(arguments: ApiserverArguments) -> Result<(), Failure> {
     }
     if arguments.no_watch_list {
         builder = builder.watch_list(WatchListMode::Off);
+    }
+    if arguments.sharded_list_and_watch {
+        builder = builder.sharded_list_and_watch(true);
     }
     if arguments.strict {
         builder = builder.unsupported(Unsupported::Refuse);
@@ -90,7 +96,7 @@ pub(crate) async fn run(arguments: ApiserverArguments) -> Result<(), Failure> {
 }
 
 impl ApiserverArguments {
-    /// The token, from wherever it is given. An address that others can reach needs one.
+    /// The token of either flag. An address that other machines can reach requires one.
     fn token(&self) -> Result<Option<String>, Failure> {
         let token = match &self.token_file {
             Some(file) => {
@@ -115,21 +121,21 @@ impl ApiserverArguments {
     }
 }
 
-/// What to do about a server that does not start.
+/// The failure for a server that does not start, with the remedy.
 pub(crate) fn not_started(error: &StartError) -> Failure {
     match error {
         StartError::Bind { .. } => Failure::Usage(format!("{error} ({})", root_cause(error))),
-        error => Failure::other("the API server could not be started", error),
+        error => Failure::other("cannot start the API server", error),
     }
 }
 
-/// Writes a kubeconfig for a server, for its owner's eyes only: it may hold a token. A file or link of that name is
-/// replaced, not written through, and a reader finds the old or the new file, never half of one.
+/// Writes a kubeconfig for a server, readable by its owner only: it may contain a token. An existing file or link of that name
+/// is replaced atomically.
 pub(crate) fn write_kubeconfig(server: &Server, file: &Path) -> Result<(), Failure> {
     let text = server.kubeconfig().unwrap_or_default();
     let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
     let write = || -> std::io::Result<()> {
-        // Its mode is 0600 from the beginning.
+        // A temporary file has mode 0600 from the start.
         let mut new = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
         new.write_all(text.as_bytes())?;
         new.as_file().sync_all()?;

@@ -1,5 +1,4 @@
-//! Asking a server for its kinds: two requests where it answers in aggregate, one for each group and version where it is
-//! older.
+//! Requests the kinds of a server: two requests with aggregated discovery, or one per group and version on older servers.
 
 use kube_informer::building_blocks::Resource;
 use serde::Deserialize;
@@ -14,7 +13,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 pub(super) async fn catalogue(cluster: &Cluster) -> Result<Catalogue, Failure> {
-    let asked = "finding out which kinds there are";
+    let asked = "discovering the server's kinds";
     let mut catalogue = Catalogue::default();
     for root in ["/api", "/apis"] {
         let answer = request::get(cluster, root, AGGREGATED).await.map_err(|error| error.when(asked))?;
@@ -55,7 +54,7 @@ fn group_versions(answer: &Value) -> Vec<String> {
 
 fn read<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer)
-        .map_err(|error| Failure::Other(format!("the server's discovery answer cannot be read: {error}")))
+        .map_err(|error| Failure::Other(format!("cannot read the server's discovery response: {error}")))
 }
 
 #[derive(Deserialize)]
@@ -162,7 +161,7 @@ impl Catalogue {
     fn add_legacy(&mut self, group_version: &str, list: Legacy) {
         let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
         for found in list.resources {
-            // `pods/status` and its like are part of another resource.
+            // Subresources such as `pods/status` are not kinds.
             if found.name.contains('/') {
                 continue;
             }

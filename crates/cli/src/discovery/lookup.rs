@@ -1,34 +1,36 @@
-//! From what somebody typed to kinds and names: `pods`, `po`, `deploy.apps`, `pods.v1.`, `pod/api`, `pods,services`, `all`.
+//! Resolves command-line arguments to kinds and names: `pods`, `po`, `deploy.apps`, `pods.v1.`, `pod/api`, `pods,services`, `all`.
 
 use super::{Catalogue, Kind};
 use crate::failure::Failure;
 use crate::suggest;
 
-/// What was asked for on the command line: kinds, then perhaps names.
+/// The kinds, and optionally names, from the command line.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Wanted {
     /// Kinds as kubectl names them (pods, po, deploy, deployments.apps, pods.v1., pods,services), a category (all),
-    /// KIND/NAME, or `everything`; then perhaps the names of objects.
+    /// KIND/NAME, or `everything`; optionally followed by names of objects.
     #[arg(value_name = "KIND", required = true)]
     pub(crate) what: Vec<String>,
 }
 
-/// A kind, and the name if one object of it is wanted. Several names of a kind are several of these.
+/// A kind, or one object of it by name. Several names of a kind are several values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selected {
     pub(crate) kind: Kind,
     pub(crate) name: Option<String>,
+    /// The namespace of an object from a file; otherwise the flags select namespaces.
+    pub(crate) namespace: Option<String>,
 }
 
 impl Wanted {
-    /// Whether every kind is wanted, those of the future included.
+    /// Whether every kind is selected, including kinds that are installed later.
     pub(crate) fn is_everything(&self) -> bool {
         self.what.iter().any(|what| what == "everything")
     }
 }
 
 impl Catalogue {
-    /// Resolves the arguments: kinds first, and from the first one that is not a kind on, names.
+    /// Resolves the arguments: kinds first; the first argument that is not a kind and all after it are names.
     ///
     /// # Errors
     /// If a kind is unknown (with a suggestion) or cannot be read, or a name is invalid.
@@ -49,7 +51,8 @@ impl Catalogue {
             let names = names.iter().map(String::as_str).chain(name).map(Some);
             let names = if names.clone().next().is_none() { vec![None] } else { names.collect() };
             for (kind, name) in kinds.iter().flat_map(|kind| names.iter().map(move |name| (kind, name))) {
-                let one = Selected { kind: (*kind).clone(), name: name.map(checked_name).transpose()? };
+                let name = name.map(checked_name).transpose()?;
+                let one = Selected { kind: (*kind).clone(), name, namespace: None };
                 if !selected.contains(&one) {
                     selected.push(one);
                 }
@@ -61,7 +64,7 @@ impl Catalogue {
     fn kinds_of(&self, text: &str, verbs: &[&str]) -> Result<Vec<&Kind>, Failure> {
         let mut found = self.find(text);
         if found.len() > 1 {
-            // Many are meant: those that cannot be read are none of them.
+            // A category skips the kinds that cannot be read.
             found.retain(|kind| verbs.iter().all(|verb| kind.can(verb)));
         }
         let Some(first) = found.first() else { return Err(self.unknown(text)) };
@@ -74,7 +77,7 @@ impl Catalogue {
         }
     }
 
-    /// What a text names: one kind, or all of a category; empty if nothing.
+    /// The kinds that a text names: one kind, or all kinds of a category; empty if there is no match.
     fn find(&self, text: &str) -> Vec<&Kind> {
         if text == "everything" {
             return self.newest(|_| true);
@@ -114,18 +117,18 @@ impl Catalogue {
         let name = text.split('.').next().unwrap_or(text);
         let hint = match suggest::nearest(name, names.filter(|name| name.len() > 2)) {
             Some(nearest) => format!("did you mean {nearest}?"),
-            None => "`kubectl api-resources` shows the kinds that there are".to_owned(),
+            None => "`kubectl api-resources` lists the available kinds".to_owned(),
         };
         let broken = match self.broken.as_slice() {
             [] => String::new(),
-            broken => format!("\n(these groups do not answer: {})", broken.join(", ")),
+            broken => format!("\n(unavailable API groups: {})", broken.join(", ")),
         };
-        Failure::Usage(format!("the server has no kind {text:?}: {hint}{broken}"))
+        Failure::Usage(format!("the server has no kind {text:?}; {hint}{broken}"))
     }
 }
 
-/// Names go into URLs and field selectors.
-fn checked_name(name: &str) -> Result<String, Failure> {
+/// A name is part of URLs and field selectors.
+pub(super) fn checked_name(name: &str) -> Result<String, Failure> {
     let invalid = matches!(name, "" | "." | "..") || name.contains(['/', '%', ',', '=', '\\']);
     if invalid || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(Failure::Usage(format!("invalid name {name:?}")));
@@ -133,7 +136,7 @@ fn checked_name(name: &str) -> Result<String, Failure> {
     Ok(name.to_owned())
 }
 
-/// Behind the first dot: `apps` is a group, `v1.apps` a version and a group, `v1.` a version of the core group.
+/// The text after the first dot: `apps` is a group, `v1.apps` a version and a group, `v1.` a version of the core group.
 fn is_qualified(kind: &Kind, qualifier: &str) -> bool {
     let versioned = qualifier
         .split_once('.')
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_found_by_every_name_that_kubectl_knows() {
+    fn kinds_are_found_by_every_name_that_kubectl_accepts() {
         for (written, found) in [
             (&["pods"][..], &["pods/v1"][..]),
             (&["pod"], &["pods/v1"]),
@@ -216,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_is_told_with_a_suggestion_and_the_groups_that_do_not_answer() {
-        let told = select(&["deploymets"]).unwrap_err();
+    fn an_unknown_kind_is_reported_with_a_suggestion_and_unavailable_groups() {
+        let error = select(&["deploymets"]).unwrap_err();
         assert_eq!(
-            told,
-            "the server has no kind \"deploymets\": did you mean deployments?\n\
-             (these groups do not answer: metrics.k8s.io/v1beta1)"
+            error,
+            "the server has no kind \"deploymets\"; did you mean deployments?\n\
+             (unavailable API groups: metrics.k8s.io/v1beta1)"
         );
         assert!(select(&["pods.v2."]).unwrap_err().contains("no kind \"pods.v2.\""));
         assert!(select(&["gateway", "pods"]).unwrap_err().contains("kubectl api-resources"));

@@ -1,7 +1,8 @@
-//! Which kinds a server has, found by asking it, and which of them somebody means by a name.
+//! Discovery: the kinds that a server has, and the lookup of kinds by name.
 
 mod fetch;
 mod lookup;
+mod manifest;
 
 use kube_informer::building_blocks::Resource;
 
@@ -25,22 +26,22 @@ pub(crate) struct Kind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogue {
     pub(crate) kinds: Vec<Kind>,
-    /// Groups whose server did not answer (as `metrics.k8s.io/v1beta1`): their kinds are not known.
+    /// Unavailable groups, such as `metrics.k8s.io/v1beta1`: their kinds are unknown.
     pub(crate) broken: Vec<String>,
 }
 
 impl Catalogue {
-    /// Asks the server.
+    /// Requests the kinds from the server.
     ///
     /// # Errors
-    /// If it cannot be reached, or refuses. A group that does not answer is no error: it is listed in `broken`.
+    /// If the server cannot be reached or refuses the request. An unavailable group is not an error: it is listed in `broken`.
     pub(crate) async fn fetch(cluster: &Cluster) -> Result<Self, Failure> {
         fetch::catalogue(cluster).await
     }
 }
 
 impl Kind {
-    /// `pods`, `deployments.apps`: how the kind is called in messages.
+    /// `pods`, `deployments.apps`: the name of the kind in messages.
     pub(crate) fn qualified(&self) -> String {
         match self.resource.group.as_str() {
             "" => self.resource.plural.clone(),
@@ -48,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// `pod`, `deployment.apps`: how `-o name` calls the kind.
+    /// `pod`, `deployment.apps`: the name of the kind in `-o name`.
     pub(crate) fn name_prefix(&self) -> String {
         let singular =
             if self.singular.is_empty() { self.resource.kind.to_lowercase() } else { self.singular.clone() };
@@ -58,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Whether its objects add kinds to the server.
+    /// Whether objects of this kind add kinds to the server.
     pub(crate) fn defines_kinds(&self) -> bool {
         matches!(
             (self.resource.group.as_str(), self.resource.plural.as_str()),

@@ -1,11 +1,9 @@
-//! How long ago, as kubectl says it: the coarser the longer.
+//! Ages in the format of kubectl: the longer ago, the coarser.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-/// The age of what happened at a time; `<unknown>` without one.
-pub(crate) fn since(time: &Value, now: Timestamp) -> String {
-    let time = time.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+/// The age of a timestamp; `<unknown>` without one.
+pub(crate) fn since(time: Option<Timestamp>, now: Timestamp) -> String {
     time.map_or_else(|| "<unknown>".to_owned(), |time| duration(now.as_second() - time.as_second()))
 }
 
@@ -59,7 +57,7 @@ mod tests {
             assert_eq!(duration(seconds), shown);
         }
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        assert_eq!(since(&"2026-01-01T00:00:00Z".into(), now), "60s");
-        assert_eq!(since(&Value::Null, now), "<unknown>");
+        assert_eq!(since("2026-01-01T00:00:00Z".parse().ok(), now), "60s");
+        assert_eq!(since(None, now), "<unknown>");
     }
 }

@@ -1,12 +1,12 @@
-//! Rows in columns, printed as they come: a column is as wide as the widest cell so far, up to a limit.
+//! Rows in columns, printed as they arrive: a column is as wide as the widest cell so far, up to a limit.
 
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::terminal::{Colour, Line, escape};
 
-/// Between two columns, as kubectl has it.
+/// The space between two columns, as in kubectl.
 const GAP: usize = 3;
-/// Widest column, in columns of the terminal. A longer cell is printed whole and shifts the rest of its own row only.
+/// Maximum width of a column, in columns of the terminal. A longer cell is printed in full and shifts only the rest of its own row.
 const WIDTH_MAX: usize = 256;
 
 /// The widths of columns.
@@ -16,7 +16,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Makes room for a row.
+    /// Widens the columns for a row.
     pub(crate) fn fit(&mut self, cells: &[String]) {
         self.widths.resize(self.widths.len().max(cells.len()), 0);
         for (width, cell) in self.widths.iter_mut().zip(cells) {
@@ -24,7 +24,7 @@ impl Grid {
         }
     }
 
-    /// A row, its last cell without blanks behind it. `paint` gives the colour of the cell at a place.
+    /// A row, without trailing blanks. `paint` returns the colour of the cell at a position.
     pub(crate) fn row(&mut self, cells: &[String], paint: impl Fn(usize) -> Option<Colour>) -> Line {
         self.fit(cells);
         let mut row = Line::default();
@@ -40,7 +40,7 @@ impl Grid {
     }
 }
 
-/// The width of a cell as it is printed: some characters take two columns of a terminal, some none.
+/// The printed width of a cell: some characters take two columns of a terminal, others take no column.
 fn width_of(cell: &str) -> usize {
     escape::one_line(cell).width()
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_nothing_stands_behind_the_last() {
+    fn columns_are_as_wide_as_their_widest_cell_and_the_last_has_no_padding() {
         let mut grid = Grid::default();
         let rows = [["NAME", "AGE"], ["a-long-name", "5s"], ["b", ""]].map(|row| row.map(str::to_owned));
         rows.iter().for_each(|row| grid.fit(row));

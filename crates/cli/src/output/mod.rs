@@ -1,10 +1,15 @@
-//! How objects are printed: kubectl's `-o`.
+//! Output formats: kubectl's `-o`.
 
 pub(crate) mod age;
+pub(crate) mod column;
 pub(crate) mod columns;
 pub(crate) mod grid;
-mod jsonpath;
+pub(crate) mod jsonpath;
+pub(crate) mod labels;
+pub(crate) mod list;
+pub(crate) mod record;
 pub(crate) mod server_table;
+pub(crate) mod sort_key;
 mod yaml;
 
 use std::str::FromStr;
@@ -16,12 +21,12 @@ use crate::terminal::escape;
 use jsonpath::{Path, Template};
 use yaml::Quoted;
 
-/// A format, as `-o` names it.
+/// A format of `-o`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Format {
     /// Columns.
     Table {
-        /// With those that are seldom wanted.
+        /// Includes the columns of `-o wide`.
         wide: bool,
     },
     Json,
@@ -31,20 +36,20 @@ pub(crate) enum Format {
     CustomColumns(CustomColumns),
 }
 
-/// Columns that somebody has chosen: `NAME:.metadata.name,NODE:.spec.nodeName`.
+/// The columns of `-o custom-columns`: `NAME:.metadata.name,NODE:.spec.nodeName`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CustomColumns {
     titles: Vec<String>,
     paths: Vec<Path>,
 }
 
-/// What an event is called in output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The type of an event in output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EventType {
     Added,
     Modified,
     Deleted,
-    /// It changed while nobody watched; a later full state shows it.
+    /// A later list shows that the object changed while the watch was down.
     Relisted,
 }
 
@@ -66,14 +71,15 @@ impl FromStr for Format {
         match text.split_once('=') {
             Some(("jsonpath", template)) => Template::parse(template)
                 .map(Self::JsonPath)
-                .map_err(|error| format!("the template: {error}")),
+                .map_err(|error| format!("invalid template: {error}")),
             Some(("custom-columns", columns)) => columns.parse().map(Self::CustomColumns),
             None if text == "wide" => Ok(Self::Table { wide: true }),
             None if text == "json" => Ok(Self::Json),
             None if text == "yaml" => Ok(Self::Yaml),
             None if text == "name" => Ok(Self::Name),
-            _ => Err("there are json, yaml, name, wide, jsonpath=TEMPLATE and custom-columns=TITLE:PATH,…"
-                .to_owned()),
+            _ => {
+                Err("use json, yaml, name, wide, jsonpath=TEMPLATE or custom-columns=TITLE:PATH,…".to_owned())
+            }
         }
     }
 }
@@ -85,9 +91,9 @@ impl FromStr for CustomColumns {
         let (mut titles, mut paths) = (Vec::new(), Vec::new());
         for column in text.split(',') {
             let (title, path) =
-                column.split_once(':').ok_or_else(|| format!("{column:?} is no column: write TITLE:PATH"))?;
+                column.split_once(':').ok_or_else(|| format!("invalid column {column:?}: use TITLE:PATH"))?;
             titles.push(title.to_owned());
-            paths.push(Path::parse(path).map_err(|error| format!("the column {title}: {error}"))?);
+            paths.push(Path::parse(path).map_err(|error| format!("column {title}: {error}"))?);
         }
         Ok(Self { titles, paths })
     }
@@ -98,8 +104,16 @@ impl CustomColumns {
         &self.titles
     }
 
+    pub(crate) fn paths(&self) -> &[Path] {
+        &self.paths
+    }
+
+    /// The cells of a decoded object.
     pub(crate) fn cells(&self, object: &Value) -> Vec<String> {
-        let cell = |path: &Path| path.print(object).unwrap_or_else(|| "<none>".to_owned());
+        let cell = |path: &Path| match path.texts(object) {
+            texts if texts.is_empty() => "<none>".to_owned(),
+            texts => texts.join(","),
+        };
         self.paths.iter().map(cell).collect()
     }
 }
@@ -109,12 +123,12 @@ pub(crate) fn name(kind: &Kind, object: &Value) -> String {
     format!("{}/{}", kind.name_prefix(), object["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// As `kubectl -o json` prints it.
+/// JSON in the layout of `kubectl -o json`.
 pub(crate) fn json(value: &Value) -> String {
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    // A value with text for keys can always be written.
+    // Serializing a value with string keys cannot fail.
     let written = serde::Serialize::serialize(value, &mut serializer);
     debug_assert!(written.is_ok(), "a JSON value is JSON");
     escape::json(&String::from_utf8_lossy(&text)).into_owned()
@@ -126,21 +140,21 @@ pub(crate) fn yaml(value: &Value) -> String {
 }
 
 /// An event with its object as YAML, without a line break at the end.
-pub(crate) fn yaml_event(event_type: EventType, object: &Value) -> String {
+pub(crate) fn yaml_event(event_type: EventType, time: Option<&str>, object: &Value) -> String {
     if yaml::has_odd_key(object) {
-        return json_event(event_type, object);
+        return json_event(event_type, time, object);
     }
-    yaml::print(&EventOutput { event_type: event_type.name(), object: Quoted(object) })
+    yaml::print(&EventOutput { event_type: event_type.name(), time, object: Quoted(object) })
 }
 
 /// An event with its object as one line of JSON.
-pub(crate) fn json_event(event_type: EventType, object: &Value) -> String {
-    let event = EventOutput { event_type: event_type.name(), object };
-    // A value with text for keys can always be written.
+pub(crate) fn json_event(event_type: EventType, time: Option<&str>, object: &Value) -> String {
+    let event = EventOutput { event_type: event_type.name(), time, object };
+    // Serializing a value with string keys cannot fail.
     escape::json(&serde_json::to_string(&event).unwrap_or_default()).into_owned()
 }
 
-/// Several objects as one.
+/// A `List` of objects.
 pub(crate) fn list(items: Vec<Value>) -> Value {
     let mut list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}});
     list["items"] = items.into();
@@ -149,9 +163,11 @@ pub(crate) fn list(items: Vec<Value>) -> Value {
 
 /// An event with its object, as one value.
 #[derive(serde::Serialize)]
-struct EventOutput<O> {
+struct EventOutput<'t, O> {
     #[serde(rename = "type")]
     event_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<&'t str>,
     object: O,
 }
 
@@ -160,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_read_and_others_refused_with_those_that_there_are() {
+    fn formats_are_parsed_and_unknown_ones_are_rejected_with_the_list() {
         assert_eq!("wide".parse(), Ok(Format::Table { wide: true }));
         assert_eq!("json".parse(), Ok(Format::Json));
         assert!(matches!("jsonpath={.a}".parse(), Ok(Format::JsonPath(_))));
@@ -170,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_columns_show_none_where_nothing_is() {
+    fn custom_columns_show_none_for_missing_fields() {
         let columns: CustomColumns = "NAME:.metadata.name,NODE:{.spec.nodeName}".parse().unwrap();
         assert_eq!(columns.titles(), ["NAME", "NODE"]);
         assert_eq!(columns.cells(&json!({"metadata": {"name": "a"}})), ["a", "<none>"]);

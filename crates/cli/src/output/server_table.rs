@@ -1,27 +1,28 @@
-//! The server's own columns: `Table`, which every kube-apiserver gives for every kind, custom ones too.
+//! The server's own columns: a `Table`, which every kube-apiserver returns for every kind, including custom resources.
 
 use serde_json::Value;
 
-/// What to ask for so that the server answers with a table, if it can.
+/// The media types to accept so that the server returns a table, if it can.
 pub(crate) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
-/// A server's table.
+/// One page of a server's table.
 #[derive(Debug)]
 pub(crate) struct ServerTable {
-    /// Title, and whether it is seldom wanted.
+    /// Title, and whether only `-o wide` shows the column.
     columns: Vec<(String, bool)>,
-    rows: Vec<Row>,
+    pub(crate) rows: Vec<ServerRow>,
 }
 
+/// A row: all cells, and the metadata of the object or the complete object.
 #[derive(Debug)]
-struct Row {
-    namespace: String,
+pub(crate) struct ServerRow {
     cells: Vec<String>,
+    pub(crate) object: Value,
 }
 
 impl ServerTable {
-    /// Reads an answer; `None` if it is not a table.
-    pub(crate) fn read(answer: &Value) -> Option<Self> {
+    /// Takes the table out of a response; `None` if the response is not a table.
+    pub(crate) fn take(answer: &mut Value) -> Option<Self> {
         let api_version = answer["apiVersion"].as_str().unwrap_or_default();
         if answer["kind"] != "Table" || !matches!(api_version, "meta.k8s.io/v1" | "meta.k8s.io/v1beta1") {
             return None;
@@ -31,35 +32,21 @@ impl ServerTable {
             (title, column["priority"].as_i64().unwrap_or(0) > 0)
         };
         let columns = answer["columnDefinitions"].as_array()?.iter().map(column).collect();
-        let row = |row: &Value| Row {
-            namespace: row["object"]["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
+        let row = |row: &mut Value| ServerRow {
             cells: row["cells"].as_array().into_iter().flatten().map(cell).collect(),
+            object: row.get_mut("object").map(Value::take).unwrap_or_default(),
         };
-        let rows = answer["rows"].as_array().into_iter().flatten().map(row).collect();
-        Some(Self { columns, rows })
-    }
-
-    /// Rows, and the bytes of their cells.
-    pub(crate) fn amount(&self) -> (usize, usize) {
-        let bytes = |row: &Row| row.namespace.len() + row.cells.iter().map(String::len).sum::<usize>();
-        (self.rows.len(), self.rows.iter().map(bytes).sum())
-    }
-
-    /// Adds the rows of the next page.
-    pub(crate) fn append(&mut self, more: Self) {
-        self.rows.extend(more.rows);
+        let rows = answer.get_mut("rows").and_then(Value::as_array_mut);
+        Some(Self { columns, rows: rows.into_iter().flatten().map(row).collect() })
     }
 
     pub(crate) fn titles(&self, wide: bool) -> Vec<String> {
         self.shown(wide).map(|at| self.columns[at].0.clone()).collect()
     }
 
-    /// Namespace and cells of each row.
-    pub(crate) fn rows(&self, wide: bool) -> impl Iterator<Item = (&str, Vec<String>)> {
-        self.rows.iter().map(move |row| {
-            let cells = self.shown(wide).map(|at| row.cells.get(at).cloned().unwrap_or_default()).collect();
-            (row.namespace.as_str(), cells)
-        })
+    /// The cells of a row that are shown.
+    pub(crate) fn cells(&self, row: &ServerRow, wide: bool) -> Vec<String> {
+        self.shown(wide).map(|at| row.cells.get(at).cloned().unwrap_or_default()).collect()
     }
 
     fn shown(&self, wide: bool) -> impl Iterator<Item = usize> {

@@ -1,8 +1,8 @@
-//! YAML as kubectl prints it, with every character that a terminal would obey written as an escape.
+//! YAML as kubectl prints it, with terminal control characters written as escapes.
 //!
 //! Escapes exist in double-quoted scalars only. The serializer quotes and escapes C0, DEL and C1 controls by itself, but
-//! takes bidirectional controls for ordinary letters. So scalars that hold one are quoted on demand, and what the
-//! serializer left of them is escaped in the finished text, where they stand in double quotes only.
+//! treats bidirectional controls as ordinary letters. So scalars that contain one are quoted, and the controls are then escaped in
+//! the finished text, where they occur in double quotes only.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::terminal::escape;
 /// A value as YAML, without a line break at the end.
 pub(super) fn print(value: &impl Serialize) -> String {
     let mut options = serde_saphyr::SerializerOptions::default();
-    // Folded lines are hard to search in.
+    // Folded lines are hard to search.
     options.folded_wrap_chars = usize::MAX;
     let text = serde_saphyr::to_string_with_options(value, options)
         .unwrap_or_else(|error| format!("# this object cannot be written as YAML: {error}"));
@@ -33,7 +33,7 @@ pub(super) fn print(value: &impl Serialize) -> String {
     escaped
 }
 
-/// Whether the serializer leaves a control as it is.
+/// Whether the serializer does not escape a control character.
 fn is_left(c: char) -> bool {
     escape::is_control(c) && !matches!(c, '\n' | '\t')
 }
@@ -42,7 +42,8 @@ fn needs_quotes(text: &str) -> bool {
     text.contains(is_left)
 }
 
-/// Whether a key holds a control. Keys cannot be quoted on demand: such a document is printed as JSON, which is YAML, too.
+/// Whether a key contains a control character. Keys cannot be quoted on demand, so such a document is printed as JSON, which is
+/// also YAML.
 pub(super) fn has_odd_key(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(has_odd_key),
@@ -53,7 +54,7 @@ pub(super) fn has_odd_key(value: &Value) -> bool {
     }
 }
 
-/// A value whose scalars are quoted where a control needs it.
+/// A value whose scalars are quoted if they contain a control character.
 pub(super) struct Quoted<'v>(pub(super) &'v Value);
 
 impl Serialize for Quoted<'_> {

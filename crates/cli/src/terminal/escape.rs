@@ -1,9 +1,9 @@
-//! Makes text from elsewhere harmless for a terminal.
+//! Escapes text so that it cannot control a terminal.
 //!
 //! Names, messages, column titles and field values come from the server, and users who write objects choose them. A
-//! terminal obeys some characters: ESC and the C1 controls begin commands (set the title, fill the clipboard, report
-//! back as if typed), CR and BS overwrite what was printed, and bidirectional controls reorder it. Each of them is shown
-//! instead of sent, as kubectl and `cat -v` do where they have a form for it: `^[`, `^G`, `\r`, `\u{9b}`.
+//! terminal interprets some characters: ESC and the C1 controls begin commands (set the title, fill the clipboard, send input as
+//! if typed), CR and BS overwrite earlier output, and bidirectional controls reorder it. Each of them is printed in a visible form,
+//! that of kubectl and `cat -v` where they have one: `^[`, `^G`, `\r`, `\u{9b}`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| is_control(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// The text of a JSON document. Such characters occur in its strings only, where they can be written as escapes, so that
-/// the document means the same.
+/// The text of a JSON document. Such characters occur in its strings only, where they can be written as escapes without a change
+/// of meaning.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
     let mut rest = document;
     let mut escaped = String::new();
@@ -34,7 +34,7 @@ pub(crate) fn json(document: &str) -> Cow<'_, str> {
     if escaped.is_empty() { Cow::Borrowed(document) } else { Cow::Owned(escaped + rest) }
 }
 
-/// Whether a terminal would obey the character instead of showing it.
+/// Whether a terminal would interpret the character instead of showing it.
 pub(crate) fn is_control(c: char) -> bool {
     // C0, DEL and C1; then bidirectional marks, embeddings, overrides and isolates; then line and paragraph separators.
     c.is_control()

@@ -1,12 +1,15 @@
 //! A line of output: text, and the colours of its parts.
 //!
-//! Colours are not part of the text, so a line can be measured, cut and escaped without knowing terminal commands, and
-//! text cannot bring colours of its own.
+//! Colours are separate from the text, so a line can be measured, cut and escaped without terminal commands in it, and text
+//! cannot set colours.
 
-use unicode_width::UnicodeWidthChar as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Colour;
 use super::escape;
+
+/// Between the parts of a filled line.
+const GAP: &str = "  ";
 
 /// One line, in parts that may have colours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +32,28 @@ impl Line {
         self
     }
 
-    /// The beginning of the line that fits into so many columns of a terminal.
+    /// As many of these parts on each line as fit into this number of columns, with a gap between them.
+    pub(crate) fn fill(parts: &[String], colour: Option<Colour>, columns: usize) -> Vec<Self> {
+        let mut lines: Vec<String> = Vec::new();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            match lines.last_mut() {
+                Some(line) if line.width() + GAP.len() + part.width() <= columns => {
+                    line.push_str(GAP);
+                    line.push_str(part);
+                }
+                _ => lines.push(part.clone()),
+            }
+        }
+        lines.iter().map(|line| Self::default().with(line, colour)).collect()
+    }
+
+    /// The line, shortened with `…` if it is wider than this number of columns.
+    pub(super) fn fit(self, columns: usize) -> Self {
+        let width: usize = self.parts.iter().map(|(text, _)| text.width()).sum();
+        if width <= columns { self } else { self.cut(columns.saturating_sub(1)).with("…", None) }
+    }
+
+    /// The beginning of the line that fits into this number of columns.
     pub(crate) fn cut(&self, columns: usize) -> Self {
         let mut left = columns;
         let mut cut = Self::default();
@@ -101,6 +125,25 @@ mod tests {
         assert_eq!(rendered(&Line::from("äöüß").cut(3)), "äöü");
         assert_eq!(rendered(&Line::from("日本語").cut(5)), "日本", "a character takes two columns");
         assert_eq!(rendered(&Line::from("e\u{301}e\u{301}e").cut(2)), "e\u{301}e\u{301}");
+    }
+
+    #[test]
+    fn a_line_that_is_too_wide_ends_with_an_ellipsis() {
+        let line = Line::default().with("ab", Some(Colour::Good)).with("cdef", None);
+        assert_eq!(line.clone().fit(6).to_string(), "abcdef");
+        assert_eq!(rendered(&line.clone().fit(5)), "\x1b[32mab\x1b[0mcd…");
+        assert_eq!(line.fit(0).to_string(), "…");
+        assert_eq!(Line::from("日本語").fit(5).to_string(), "日本…");
+    }
+
+    #[test]
+    fn lines_are_filled_with_as_many_parts_as_fit() {
+        let parts = ["ab", "", "cd", "日本", "efghijkl"].map(str::to_owned);
+        let filled =
+            |columns| Line::fill(&parts, None, columns).iter().map(Line::to_string).collect::<Vec<_>>();
+        assert_eq!(filled(22), ["ab  cd  日本  efghijkl"]);
+        assert_eq!(filled(12), ["ab  cd  日本", "efghijkl"]);
+        assert_eq!(filled(6), ["ab  cd", "日本", "efghijkl"], "a part that is too wide has its own line");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The one way out: every line, cell, message and status goes through a [`Screen`], lines to the standard output,
-//! remarks to the standard error, and on a terminal a status below them that is redrawn in place.
+//! All output goes through a [`Screen`]: lines to the standard output, remarks to the standard error, and on a terminal a
+//! status below them that is redrawn in place.
 //!
-//! Text is [escaped](escape) here, so nothing that a server sends can command the terminal. Writing is done by a
-//! [thread](writer) and waited for, so output that is not read holds the program back without deafening it to signals.
-//! The terminal is never put into another mode; all that has to be undone is the status and the hidden cursor, and that
-//! happens when the [`Screen`] is dropped, however the command ends.
+//! Text is [escaped](escape) here, so nothing that a server sends can control the terminal. A [thread](writer) writes, and
+//! the program awaits it: blocked output stops the program without blocking signals. Only a [`FullScreen`] changes the
+//! terminal's mode. Dropping the [`Screen`] removes the status and shows the cursor, however the command ends.
 
 pub(crate) mod escape;
+mod full_screen;
 mod line;
 mod writer;
 
@@ -15,14 +15,15 @@ use std::time::Duration;
 
 use anstream::AutoStream;
 
+pub(crate) use full_screen::{FullScreen, Input};
 pub(crate) use line::Line;
 
 use crate::failure::Failure;
 use writer::{Stream, Writer};
 
-/// Bytes that are collected before they are written.
+/// Maximum number of bytes that are collected before they are written.
 const PENDING_BYTES_MAX: usize = 1 << 16;
-/// How long a screen that is dropped waits for its last bytes to be written.
+/// How long dropping a screen waits until its last bytes are written.
 const LAST_WRITE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// When to use colours.
@@ -35,7 +36,7 @@ pub(crate) enum ColourChoice {
     Never,
 }
 
-/// A colour, by its meaning.
+/// A colour by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
     Good,
@@ -45,7 +46,7 @@ pub(crate) enum Colour {
     Faint,
 }
 
-/// Where the status line stands.
+/// The stream that shows the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusOn {
     Stdout,
@@ -55,12 +56,13 @@ pub(crate) enum StatusOn {
 /// The program's output.
 pub(crate) struct Screen {
     writer: Writer,
-    /// What is to be written next, in order.
+    /// Pending output, in order.
     pending: Vec<(Stream, Vec<u8>)>,
     is_terminal: bool,
     status_on: Option<StatusOn>,
-    /// The lines of the status, and those of them that are on the terminal now: none while something is printed.
+    /// The lines of the status.
     status: Vec<Line>,
+    /// The lines that are on the terminal now; empty while other output is printed.
     shown: Vec<Line>,
     colours: bool,
 }
@@ -94,7 +96,7 @@ impl ColourChoice {
 // === impl Screen ===
 
 impl Screen {
-    /// Output with a status line, if that is a terminal.
+    /// Output with a status line if the stream is a terminal.
     pub(crate) fn new(choice: ColourChoice, status_on: StatusOn) -> Self {
         let terminal = match status_on {
             StatusOn::Stdout => io::stdout().is_terminal(),
@@ -116,10 +118,15 @@ impl Screen {
         self.status_on.is_some()
     }
 
+    /// The columns that a line of the status can fill.
+    pub(crate) fn status_width(&self) -> usize {
+        fitting_width()
+    }
+
     /// Prints a line; it may be held until the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// If the reader has gone, or the output cannot be written.
+    /// If the reader has exited, or the output cannot be written.
     pub(crate) async fn line(&mut self, line: impl Into<Line>) -> Result<(), Failure> {
         let line = line.into();
         self.hide_status();
@@ -128,6 +135,14 @@ impl Screen {
         line.render(colours, out);
         out.push(b'\n');
         self.write_if_full().await
+    }
+
+    /// Prints a row of columns. On a terminal it is cut to the terminal's width.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line).
+    pub(crate) async fn row(&mut self, row: Line) -> Result<(), Failure> {
+        if self.is_terminal { self.line(row.fit(width())).await } else { self.line(row).await }
     }
 
     /// Prints a line, cut to the width of the terminal if there is one with a status.
@@ -141,7 +156,7 @@ impl Screen {
         }
     }
 
-    /// Prints text of several lines as it is, except that a terminal gets it escaped.
+    /// Prints text of several lines unchanged; on a terminal it is escaped.
     ///
     /// # Errors
     /// As [`line`](Self::line).
@@ -153,7 +168,7 @@ impl Screen {
         self.write_if_full().await
     }
 
-    /// Writes what was printed, and shows the status below it again.
+    /// Writes all pending output, with the status below it.
     ///
     /// # Errors
     /// As [`line`](Self::line).
@@ -162,7 +177,7 @@ impl Screen {
         self.write().await
     }
 
-    /// Whether the reader has gone, found out without printing anything. (Where that cannot be known: no.)
+    /// Whether the reader has exited, checked without printing. `false` where the platform cannot tell.
     pub(crate) fn reader_has_gone(&self) -> bool {
         #[cfg(unix)]
         {
@@ -176,7 +191,7 @@ impl Screen {
         false
     }
 
-    /// A remark on the standard error, after everything that was printed before it.
+    /// Prints a remark to the standard error, after all earlier output.
     ///
     /// # Errors
     /// As [`line`](Self::line).
@@ -187,7 +202,7 @@ impl Screen {
         self.flush().await
     }
 
-    /// Shows these lines below everything else, in place of those shown before, with the next [`flush`](Self::flush).
+    /// Replaces the status, with the next [`flush`](Self::flush).
     pub(crate) fn status(&mut self, lines: impl IntoIterator<Item = Line>) {
         if self.status_on.is_none() {
             return;
@@ -200,7 +215,7 @@ impl Screen {
         }
     }
 
-    /// Takes the status away for good, with the next [`flush`](Self::flush).
+    /// Removes the status, with the next [`flush`](Self::flush).
     pub(crate) fn clear_status(&mut self) {
         self.status.clear();
         self.hide_status();
@@ -213,7 +228,7 @@ impl Screen {
         }
         self.shown.clone_from(&self.status);
         let mut text = Vec::new();
-        // The cursor would jump about: it is hidden while there is a status.
+        // The cursor is hidden while there is a status, because it would jump.
         text.extend_from_slice(b"\x1b[?25l");
         for (at, line) in self.shown.iter().enumerate() {
             if at > 0 {
@@ -235,7 +250,7 @@ impl Screen {
         self.shown.clear();
     }
 
-    /// Where bytes for a stream are collected, after everything else.
+    /// The buffer for a stream, after all earlier output.
     fn pending_on(&mut self, stream: Stream) -> &mut Vec<u8> {
         let at = match self.pending.last() {
             Some((last, _)) if *last == stream => self.pending.len() - 1,
@@ -279,7 +294,7 @@ impl From<StatusOn> for Stream {
     }
 }
 
-/// A reader that has gone (`| head`) ends the program; anything else (a full disk) is an error.
+/// A closed pipe (`| head`) ends the program without an error; anything else (a full disk) is an error.
 fn gone(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::ReaderGone,
@@ -287,12 +302,12 @@ fn gone(error: &io::Error) -> Failure {
     }
 }
 
-/// Columns that a line of the terminal may take: one that fills it would wrap and could not be redrawn.
+/// The usable width of the terminal: a line that fills it would wrap and could not be redrawn.
 fn fitting_width() -> usize {
     width().saturating_sub(1)
 }
 
-/// Columns of the terminal.
+/// The width of the terminal in columns.
 fn width() -> usize {
     #[cfg(unix)]
     for stream in [rustix::stdio::stdout(), rustix::stdio::stderr()] {

@@ -1,7 +1,7 @@
 //! The thread that writes to the standard output and the standard error.
 //!
-//! A write may block for as long as a reader likes: a full pipe, a terminal stopped with Ctrl-S. It blocks this thread
-//! only. The program waits for it without blocking, so signals keep working, and it reads nothing further meanwhile.
+//! A write can block indefinitely: a full pipe, a terminal stopped with Ctrl-S. It blocks only this thread. The program
+//! awaits it, so signals keep working and nothing further is read meanwhile.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Where bytes go.
+/// An output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// The way to the thread. It ends with the last of them.
+/// A handle to the thread, which ends with the last handle.
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: Sender<Job>,
@@ -30,7 +30,7 @@ struct Job {
 impl Writer {
     pub(super) fn start() -> Self {
         let (jobs, received) = mpsc::channel();
-        // Without a thread every write reports that its reader has gone.
+        // Without a thread every write reports a closed pipe.
         let _ = std::thread::Builder::new().name("output".to_owned()).spawn(move || run(&received));
         Self { jobs }
     }
@@ -57,7 +57,7 @@ impl Writer {
     }
 
     fn send(&self, pieces: Vec<(Stream, Vec<u8>)>, done: impl FnOnce(io::Result<()>) + Send + 'static) {
-        // A job that is not taken is dropped, and with it the sender that its caller waits for.
+        // If the thread is gone, the job is dropped together with the sender that its caller waits for.
         let _ = self.jobs.send(Job { pieces, done: Box::new(done) });
     }
 }
@@ -66,7 +66,7 @@ fn run(jobs: &Receiver<Job>) {
     while let Ok(Job { pieces, done }) = jobs.recv() {
         done(pieces.iter().try_for_each(|(stream, bytes)| match stream {
             Stream::Stdout => put(&mut io::stdout().lock(), bytes),
-            // A missing standard error is no reason to end.
+            // A missing standard error does not end the program.
             Stream::Stderr => put(&mut io::stderr().lock(), bytes).or(Ok(())),
         }));
     }

@@ -1,4 +1,4 @@
-//! `demo`, piped: plain lines, trouble, and the proof at the end.
+//! `demo` in a pipe: uncoloured lines, injected faults, and the comparison at the end.
 
 use crate::support::{World, run, start};
 
@@ -9,7 +9,7 @@ async fn with_chaos_it_ends_with_a_mirror_that_equals_the_server() {
     assert_eq!(ended.code, 0, "{ended:?}");
     for part in [
         "API server on http://127.0.0.1:",
-        "a cluster of 200 objects made in",
+        "created 200 objects in",
         "200 objects mirrored in",
         "\n!!! ",
         "\n--- ",
@@ -44,7 +44,7 @@ async fn others_can_work_on_it_by_its_kubeconfig_which_is_gone_at_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_can_be_interrupted_while_the_cluster_is_made() {
+async fn the_demo_can_be_interrupted_while_it_creates_objects() {
     let world = World::new().await;
     let mut demo = start(world.command(&["demo", "--objects", "10000000"]));
     demo.line_with(&["kubectl --kubeconfig"]).await;

@@ -1,18 +1,18 @@
-//! What goes wrong, the words for it, and the exit codes.
+//! Error messages and exit codes.
 
 use embedded_apiserver::{Action, Fault, Match, Server};
 
 use crate::support::{World, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_words_say_what_to_do_and_the_code_says_what_it_was() {
+async fn errors_say_what_to_do_and_have_an_exit_code() {
     let world = World::populated().await;
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["get", "pdos"], 2, "kube-informer: the server has no kind \"pdos\": did you mean pods?\n"),
+        (&["get", "pdos"], 2, "kube-informer: the server has no kind \"pdos\"; did you mean pods?\n"),
         (
             &["watch", "deploymnts.apps"],
             2,
-            "kube-informer: the server has no kind \"deploymnts.apps\": did you mean deployments?\n",
+            "kube-informer: the server has no kind \"deploymnts.apps\"; did you mean deployments?\n",
         ),
         (
             &["get", "pods", "nope"],
@@ -27,22 +27,22 @@ async fn the_words_say_what_to_do_and_the_code_says_what_it_was() {
         (
             &["get", "pods", "--context", "embeded"],
             3,
-            "kube-informer: the kubeconfig has no context \"embeded\": did you mean embedded?\n",
+            "kube-informer: the kubeconfig has no context \"embeded\"; did you mean embedded?\n",
         ),
         (
             &["get", "pods", "--context", "production"],
             3,
-            "kube-informer: the kubeconfig has no context \"production\": there are: embedded\n",
+            "kube-informer: the kubeconfig has no context \"production\"; defined: embedded\n",
         ),
         (
             &["get", "pods", "--cluster", "x"],
             3,
-            "kube-informer: the kubeconfig has no cluster \"x\": there are: embedded\n",
+            "kube-informer: the kubeconfig has no cluster \"x\"; defined: embedded\n",
         ),
         (
             &["get", "pods", "--user", "x"],
             3,
-            "kube-informer: the kubeconfig has no user \"x\": there are: embedded\n",
+            "kube-informer: the kubeconfig has no user \"x\"; defined: embedded\n",
         ),
         (
             &["get", "pods", "--field", "spec.nodeName~node-7"],
@@ -52,7 +52,7 @@ async fn the_words_say_what_to_do_and_the_code_says_what_it_was() {
         (
             &["get", "pods", "-A", "api-1"],
             2,
-            "kube-informer: api-1 is a name in one namespace: give -n NAMESPACE instead of -A\n",
+            "kube-informer: api-1 is a name in one namespace: use -n NAMESPACE instead of -A\n",
         ),
         (
             &["get", "pods", "--index", "spec.nodeName", "-o", "name"],
@@ -69,7 +69,7 @@ async fn the_words_say_what_to_do_and_the_code_says_what_it_was() {
         );
     }
     for (arguments, words) in [
-        (&["get", "pods", "-o", "xml"][..], "there are json, yaml, name, wide, jsonpath=TEMPLATE"),
+        (&["get", "pods", "-o", "xml"][..], "use json, yaml, name, wide, jsonpath=TEMPLATE"),
         (&["get", "pods", "-o", "jsonpath={.a"], "a brace is not closed"),
         (&["watch", "pods", "-l", "a=b=c"], "-l: "),
         (&["watch", "pods", "--field-selector", "a"], "--field-selector: "),
@@ -86,7 +86,7 @@ async fn the_words_say_what_to_do_and_the_code_says_what_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_kubeconfig_it_is_said_how_to_give_one() {
+async fn a_missing_kubeconfig_is_reported_with_the_flags_that_set_one() {
     let world = World::new().await;
     let mut command = world.command(&["get", "pods"]);
     command.env_remove("KUBECONFIG");
@@ -106,7 +106,7 @@ async fn without_a_kubeconfig_it_is_said_how_to_give_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_told_with_its_address() {
+async fn an_unreachable_server_is_reported_with_its_address() {
     let world = World::new().await;
     let url = world.server.url().unwrap();
     world.server.refuse_connections().await;
@@ -117,7 +117,7 @@ async fn a_server_that_is_not_there_is_told_with_its_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_token_is_told_as_such() {
+async fn an_expired_token_is_reported_as_such() {
     let world = World::with(Server::builder().token("right")).await;
     let kubeconfig = std::fs::read_to_string(world.kubeconfig()).unwrap().replace("right", "wrong");
     std::fs::write(world.kubeconfig(), kubeconfig).unwrap();
@@ -126,13 +126,13 @@ async fn an_expired_token_is_told_as_such() {
             .run(&[&arguments[..], if arguments[0] == "serve" { &["--port", "0"] } else { &[] }].concat())
             .await;
         assert_eq!(ended.code, 4, "{ended:?}");
-        assert!(ended.stderr.contains("the server does not know you (401 Unauthorized)"), "{ended:?}");
+        assert!(ended.stderr.contains("not authenticated (401 Unauthorized)"), "{ended:?}");
         assert!(ended.stderr.contains("log in again, or choose another --user or --context"), "{ended:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_allowed_hears_which_verb_on_which_resource() {
+async fn a_forbidden_request_is_reported_with_verb_and_resource() {
     let world = World::populated().await;
     let message = "pods is forbidden: User \"ann\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"";
     let forbidden = Action::Status {

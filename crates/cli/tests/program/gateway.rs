@@ -73,10 +73,10 @@ pub(crate) async fn before(
     });
 }
 
-type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::io::Error>;
+type BoxedBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::io::Error>;
 
 impl Canned {
-    async fn response(self) -> Response<AnyBody> {
+    async fn response(self) -> Response<BoxedBody> {
         let Self::Answer(code, headers, body) = self else { return std::future::pending().await };
         let mut response = Response::builder().status(code);
         for (name, value) in headers {

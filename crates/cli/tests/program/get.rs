@@ -79,7 +79,7 @@ async fn objects_are_selected_by_labels_by_the_servers_fields_and_by_any_field()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_tells_how_many_objects_have_each_value() {
+async fn an_index_counts_objects_per_value() {
     let world = World::populated().await;
     let table = world.output(&["get", "pods", "-A", "--index", "spec.nodeName"]).await;
     assert_eq!(rows(&table), ["SPEC.NODENAME PODS", "node-7 2", "node-8 1"]);
@@ -157,7 +157,7 @@ async fn custom_resources_are_found_by_all_their_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_found_is_said_and_is_no_error() {
+async fn an_empty_result_is_reported_and_is_not_an_error() {
     let world = World::new().await;
     let ended = world.run(&["get", "pods"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (0, ""));
@@ -187,7 +187,7 @@ async fn several_objects_are_shown_by_name_and_missing_ones_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_would_leave_their_part_of_the_url_are_refused() {
+async fn names_that_would_change_the_url_are_rejected() {
     let world = World::populated().await;
     for arguments in [
         &["get", "pod/x/y"][..],

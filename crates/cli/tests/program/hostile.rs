@@ -1,11 +1,11 @@
-//! Servers and objects that mean harm: what they send neither commands the terminal nor exhausts memory.
+//! Hostile servers and objects: nothing they send controls the terminal or exhausts memory.
 
 use embedded_apiserver::{Action, Fault, Match};
 use serde_json::{Value, json};
 
 use crate::raw_server::RawServer;
 use crate::support::{World, run, start};
-use crate::terminal::OnTerminal;
+use crate::terminal::{OnTerminal, USUAL};
 
 /// Sets the title, fills the clipboard, rings, overwrites the line, and does it again with C1 and bidirectional controls.
 const HOSTILE: &str =
@@ -62,11 +62,11 @@ async fn g2_json_and_yaml_mean_the_same_with_controls_escaped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g2_a_terminal_obeys_nothing_that_an_object_says() {
+async fn g2_text_of_objects_cannot_control_the_terminal() {
     let world = world().await;
     let all = ["get", "cm", "m", "-o", "jsonpath={.data.text}"];
     for arguments in [&["watch", "events"][..], &["watch", "cm", "-o", "jsonpath={.data.text}"], &all] {
-        let mut terminal = OnTerminal::start(&world, arguments, false);
+        let mut terminal = OnTerminal::start(&world, arguments, USUAL, false);
         terminal.until("owned").await;
         if arguments[0] == "watch" {
             terminal.ctrl_c().await;
@@ -105,7 +105,7 @@ async fn g3_an_endless_answer_ends_with_an_error_and_bounded_memory() {
         let world = World::at(&server.url()).await;
         let ended = run(world.command_with_memory(1 << 30, &["get", "pods"])).await;
         assert_eq!(ended.code, 1, "{endless}: {ended:?}");
-        assert!(ended.stderr.contains("with more than 64 MiB"), "{endless}: {ended:?}");
+        assert!(ended.stderr.contains("more than 64 MiB"), "{endless}: {ended:?}");
     }
 }
 

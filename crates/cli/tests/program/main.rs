@@ -4,11 +4,14 @@
 #![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 mod answers;
+mod cluster_flags;
 mod demo;
 mod encodings;
 mod errors;
 mod gateway;
 mod get;
+mod get_flags;
+mod get_watch;
 mod hostile;
 mod others;
 mod plugins;
@@ -18,4 +21,8 @@ mod serve;
 mod signals;
 mod support;
 mod terminal;
+mod top;
+mod wait;
 mod watch;
+mod watch_flags;
+mod web;

@@ -3,10 +3,11 @@
 use crate::support::{World, run, start};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_by_itself_says_when_it_answers_and_can_be_used() {
+async fn the_apiserver_reports_when_it_is_ready_and_can_be_used() {
     let world = World::new().await;
     let file = world.directory.path().join("other");
-    for flags in [&[][..], &["--tls", "--token", "secret"], &["--no-watch-list"]] {
+    for flags in [&[][..], &["--tls", "--token", "secret"], &["--no-watch-list", "--sharded-list-and-watch"]]
+    {
         let all = [&["apiserver", "--write-kubeconfig", file.to_str().unwrap()], flags].concat();
         let mut server = start(world.command(&all));
         let line = server.line_with(&["serving on http"]).await;
@@ -23,7 +24,7 @@ async fn the_server_by_itself_says_when_it_answers_and_can_be_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_others_can_reach_needs_a_token() {
+async fn a_server_on_a_public_address_needs_a_token() {
     let world = World::new().await;
     let refused = world.run(&["apiserver", "--address", "0.0.0.0"]).await;
     assert!(refused.code == 2 && refused.stderr.contains("without a token"), "{refused:?}");
@@ -51,7 +52,7 @@ async fn a_server_that_others_can_reach_needs_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn completions_version_and_help_are_there() {
+async fn completions_version_and_help_are_printed() {
     let world = World::new().await;
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = world.output(&["completions", shell]).await;
@@ -67,14 +68,30 @@ async fn completions_version_and_help_are_there() {
         "apiserver",
         "completions",
         "Exit codes:",
-        "  4  the server refuses",
+        "  4  the server refused",
     ] {
         assert!(help.contains(part), "{part}: {help}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_strict_server_refuses_features_that_it_does_not_have() {
+async fn manual_pages_of_every_command_are_written() {
+    let world = World::new().await;
+    let page = world.output(&["man"]).await;
+    assert!(page.starts_with(".ie") && page.contains(".SH SUBCOMMANDS"), "{page}");
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man");
+    world.output(&["man", "--directory", pages.to_str().unwrap()]).await;
+    for command in ["", "-demo", "-watch", "-get", "-wait", "-top", "-serve", "-apiserver"] {
+        let page = std::fs::read_to_string(pages.join(format!("kube-informer{command}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{command}: {page}");
+    }
+    let get = std::fs::read_to_string(pages.join("kube-informer-get.1")).unwrap();
+    assert!(get.contains("field\\-selector"), "{get}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strict_server_rejects_unsupported_features() {
     let world = World::new().await;
     for (flags, code) in [(&["apiserver"][..], 201), (&["apiserver", "--strict"], 501)] {
         let mut server = start(world.command(flags));

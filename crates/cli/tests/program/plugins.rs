@@ -37,7 +37,7 @@ fn credential(status: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_is_run_once_with_what_it_is_told_and_its_token_is_used() {
+async fn a_plugin_runs_once_with_its_configuration_and_its_token_is_used() {
     let record = "/bin/echo \"$KUBERNETES_EXEC_INFO $1 $GREETING\" >> \"$RECORD\"";
     let script = format!("{record}\n{}", credential(&format!("\"token\":\"{TOKEN}\\n\"")));
     let world =
@@ -99,7 +99,7 @@ async fn a_missing_plugin_is_named_with_how_to_install_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g3_a_hanging_plugin_does_not_hide_signals_and_is_ended_with_what_it_started() {
+async fn g3_a_hanging_plugin_does_not_block_signals_and_is_killed_with_its_children() {
     // Neither it nor the process that it starts ever ends by itself.
     let script = "/bin/sleep infinity & /bin/echo \"$! $$\" > \"$RECORD.new\"; /bin/mv \"$RECORD.new\" \"$RECORD\"; wait";
     let world = world(script, "").await;

@@ -162,8 +162,23 @@ async fn disturb(world: &World, round: usize) {
 
 /// Everything that `serve` answers, to those who may and to those who may not.
 async fn look_at(address: &str) {
-    let paths =
-        ["/metrics", "/debug/informers", "/readyz", "/readyz?max-age=0", "/readyz?max-age=x", "/nothing"];
+    let paths = [
+        "/metrics",
+        "/debug/informers",
+        "/readyz",
+        "/readyz?max-age=0",
+        "/readyz?max-age=x",
+        "/nothing",
+        "/",
+        "/api/v1/informers",
+        "/api/v1/objects/secrets",
+        "/api/v1/objects/secrets?format=yaml",
+        "/api/v1/objects/secrets/default/planted",
+        "/api/v1/history/secrets/default/planted",
+        "/api/v1/counts/secrets?by=metadata.annotations",
+        "/api/v1/counts/secrets?by=data.pw",
+        "/api/v1/objects/secrets?column=data",
+    ];
     for (path, token) in paths.iter().flat_map(|path| [(path, "serve-token-z"), (path, "wrong")]) {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!(
@@ -204,7 +219,7 @@ async fn g1_no_planted_secret_shows_in_any_output_log_metric_or_error_of_a_long_
     ];
     let watches = watches.iter().enumerate().map(|(at, arguments)| Logged::start(&world, arguments, at + 1));
     let watches = watches.collect::<Vec<_>>();
-    serve.wait_for(&["/debug/informers"]).await;
+    serve.wait_for(&["http://127.0.0.1:"]).await;
     for watch in &watches {
         watch.wait_for(&["planted", &marker(0)]).await;
     }

@@ -146,7 +146,7 @@ async fn g1_pages_of_other_origins_and_rebound_hosts_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_is_refused_keeps_it_from_being_ready_but_not_alive() {
+async fn a_refused_kind_fails_readiness_but_not_liveness() {
     let world = World::populated().await;
     let forbidden = Action::Status {
         code: 403,

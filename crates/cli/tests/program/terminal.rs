@@ -1,24 +1,36 @@
-//! On a terminal: colours, the progress bar, the demo's live view, and a terminal that is left as it was.
+//! On a terminal: colours, the progress bar, the demo's live view, and the terminal's state after the program has ended.
 
 use pty_process::{Command, Pty, Size};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
 use crate::support::{PROGRAM, World};
 
-/// The program on a terminal of its own.
+/// Rows and columns of a terminal that is neither narrow nor wide.
+pub(crate) const USUAL: (u16, u16) = (24, 100);
+/// A narrow, a usual and a wide terminal.
+const SIZES: [(u16, u16); 3] = [(24, 40), USUAL, (24, 200)];
+
+/// The program on a terminal of its own, and an emulator that shows it.
 pub(crate) struct OnTerminal {
     pty: Pty,
     child: Child,
+    emulator: vt100::Parser,
     /// All that it has written, and how much of that was looked at.
     pub(crate) written: String,
     seen: usize,
 }
 
 impl OnTerminal {
-    pub(crate) fn start(world: &World, arguments: &[&str], no_colour: bool) -> Self {
+    pub(crate) fn start(
+        world: &World,
+        arguments: &[&str],
+        (rows, columns): (u16, u16),
+        no_colour: bool,
+    ) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
-        pty.resize(Size::new(24, 100)).unwrap();
+        pty.resize(Size::new(rows, columns)).unwrap();
         let mut command = Command::new(PROGRAM)
             .args(arguments)
             .env_clear()
@@ -30,7 +42,37 @@ impl OnTerminal {
             command = command.env("NO_COLOR", "1");
         }
         let child = command.spawn(pts).unwrap();
-        Self { pty, child, written: String::new(), seen: 0 }
+        let emulator = vt100::Parser::new(rows, columns, 0);
+        Self { pty, child, emulator, written: String::new(), seen: 0 }
+    }
+
+    /// The rows on the screen, up to the last one with text.
+    fn rows(&self) -> Vec<String> {
+        let screen = self.emulator.screen();
+        let mut rows = screen.rows(0, screen.size().1).collect::<Vec<_>>();
+        while rows.pop_if(|row| row.trim().is_empty()).is_some() {}
+        rows
+    }
+
+    /// Reads until a row of the screen contains this; returns the row.
+    async fn row_with(&mut self, text: &str) -> String {
+        loop {
+            if let Some(row) = self.rows().into_iter().rfind(|row| row.contains(text)) {
+                return row;
+            }
+            assert!(self.read().await, "the program ended without {text:?}: {}", self.written);
+        }
+    }
+
+    fn resize(&mut self, rows: u16, columns: u16) {
+        self.pty.resize(Size::new(rows, columns)).unwrap();
+        self.emulator.screen_mut().set_size(rows, columns);
+    }
+
+    /// No row continues in the next one.
+    fn assert_not_wrapped(&self) {
+        let (screen, rows) = (self.emulator.screen(), self.emulator.screen().size().0);
+        assert!((0..rows).all(|row| !screen.row_wrapped(row)), "{}", screen.contents());
     }
 
     /// Reads until this was written behind what was waited for before; gives what came up to it.
@@ -51,6 +93,7 @@ impl OnTerminal {
         match self.pty.read(&mut bytes).await {
             // A character may be cut in two; what is looked for is ASCII.
             Ok(count) if count > 0 => {
+                self.emulator.process(&bytes[..count]);
                 self.written.push_str(&String::from_utf8_lossy(&bytes[..count]));
                 true
             }
@@ -78,7 +121,7 @@ impl OnTerminal {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_coloured_on_a_terminal_unless_no_color_is_set() {
     let world = World::populated().await;
-    let mut coloured = OnTerminal::start(&world, &["watch", "pods"], false);
+    let mut coloured = OnTerminal::start(&world, &["watch", "pods"], USUAL, false);
     coloured.until("\x1b[32mADDED\x1b[0m").await;
     coloured.until("api-2").await;
     world.set_phase("default", "api-1", "Running").await;
@@ -86,36 +129,86 @@ async fn events_are_coloured_on_a_terminal_unless_no_color_is_set() {
     assert_eq!(coloured.ctrl_c().await, Some(0));
     coloured.assert_left_as_it_was();
 
-    let mut plain = OnTerminal::start(&world, &["watch", "pods"], true);
+    let mut plain = OnTerminal::start(&world, &["watch", "pods"], USUAL, true);
     plain.until("api-2").await;
     assert!(!plain.written.contains("\x1b[32m"), "{}", plain.written);
     assert_eq!(plain.ctrl_c().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_initial_state_has_a_progress_bar_that_goes_when_it_is_there() {
+async fn a_progress_bar_shows_the_initial_list_until_it_is_complete() {
     use embedded_apiserver::{Action, Fault, Match, Verb};
 
     let world = World::populated().await;
-    // The watch is not answered until the bar was seen.
-    let hang = world.server.faults().arm(Fault::new(Action::Hang).on(Match::verb(Verb::Watch)));
-    let mut watch = OnTerminal::start(&world, &["watch", "pods"], false);
-    watch.until("0 of 2 objects").await;
-    assert!(watch.written.contains("\x1b[?25l"), "the cursor is hidden meanwhile");
-    world.server.faults().disarm(hang);
-    world.server.disconnect_all();
-    watch.until("api-2").await;
-    while watch.written.rfind("\x1b[?25l") > watch.written.rfind("\x1b[?25h") {
-        assert!(watch.read().await, "the bar stays: {}", watch.written);
+    for size in SIZES {
+        // The watch is not answered until the bar was seen.
+        let hang = world.server.faults().arm(Fault::new(Action::Hang).on(Match::verb(Verb::Watch)));
+        let mut watch = OnTerminal::start(&world, &["watch", "pods"], size, false);
+        watch.until("0 of 2 objects").await;
+        let row = watch.row_with("0 of 2 objects").await;
+        assert!(row.starts_with('░') && row.chars().count() < usize::from(size.1), "{row}");
+        assert!(watch.written.contains("\x1b[?25l"), "the cursor is hidden meanwhile");
+        world.server.faults().disarm(hang);
+        world.server.disconnect_all();
+        watch.until("api-2").await;
+        while watch.written.rfind("\x1b[?25l") > watch.written.rfind("\x1b[?25h") {
+            assert!(watch.read().await, "the bar stays: {}", watch.written);
+        }
+        watch.assert_left_as_it_was();
+        assert!(!watch.rows().iter().any(|row| row.contains('░')), "{:?}", watch.rows());
+        assert_eq!(watch.ctrl_c().await, Some(0));
     }
-    watch.assert_left_as_it_was();
-    assert_eq!(watch.ctrl_c().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_live_view_of_the_demo_has_a_footer_and_leaves_the_terminal_as_it_was() {
+async fn rows_of_a_watch_are_cut_to_the_width_of_the_terminal() {
+    let world = World::populated().await;
+    for (number, (rows, columns)) in SIZES.into_iter().enumerate() {
+        let label = |text: String| json!({"metadata": {"labels": {"long": text}}});
+        let path = "/api/v1/namespaces/shop/pods/web-1";
+        let text = |round: usize| format!("n{number}r{round}-{}", "x".repeat(30));
+        world.patch(path, label(text(0))).await;
+        let mut watch = OnTerminal::start(&world, &["watch", "pods", "-A"], (rows, columns), true);
+        watch.row_with("web-1").await;
+        world.patch(path, label(text(1))).await;
+        let row = watch.row_with("MODIFIED").await;
+        // The row needs about 130 columns.
+        assert_eq!(row.ends_with('…'), columns < 200, "{row}");
+        assert!(row.chars().count() <= columns.into(), "{row}");
+        // Later rows have the new width.
+        watch.resize(rows, 60);
+        world.patch(path, label(text(2))).await;
+        while watch.rows().iter().filter(|row| row.contains("MODIFIED")).count() < 2 {
+            assert!(watch.read().await, "{}", watch.written);
+        }
+        let row = watch.row_with("MODIFIED").await;
+        assert!(row.ends_with('…') && row.chars().count() == 60, "{row}");
+        watch.assert_not_wrapped();
+        assert_eq!(watch.ctrl_c().await, Some(0));
+        watch.assert_left_as_it_was();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_takes_long_shows_its_progress() {
+    use embedded_apiserver::{Action, Fault, Match, Verb};
+
+    let world = World::populated().await;
+    world.server.faults().arm(Fault::new(Action::Hang).on(Match::verb(Verb::List).resource("pods")));
+    for size in SIZES {
+        let mut get = OnTerminal::start(&world, &["get", "pods", "-o", "name"], size, false);
+        assert_eq!(get.row_with("reading the initial state").await, "reading the initial state: 0 objects");
+        get.assert_not_wrapped();
+        assert_eq!(get.ctrl_c().await, Some(0));
+        get.assert_left_as_it_was();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_has_a_footer_and_restores_the_terminal() {
     let world = World::new().await;
-    let mut demo = OnTerminal::start(&world, &["demo", "--objects", "150", "--rate", "50"], false);
+    let arguments = ["demo", "--objects", "150", "--rate", "50"];
+    let mut demo = OnTerminal::start(&world, &arguments, USUAL, false);
     demo.until("objects mirrored in").await;
     demo.until("events/s").await;
     let footer = demo.until("live").await;
@@ -128,4 +221,47 @@ async fn the_live_view_of_the_demo_has_a_footer_and_leaves_the_terminal_as_it_wa
     assert_eq!(demo.ctrl_c().await, Some(0));
     assert!(demo.written.contains("the mirror equals the server"), "{}", demo.written);
     demo.assert_left_as_it_was();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_footer_of_the_demo_fits_every_size_and_follows_a_resize() {
+    let world = World::new().await;
+    let arguments = ["demo", "--objects", "150", "--rate", "50"];
+    for (rows, columns) in SIZES {
+        let mut demo = OnTerminal::start(&world, &arguments, (rows, columns), false);
+        let lines = footer(&mut demo).await;
+        // As many lines as the width requires.
+        let expected = if columns == 40 { 4..=8 } else { 2..=3 };
+        assert!(expected.contains(&lines.len()), "{lines:#?}");
+        demo.resize(rows, 60);
+        while demo.rows().iter().any(|row| row.chars().count() > 60) {
+            assert!(demo.read().await, "{}", demo.written);
+        }
+        let lines = footer(&mut demo).await;
+        assert!(lines.iter().all(|line| line.chars().count() < 60), "{lines:#?}");
+        assert_eq!(demo.ctrl_c().await, Some(0));
+        demo.assert_left_as_it_was();
+    }
+}
+
+/// Reads until the footer is complete at the bottom of the screen; returns its lines.
+async fn footer(demo: &mut OnTerminal) -> Vec<String> {
+    loop {
+        let rows = demo.rows();
+        // Nodes are the first kind.
+        let first = rows.iter().rposition(|row| row.split("  ").any(|part| part.ends_with(" nodes")));
+        let lines = first.map(|first| rows[first..].to_vec()).unwrap_or_default();
+        let text = lines.join("  ");
+        if [" pods", " MB mirrored", " resident, server included)", " events/s", "lag ", "live"]
+            .iter()
+            .all(|part| text.contains(part))
+        {
+            let screen = demo.emulator.screen();
+            let from = rows.len() - lines.len();
+            let wraps = |row: usize| screen.row_wrapped(u16::try_from(row).unwrap());
+            assert!(!(from..rows.len()).any(wraps), "{lines:#?}");
+            return lines;
+        }
+        assert!(demo.read().await, "the footer is incomplete: {}", demo.written);
+    }
 }

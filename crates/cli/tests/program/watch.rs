@@ -1,4 +1,4 @@
-//! `watch`: what happens, in every format, and what goes wrong meanwhile.
+//! `watch`: events in every format, and errors during a watch.
 
 use embedded_apiserver::{Action, Fault, Match, Restart, Server};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{World, rows};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_comes_first_and_then_what_changes_in_one_line_each() {
+async fn existing_objects_come_first_then_one_line_per_change() {
     let world = World::populated().await;
     let mut watch = world.start(&["watch", "pods", "-A"]);
     assert_eq!(rows(&watch.line_with(&["EVENT"]).await), ["EVENT NAMESPACE NAME CHANGE"]);
@@ -22,7 +22,7 @@ async fn what_is_there_comes_first_and_then_what_changes_in_one_line_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_format_tells_each_event() {
+async fn every_format_prints_each_event() {
     let world = World::new().await;
     let formats = [
         "json",
@@ -76,7 +76,7 @@ async fn every_format_tells_each_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_kind_that_is_refused_does_not_end_the_others() {
+async fn a_forbidden_kind_does_not_end_the_others() {
     let world = World::populated().await;
     let message = "secrets is forbidden: User \"ann\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\"";
     let forbidden = Action::Status {
@@ -95,17 +95,20 @@ async fn one_kind_that_is_refused_does_not_end_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changed_while_nobody_watched_is_relisted() {
+async fn changes_during_a_disconnect_are_relisted() {
     let world = World::populated().await;
     let mut watch = world.start(&["watch", "pods"]);
     watch.line_with(&["api-2"]).await;
-    // Nobody can watch while this happens, and nobody can be told of it later.
+    // The watch is down during these changes, and the server loses its history afterwards.
     world.server.refuse_connections().await;
     world.set_phase("default", "api-1", "Failed").await;
     world.delete("/api/v1/namespaces/default/pods/api-2").await;
     world.server.restart(&Restart::HistoryLost);
     world.server.accept_connections().await.unwrap();
-    assert_eq!(rows(&watch.line_with(&["DELETED"]).await), ["DELETED api-2 vanished while nobody watched"]);
+    assert_eq!(
+        rows(&watch.line_with(&["DELETED"]).await),
+        ["DELETED api-2 deleted while the watch was down"]
+    );
     assert_eq!(
         rows(&watch.line_with(&["RELISTED"]).await),
         ["RELISTED api-1 status.phase: Pending → Failed"]
@@ -115,7 +118,7 @@ async fn what_changed_while_nobody_watched_is_relisted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_changes_is_told_without_its_value() {
+async fn a_changed_secret_is_printed_without_its_value() {
     let world = World::populated().await;
     let mut watch = world.start(&["watch", "secrets", "--since-start"]);
     assert_eq!(rows(&watch.line_with(&["EVENT"]).await), ["SINCE START EVENT NAME CHANGE"]);
@@ -148,7 +151,7 @@ async fn servers_without_watch_lists_are_watched_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_goes_ends_it_without_an_error() {
+async fn a_closed_pipe_ends_the_watch_without_an_error() {
     let world = World::populated().await;
     let mut watch = world.start(&["watch", "pods"]);
     watch.line_with(&["api-1"]).await;

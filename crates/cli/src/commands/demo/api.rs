@@ -1,5 +1,5 @@
-//! How the made-up cluster writes: straight to the server's service, past the socket. Trouble with connections is for the
-//! informers, not for those who run the cluster.
+//! Writes of the simulated cluster. They call the server's service directly, so injected connection faults affect only the
+//! informers.
 
 use bytes::Bytes;
 use embedded_apiserver::{ApiService, Server};
@@ -29,7 +29,7 @@ impl Api {
         self.send(Method::POST, path, "application/json", object).await
     }
 
-    /// None if the object is gone: somebody with kubectl may have deleted it.
+    /// `None` if the object no longer exists: a user may have deleted it with kubectl.
     pub(super) async fn patch(&mut self, path: &str, patch: &Value) -> Result<Option<Written>, Failure> {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
@@ -50,10 +50,10 @@ impl Api {
         content_type: &str,
         body: &Value,
     ) -> Result<Option<Written>, Failure> {
-        // The server answers at once: without this, nothing else would get its turn, not even Ctrl-C.
+        // The server answers without waiting. Without this, no other task would run, not even the one for Ctrl-C.
         tokio::task::coop::consume_budget().await;
         let failed =
-            |why: String| Failure::Other(format!("the made-up cluster cannot be changed: {path}: {why}"));
+            |why: String| Failure::Other(format!("cannot write to the simulated cluster: {path}: {why}"));
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -75,7 +75,7 @@ impl Api {
 }
 
 impl Written {
-    /// Only the metadata is looked at.
+    /// Only the metadata is read.
     fn read(body: &[u8]) -> Self {
         #[derive(Default, serde::Deserialize)]
         #[serde(default)]

@@ -1,10 +1,10 @@
-//! What goes wrong on the way between the made-up cluster and the informers.
+//! Faults between the server and the informers: `--chaos`.
 
 use std::time::Duration;
 
 use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 
-/// How many events the server remembers, while it remembers few and otherwise.
+/// How many events the server keeps for watches to resume from: after it was shortened, and normally.
 const HISTORY_SHORT: usize = 100;
 const HISTORY: usize = 16_384;
 
@@ -15,7 +15,7 @@ pub(super) struct Chaos {
 }
 
 impl Chaos {
-    /// Something goes wrong; says what.
+    /// Injects the next fault; returns its description.
     pub(super) fn strike(&mut self, server: &Server) -> &'static str {
         server.set_history(HISTORY);
         server.faults().clear();
@@ -34,7 +34,7 @@ impl Chaos {
                 server
                     .faults()
                     .arm(Fault::new(Action::Delay(Duration::from_secs(1))).on(Match::verb(Verb::Watch)));
-                "the server stalls: watches are answered a second late"
+                "the server stalls: watches are delayed by a second"
             }
             _ => {
                 let overloaded = Action::Overloaded { retry_after_seconds: 1 };

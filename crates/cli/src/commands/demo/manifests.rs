@@ -1,4 +1,4 @@
-//! What the objects of the made-up cluster look like.
+//! The objects of the simulated cluster.
 
 use serde_json::{Value, json};
 
@@ -22,12 +22,13 @@ pub(super) fn node_name(number: usize) -> String {
     format!("node-{number}")
 }
 
-pub(super) fn node_status(number: usize, ready: bool) -> Value {
+pub(super) fn node_status(number: usize, ready: bool, now: &str) -> Value {
     let (status, reason) = if ready { ("True", "KubeletReady") } else { ("Unknown", "NodeStatusUnknown") };
     json!({"status": {
         "capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
         "addresses": [{"type": "InternalIP", "address": format!("10.0.{}.{}", number / 250, number % 250 + 1)}],
-        "conditions": [{"type": "Ready", "status": status, "reason": reason}],
+        "conditions": [{"type": "Ready", "status": status, "reason": reason, "lastHeartbeatTime": now,
+            "lastTransitionTime": now}],
         "nodeInfo": {"kubeletVersion": "v1.37.1", "osImage": "Debian GNU/Linux 13", "kernelVersion": "6.12.41",
             "containerRuntimeVersion": "containerd://2.1.4", "architecture": "amd64", "operatingSystem": "linux",
             "bootID": "", "kubeProxyVersion": "", "machineID": "", "systemUUID": ""}}})
@@ -51,10 +52,17 @@ pub(super) fn deployment(name: &str, app: &str, tag: u32, replicas: usize) -> Va
         "selector": {"matchLabels": {"app": app}}, "template": template(app, tag, None)}})
 }
 
-pub(super) fn deployment_status(replicas: usize, updated: usize, ready: usize) -> Value {
-    let available = if ready == replicas { "True" } else { "False" };
-    json!({"status": {"replicas": replicas, "updatedReplicas": updated, "readyReplicas": ready, "availableReplicas": ready,
-        "conditions": [{"type": "Available", "status": available}]}})
+/// `since` is when the condition took this status.
+pub(super) fn deployment_status([all, updated, ready]: [usize; 3], available: &str, since: &str) -> Value {
+    let reason = if available == "True" { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" };
+    json!({"status": {"replicas": all, "updatedReplicas": updated, "readyReplicas": ready, "availableReplicas": ready,
+        "conditions": [{"type": "Available", "status": available, "reason": reason, "lastTransitionTime": since,
+            "lastUpdateTime": since}]}})
+}
+
+/// Whether a Deployment is available, as its condition says it.
+pub(super) fn availability([all, _, ready]: [usize; 3]) -> &'static str {
+    if ready == all { "True" } else { "False" }
 }
 
 pub(super) fn replica_set(
@@ -83,7 +91,7 @@ fn owned_by(kind: &str, name: &str, uid: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true})
 }
 
-/// What a kubelet reports of a pod.
+/// The status that a kubelet reports for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Starting,
@@ -92,7 +100,15 @@ pub(super) enum Health {
     Evicted,
 }
 
-pub(super) fn pod_status(app: &str, tag: u32, health: Health, restarts: u32, ip: &str, now: &str) -> Value {
+/// `since` is when the pod became ready or unready.
+pub(super) fn pod_status(
+    (app, tag): (&str, u32),
+    health: Health,
+    restarts: u32,
+    ip: &str,
+    since: &str,
+    now: &str,
+) -> Value {
     let ready = health == Health::Running;
     let (phase, state) = match health {
         Health::Starting => ("Pending", json!({"waiting": {"reason": "ContainerCreating"}})),
@@ -103,7 +119,8 @@ pub(super) fn pod_status(app: &str, tag: u32, health: Health, restarts: u32, ip:
         ),
         Health::Evicted => {
             return json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
-                "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False"}]}});
+                "containerStatuses": null,
+                "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": since}]}});
         }
     };
     let last = match restarts {
@@ -111,7 +128,8 @@ pub(super) fn pod_status(app: &str, tag: u32, health: Health, restarts: u32, ip:
         _ => json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": now}}),
     };
     json!({"status": {"phase": phase, "podIP": ip, "podIPs": [{"ip": ip}], "startTime": now,
-        "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
+        "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" },
+            "lastTransitionTime": since}],
         "containerStatuses": [{"name": app, "image": image(app, tag), "imageID": "", "ready": ready, "restartCount": restarts,
             "state": state, "lastState": last}]}})
 }

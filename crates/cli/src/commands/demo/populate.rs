@@ -1,4 +1,4 @@
-//! Filling the made-up cluster with what is there from the beginning.
+//! Creates the initial objects of the simulated cluster.
 
 use embedded_apiserver::Server;
 use tokio::task::JoinSet;
@@ -8,9 +8,9 @@ use super::manifests::{self, Health, NAMESPACES};
 use super::world::{Deployment, World};
 use crate::failure::Failure;
 
-/// Namespaces that the server makes by itself.
+/// Namespaces that the server itself creates.
 const NAMESPACES_OF_SERVER: usize = 4;
-/// Up to this many objects every pod is brought to run; in larger clusters, where that takes minutes, they begin pending.
+/// Up to this many objects, all pods run from the start. In larger clusters that would take minutes, so they start as pending.
 const RUNNING_MAX: usize = 100_000;
 
 /// How a number of objects is divided.
@@ -18,8 +18,9 @@ const RUNNING_MAX: usize = 100_000;
 pub(super) struct Plan {
     pub(super) nodes: usize,
     pub(super) deployments: usize,
-    /// Of each deployment; the first ones have one more until the number is right.
+    /// Pods of each deployment.
     pub(super) replicas: usize,
+    /// How many deployments have one pod more, so that the total is exact.
     pub(super) extra: usize,
     /// Whether the pods run.
     pub(super) running: bool,
@@ -45,7 +46,7 @@ impl Plan {
     }
 }
 
-/// Makes nodes, namespaces, deployments, replica sets and pods, on several cores; `reported` is called with how many exist.
+/// Creates nodes, namespaces, deployments, replica sets and pods, on several cores. `reported` receives the number of objects so far.
 pub(super) async fn populate(
     server: &Server,
     objects: usize,
@@ -75,7 +76,7 @@ pub(super) async fn populate(
                 let replicas = plan.replicas + usize::from(number < plan.extra);
                 let deployment = world.create_deployment(number, replicas, plan.running).await?;
                 deployments.push((number, deployment));
-                // Nobody counts any more after Ctrl-C, or if another part has failed.
+                // After Ctrl-C, or if another task has failed, the receiver is gone.
                 if sender.send(2 + replicas).await.is_err() {
                     break;
                 }
@@ -90,7 +91,7 @@ pub(super) async fn populate(
     }
     let mut deployments = Vec::new();
     while let Some(part) = tasks.join_next().await {
-        let part = part.map_err(|error| Failure::other("filling the made-up cluster", &error))?;
+        let part = part.map_err(|error| Failure::other("cannot create the simulated cluster", &error))?;
         deployments.extend(part?);
     }
     deployments.sort_unstable_by_key(|(number, _)| *number);
@@ -99,7 +100,7 @@ pub(super) async fn populate(
 }
 
 impl World {
-    /// A deployment that runs.
+    /// Creates a deployment with its replica set and pods.
     async fn create_deployment(
         &mut self,
         number: usize,
@@ -117,7 +118,7 @@ impl World {
         for _ in 0..replicas {
             let pod = self.new_pod(0);
             if self.write_pod(0, &pod).await?.is_none() {
-                // The name is taken: chance has it so, once in a hundred thousand.
+                // The random name is taken, which happens about once in a hundred thousand pods.
                 continue;
             }
             let name = pod.name.clone();

@@ -1,4 +1,4 @@
-//! The proof at the end: once the cluster is quiet, the mirrors equal it.
+//! The check at the end: once the cluster no longer changes, the mirrors must equal it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::mirror::Mirror;
 const CATCH_UP_MAX: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Waits until every mirror has exactly the server's objects in the server's states; gives their number.
+/// Waits until every mirror has exactly the server's objects in the server's states; returns their number.
 pub(super) async fn equal(cluster: &Cluster, mirrors: &[Mirror]) -> Result<usize, Failure> {
     let deadline = Instant::now() + CATCH_UP_MAX;
     let mut objects = 0;
@@ -27,7 +27,9 @@ pub(super) async fn equal(cluster: &Cluster, mirrors: &[Mirror]) -> Result<usize
             }
             if Instant::now() > deadline {
                 let kind = mirror.selected.kind.qualified();
-                return Err(Failure::Other(format!("the mirror of {kind} does not agree with the server")));
+                return Err(Failure::Other(format!(
+                    "the mirror of {kind} differs from the server after {CATCH_UP_MAX:?}"
+                )));
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -35,9 +37,9 @@ pub(super) async fn equal(cluster: &Cluster, mirrors: &[Mirror]) -> Result<usize
     Ok(objects)
 }
 
-/// How many objects there are, if both have the same.
+/// The number of objects; `None` if mirror and server differ.
 async fn compare(cluster: &Cluster, mirror: &Mirror) -> Result<Option<usize>, Failure> {
-    let failed = |error| Failure::other("listing for comparison", &error);
+    let failed = |error| Failure::other("cannot list objects for the comparison", &error);
     let source = ListWatch::new(cluster.client.clone(), mirror.selected.kind.resource.clone());
     let view = mirror.informer.lister().view();
     let mut parts = source.list(ListOptions::default()).await.map_err(failed)?;

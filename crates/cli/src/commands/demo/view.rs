@@ -1,4 +1,4 @@
-//! What the demo shows: a line for each change and, on a terminal, a footer below them; piped, a summary now and then.
+//! The output of the demo: a line for each change and, on a terminal, a footer below them. In a pipe, a summary every two seconds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,28 +16,29 @@ use crate::output::EventType;
 use crate::output::columns::Columns;
 use crate::terminal::{Colour, Line, Screen};
 
-/// Lines a second that somebody can follow on a terminal; the rest is counted.
+/// Maximum number of lines per second on a terminal; further changes are only counted.
 const LINES_PER_SECOND: u32 = 30;
-/// Writes whose arrival is waited for, at most.
+/// Maximum number of writes whose events are awaited to measure the lag.
 const WRITES_MAX: usize = 10_000;
 
-/// The informers, as they are shown.
+/// The figures that the demo prints.
 pub(super) struct View {
     quiet: bool,
     /// Changes that were received.
     changes: u64,
-    /// Of them, at the last summary.
+    /// The same at the last measurement.
     changes_before: u64,
     summed_up: Instant,
     rate: f64,
-    /// Lines of this second.
+    /// Lines printed in the current second.
     lines: u32,
     second: Instant,
     left_out: u64,
     /// Writes that no informer has reported yet, oldest first.
     writes: VecDeque<(u64, Instant)>,
-    /// The longest time from a write to its being received, of the time that was measured last, and of this one.
+    /// The longest time from a write to its event, in the last full period.
     lag: Option<Duration>,
+    /// The same in the current period.
     lag_so_far: Option<Duration>,
 }
 
@@ -59,7 +60,7 @@ impl View {
         }
     }
 
-    /// A write was accepted: from now on its arrival is waited for.
+    /// Notes a write that was accepted, to measure when its event arrives.
     pub(super) fn written(&mut self, written: &Written) {
         if self.writes.len() == WRITES_MAX {
             self.writes.pop_front();
@@ -67,7 +68,7 @@ impl View {
         self.writes.push_back((written.resource_version, Instant::now()));
     }
 
-    /// One line for a change; nothing for the initial state.
+    /// Prints one line for a change, and nothing for the initial state.
     pub(super) async fn show(
         &mut self,
         mirror: &Mirror,
@@ -79,20 +80,20 @@ impl View {
         };
         self.changes += 1;
         self.arrived(object.resource_version());
-        if self.quiet || !self.has_room(screen) {
+        if self.quiet || !self.may_print(screen) {
             return Ok(());
         }
         let relisted = event.origin() == Some(Origin::Relist);
         let (event_type, change) = match event {
             Event::Updated { old, new, .. } => {
                 let change = match (old.decode(), new.decode()) {
-                    (Ok(old), Ok(new)) => changes::in_one_line(&old, &new),
+                    (Ok(old), Ok(new)) => changes::in_one_masked_line(&old, &new),
                     _ => String::new(),
                 };
                 (if relisted { EventType::Relisted } else { EventType::Modified }, change)
             }
             Event::Deleted { final_state_known, .. } => {
-                let change = if *final_state_known { "" } else { "vanished while nobody watched" };
+                let change = if *final_state_known { "" } else { "deleted while the watch was down" };
                 (EventType::Deleted, change.to_owned())
             }
             _ => {
@@ -113,41 +114,40 @@ impl View {
         screen.fitting_line(line).await
     }
 
-    /// Something that is not the mirror's doing.
+    /// Prints a line about a fault.
     pub(super) async fn remark(&mut self, text: &str, screen: &mut Screen) -> Result<(), Failure> {
         screen.line(Line::default().with(&format!("!!! {text}"), Some(Colour::Odd))).await
     }
 
-    /// The footer on a terminal.
+    /// Draws the footer on a terminal.
     pub(super) fn footer(&mut self, mirrors: &[Mirror], screen: &mut Screen) {
         self.measure();
         let lag = self.lag();
         let objects = mirrors.iter().map(|mirror| {
             format!("{} {}", mirror.informer.lister().count(), mirror.selected.kind.resource.plural)
         });
-        let objects = objects.collect::<Vec<_>>().join("  ");
-        let left_out =
-            if self.left_out > 0 { format!("  ({} lines left out)", self.left_out) } else { String::new() };
-        let figures = format!(
-            "{} objects  {}  {:.1} events/s  lag {}  {}",
-            count(mirrors),
-            memory(mirrors),
-            self.rate,
-            lag,
-            state(mirrors),
-        );
-        let faint = Some(Colour::Faint);
-        screen.status([Line::default().with(&objects, faint), Line::from(figures).with(&left_out, faint)]);
+        let objects = objects.collect::<Vec<_>>();
+        let mut figures = vec![format!("{} objects", count(mirrors))];
+        figures.extend(memory(mirrors));
+        figures.extend([format!("{:.1} events/s", self.rate), format!("lag {lag}"), state(mirrors)]);
+        if self.left_out > 0 {
+            figures.push(format!("({} lines left out)", self.left_out));
+        }
+        // A narrow terminal needs more lines.
+        let width = screen.status_width();
+        let mut lines = Line::fill(&objects, Some(Colour::Faint), width);
+        lines.extend(Line::fill(&figures, None, width));
+        screen.status(lines);
     }
 
-    /// The summary where there is no footer.
+    /// Prints the summary where there is no footer.
     pub(super) async fn summary(&mut self, mirrors: &[Mirror], screen: &mut Screen) -> Result<(), Failure> {
         self.measure();
         let lag = self.lag();
         let figures = format!(
             "--- {} objects, {}, {} changes, {:.1} events/s, lag {}, {}",
             count(mirrors),
-            memory(mirrors),
+            memory(mirrors).join(" "),
             self.changes,
             self.rate,
             lag,
@@ -157,7 +157,7 @@ impl View {
         screen.flush().await
     }
 
-    /// A write was received.
+    /// Notes that the event of a write has arrived.
     fn arrived(&mut self, resource_version: &str) {
         let Ok(version) = resource_version.parse::<u64>() else { return };
         if let Ok(at) = self.writes.binary_search_by_key(&version, |(version, _)| *version)
@@ -168,7 +168,7 @@ impl View {
     }
 
     fn lag(&mut self) -> String {
-        // A write that another one has overtaken is not told by itself; it is not waited for any longer than this.
+        // The event of a write may never arrive, because a later write to the same object superseded it.
         while self.writes.front().is_some_and(|(_, written)| written.elapsed() > Duration::from_secs(30)) {
             self.writes.pop_front();
         }
@@ -184,7 +184,7 @@ impl View {
         }
     }
 
-    fn has_room(&mut self, screen: &Screen) -> bool {
+    fn may_print(&mut self, screen: &Screen) -> bool {
         if !screen.has_status() {
             return true;
         }
@@ -192,9 +192,9 @@ impl View {
             (self.second, self.lines) = (Instant::now(), 0);
         }
         self.lines += 1;
-        let room = self.lines <= LINES_PER_SECOND;
-        self.left_out += u64::from(!room);
-        room
+        let may_print = self.lines <= LINES_PER_SECOND;
+        self.left_out += u64::from(!may_print);
+        may_print
     }
 }
 
@@ -202,28 +202,25 @@ fn count(mirrors: &[Mirror]) -> usize {
     mirrors.iter().map(|mirror| mirror.informer.lister().count()).sum()
 }
 
-/// Of the worst.
+/// The first state that is not `live`.
 fn state(mirrors: &[Mirror]) -> String {
     let states = mirrors.iter().map(|mirror| mirror.informer.state());
-    let troubled = states.filter(|state| !matches!(state, InformerState::Live)).collect::<Vec<_>>();
-    match troubled.first() {
+    let degraded = states.filter(|state| !matches!(state, InformerState::Live)).collect::<Vec<_>>();
+    match degraded.first() {
         None => "live".to_owned(),
         Some(state) => state.to_string(),
     }
 }
 
-/// Of this process, server and all, and of the mirrors alone.
-fn memory(mirrors: &[Mirror]) -> String {
+/// The memory of the mirrors alone, and of the whole process, server included.
+fn memory(mirrors: &[Mirror]) -> Vec<String> {
     let megabytes = |bytes: usize| format!("{:.1} MB", bytes as f64 / 1e6);
     let stored = mirrors.iter().map(|mirror| mirror.informer.lister().view().snapshot().stored_bytes()).sum();
-    let mirrors = megabytes(stored);
-    match resident_bytes() {
-        Some(resident) => format!("{mirrors} mirrored ({} resident, server included)", megabytes(resident)),
-        None => format!("{mirrors} mirrored"),
-    }
+    let resident = resident_bytes().map(|bytes| format!("({} resident, server included)", megabytes(bytes)));
+    [format!("{} mirrored", megabytes(stored))].into_iter().chain(resident).collect()
 }
 
-/// Where the system says it.
+/// The resident memory of the process, where there is a `/proc`.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

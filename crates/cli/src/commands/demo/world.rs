@@ -1,8 +1,9 @@
-//! The made-up cluster: deployments that are rolled out and scaled, pods that start, crash, recover and are evicted, nodes
-//! that are lost and come back.
+//! The simulated cluster: deployments that are rolled out and scaled, pods that start, crash, recover and are evicted, nodes
+//! that become unready and recover.
 //!
-//! It plays the parts of scheduler, kubelet and controllers in small. What happens is a queue of steps; a step makes one
-//! write and may put others into the queue, so that a rollout takes its time and several of them interleave.
+//! It stands in for users, scheduler, kubelet and controllers; only the status of Deployments is left to the demo's controller.
+//! Events are a queue of steps. A step makes one write and may queue further steps, so a rollout takes a while, and several of
+//! them interleave.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use super::api::{Api, Written};
 use super::manifests::{self, APPS, Health, NAMESPACES};
 use crate::failure::Failure;
 
-/// Steps that wait at most; then nothing new is begun.
+/// Maximum number of queued steps; beyond that, no new event begins.
 const STEPS_MAX: usize = 200;
 
 /// A cluster that changes by itself.
@@ -37,7 +38,7 @@ pub(super) struct Deployment {
     pub(super) name: String,
     pub(super) uid: String,
     pub(super) tag: u32,
-    /// Of the current replica set.
+    /// The template hash of the current replica set.
     pub(super) hash: String,
     pub(super) replica_set_uid: String,
     pub(super) replicas: usize,
@@ -52,6 +53,8 @@ pub(super) struct Pod {
     pub(super) node: usize,
     pub(super) restarts: u32,
     pub(super) health: Health,
+    /// When it became ready or unready.
+    since: String,
 }
 
 /// One write, now or later.
@@ -87,21 +90,14 @@ enum WorldStep {
         deployment: usize,
         old_hash: String,
     },
-    /// One new pod comes, one old one goes.
+    /// Creates one new pod and deletes one old one.
     Replace {
         deployment: usize,
         old_hash: String,
     },
-    RetireReplicaSet {
-        deployment: usize,
-        hash: String,
-    },
     Scale {
         deployment: usize,
         replicas: usize,
-    },
-    Report {
-        deployment: usize,
     },
     LoseNode,
     FindNode,
@@ -113,12 +109,12 @@ impl World {
         Self { api, rng, nodes, deployments: Vec::new(), steps: VecDeque::new(), lost_node: None }
     }
 
-    /// Makes one write; none if what it was about is gone.
+    /// Makes one write; `None` if its object no longer exists.
     pub(super) async fn change(&mut self) -> Result<Option<Written>, Failure> {
         if self.steps.is_empty() || (self.steps.len() < STEPS_MAX && self.rng.random_bool(0.25)) {
             self.begin();
         }
-        // Not always the oldest, so that stories interleave; what follows from a step is not in the queue before it.
+        // Not always the oldest step, so that events interleave. A step is queued only after the one that it depends on.
         let at = self.rng.random_range(0..self.steps.len().clamp(1, 12));
         match self.steps.remove(at) {
             Some(step) => self.make(step).await,
@@ -126,7 +122,7 @@ impl World {
         }
     }
 
-    /// A new story.
+    /// Begins a new event.
     fn begin(&mut self) {
         let Some(deployment) =
             (!self.deployments.is_empty()).then(|| self.rng.random_range(0..self.deployments.len()))
@@ -145,7 +141,8 @@ impl World {
             (45..75, Some(pod)) => WorldStep::Crash { deployment, pod },
             (75..92, Some(pod)) => WorldStep::Evict { deployment, pod },
             (92.., _) if self.lost_node.is_none() => WorldStep::LoseNode,
-            _ => WorldStep::Report { deployment },
+            (_, Some(pod)) => WorldStep::Crash { deployment, pod },
+            (_, None) => WorldStep::CreatePod { deployment },
         };
         self.steps.push_back(step);
     }
@@ -154,9 +151,7 @@ impl World {
         match step {
             WorldStep::CreatePod { deployment } => self.create_pod(deployment).await,
             WorldStep::Start { deployment, pod } | WorldStep::Recover { deployment, pod } => {
-                let written = self.set_health(deployment, &pod, Health::Running).await?;
-                self.steps.push_back(WorldStep::Report { deployment });
-                Ok(written)
+                self.set_health(deployment, &pod, Health::Running).await
             }
             WorldStep::Crash { deployment, pod } => {
                 if let Some(pod) = self.pod_mut(deployment, &pod) {
@@ -185,16 +180,7 @@ impl World {
                 Ok(written)
             }
             WorldStep::Replace { deployment, old_hash } => self.replace(deployment, old_hash).await,
-            WorldStep::RetireReplicaSet { deployment, hash } => {
-                let owner = &mut self.deployments[deployment];
-                owner.rolling = false;
-                let path =
-                    format!("/apis/apps/v1/namespaces/{}/replicasets/{}-{hash}", owner.namespace, owner.name);
-                self.steps.push_back(WorldStep::Report { deployment });
-                self.api.delete(&path, 0).await
-            }
             WorldStep::Scale { deployment, replicas } => self.scale(deployment, replicas).await,
-            WorldStep::Report { deployment } => self.report(deployment).await,
             WorldStep::LoseNode => {
                 let node = self.rng.random_range(0..self.nodes);
                 self.lost_node = Some(node);
@@ -245,8 +231,11 @@ impl World {
                 Ok(written)
             }
             None => {
-                self.steps.push_back(WorldStep::RetireReplicaSet { deployment, hash: old_hash });
-                self.report(deployment).await
+                let owner = &mut self.deployments[deployment];
+                owner.rolling = false;
+                let (namespace, name) = (owner.namespace, &owner.name);
+                let path = format!("/apis/apps/v1/namespaces/{namespace}/replicasets/{name}-{old_hash}");
+                self.api.delete(&path, 0).await
             }
         }
     }
@@ -276,7 +265,7 @@ impl World {
             (0..5).map(|_| char::from(LETTERS[self.rng.random_range(0..LETTERS.len())])).collect::<String>();
         let (owner, node) = (&self.deployments[deployment], self.rng.random_range(0..self.nodes));
         let name = format!("{}-{}-{suffix}", owner.name, owner.hash);
-        Pod { name, tag: owner.tag, node, restarts: 0, health: Health::Starting }
+        Pod { name, tag: owner.tag, node, restarts: 0, health: Health::Starting, since: now() }
     }
 
     pub(super) async fn write_pod(
@@ -305,9 +294,12 @@ impl World {
         );
         let (namespace, app) = (self.deployments[deployment].namespace, self.deployments[deployment].app);
         let Some(pod) = self.pod_mut(deployment, name) else { return Ok(None) };
-        pod.health = health;
         let now = now();
-        let status = manifests::pod_status(app, pod.tag, health, pod.restarts, &ip, &now);
+        if (pod.health == Health::Running) != (health == Health::Running) {
+            pod.since.clone_from(&now);
+        }
+        pod.health = health;
+        let status = manifests::pod_status((app, pod.tag), health, pod.restarts, &ip, &pod.since, &now);
         self.api.patch(&format!("/api/v1/namespaces/{namespace}/pods/{name}/status"), &status).await
     }
 
@@ -315,14 +307,15 @@ impl World {
         let owner = &self.deployments[deployment];
         let updated = owner.pods.iter().filter(|pod| pod.tag == owner.tag).count();
         let ready = owner.pods.iter().filter(|pod| pod.health == Health::Running).count();
-        let status = manifests::deployment_status(owner.pods.len(), updated, ready);
+        let replicas = [owner.pods.len(), updated, ready];
+        let status = manifests::deployment_status(replicas, manifests::availability(replicas), &now());
         let path = format!("/apis/apps/v1/namespaces/{}/deployments/{}/status", owner.namespace, owner.name);
         self.api.patch(&path, &status).await
     }
 
     pub(super) async fn report_node(&mut self, node: usize, ready: bool) -> Result<Option<Written>, Failure> {
         let path = format!("/api/v1/nodes/{}/status", manifests::node_name(node));
-        self.api.patch(&path, &manifests::node_status(node, ready)).await
+        self.api.patch(&path, &manifests::node_status(node, ready, &now())).await
     }
 
     fn pod_mut(&mut self, deployment: usize, name: &str) -> Option<&mut Pod> {
@@ -351,13 +344,13 @@ impl Deployment {
     }
 }
 
-/// As a pod template's hash looks; another for each deployment and each of its versions.
+/// A hash like that of a pod template; different for each deployment and each of its versions.
 fn hash(tag: u32, deployment: usize) -> String {
     let mixed = (u64::from(tag) << 32 | deployment as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     format!("{:09x}", mixed >> 28)
 }
 
-fn now() -> String {
-    // The API's times have whole seconds.
+pub(super) fn now() -> String {
+    // Times in the API have whole seconds.
     Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string()
 }

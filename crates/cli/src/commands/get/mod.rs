@@ -1,51 +1,36 @@
-//! `kube-informer get`: objects as they are now, by kubectl's selectors and by any field.
+//! `kube-informer get`: the current state of objects.
 //!
-//! Columns are the server's own where it gives a `Table`. Everything else is read by an informer and asked of its lister,
-//! so that `--field` and `--index` work on every field of every kind, whatever the server can select by.
+//! Columns come from the server where it returns a `Table`. Everything else is read by an informer, so that `--field` and
+//! `--index` work on every field of every kind. The informer keeps only the fields that the output shows; names, columns,
+//! sort keys and fields of templates are read from its bytes, and complete objects are decoded one at a time.
 
+mod arguments;
 mod by_index;
+mod listing;
+mod print;
 mod tables;
 
-use kube_informer::SyncError;
-use kube_informer::building_blocks::{ReflectorError, StoredObject};
-use serde_json::Value;
+pub(crate) use arguments::GetArguments;
 
-use crate::cluster::{Cluster, ClusterFlags};
+use super::watch;
+use crate::cluster::Cluster;
 use crate::discovery::{Catalogue, Kind, Selected, Wanted};
 use crate::failure::Failure;
 use crate::field_filter::FieldFilter;
-use crate::flags::{OutputFlags, SelectFlags};
 use crate::masks;
-use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
-use crate::output::{self, Format};
-use crate::request;
+use crate::output::Format;
+use crate::output::columns::Columns;
+use crate::output::jsonpath::Path;
+use crate::output::record::Decodes;
+use crate::reads::Reads;
 use crate::signals;
-use crate::terminal::{Screen, StatusOn, escape};
-
-/// What to get.
-#[derive(clap::Args)]
-pub(crate) struct GetArguments {
-    #[command(flatten)]
-    wanted: Wanted,
-    /// Only objects whose field passes a test, any field: spec.nodeName=node-7, status.phase!=Running,
-    /// 'spec.replicas>3', 'spec.nodeName in (a,b)', spec.hostNetwork (present), '!spec.nodeName' (absent). May be repeated.
-    #[arg(long = "field", value_name = "TEST")]
-    field: Vec<String>,
-    /// How many objects have each value of a field: spec.nodeName, status.phase.
-    #[arg(long, value_name = "PATH")]
-    index: Option<String>,
-    /// Whether columns are made by the server, where it can.
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
-    server_print: bool,
-    #[command(flatten)]
-    select: SelectFlags,
-    #[command(flatten)]
-    output: OutputFlags,
-    #[command(flatten)]
-    cluster: ClusterFlags,
-}
+use crate::terminal::{Screen, StatusOn};
 
 pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
+    arguments.check()?;
+    if arguments.watch || arguments.watch_only {
+        return watch::run(arguments.into_watch()).await;
+    }
     let mut signals = signals::listen()?;
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
@@ -56,33 +41,111 @@ pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
 }
 
 async fn get(arguments: &GetArguments, screen: &mut Screen) -> Result<(), Failure> {
-    let fields = arguments.field.iter().map(|field| parse_field(field)).collect::<Result<Vec<_>, _>>()?;
-    let cluster = Cluster::connect(&arguments.cluster).await?;
+    let fields =
+        arguments.field.iter().map(|field| FieldFilter::from_flag(field)).collect::<Result<Vec<_>, _>>()?;
+    let sort_by = arguments.sort_by.as_deref().map(parse_sort_by).transpose()?;
+    let cluster = Cluster::connect_as(&arguments.cluster, &arguments.credentials).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
-    let selected = catalogue.select(&arguments.wanted, &["list"])?;
-    check_masked_fields(arguments, &fields, &selected)?;
+    let mut selected = match arguments.what.as_slice() {
+        [] => Vec::new(),
+        what => catalogue.select(&Wanted { what: what.to_vec() }, &["list"])?,
+    };
+    selected.extend(catalogue.select_from_files(&arguments.filename).await?);
     let several = selected.iter().any(|one| one.kind != selected[0].kind);
-    let getting = Getting { arguments, cluster: &cluster, fields, several };
-    match (&arguments.index, arguments.output.format()) {
-        (Some(path), format) => by_index::run(&getting, path, &format, selected, screen).await?,
-        (None, Format::Table { wide }) => tables::run(&getting, wide, selected, screen).await?,
-        (None, format) => getting.print(&format, selected, screen).await?,
+    let getting =
+        Getting { arguments, cluster: &cluster, fields, sort_by, several, decodes: Decodes::default() };
+    getting.check_masked_fields(&selected)?;
+    match (arguments.index.as_slice(), arguments.output.format()) {
+        ([], Format::Table { wide }) => tables::run(&getting, wide, &selected, screen).await?,
+        ([], format) => print::run(&getting, &format, &selected, screen).await?,
+        (paths, format) => by_index::run(&getting, paths, &format, &selected, screen).await?,
     }
+    tracing::debug!(decoded = getting.decodes.count(), "objects decoded");
     screen.flush().await
 }
 
-fn parse_field(text: &str) -> Result<FieldFilter, Failure> {
-    text.parse().map_err(|error| Failure::Usage(format!("--field {text:?}: {error}")))
+fn parse_sort_by(text: &str) -> Result<Path, Failure> {
+    Path::parse(text).map_err(|error| Failure::Usage(format!("--sort-by {text}: {error}")))
 }
 
-/// Objects that were asked for by name and do not exist. The others are shown all the same, as kubectl does.
-#[derive(Default)]
+/// The arguments, and the cluster to read from.
+struct Getting<'a> {
+    arguments: &'a GetArguments,
+    cluster: &'a Cluster,
+    fields: Vec<FieldFilter>,
+    sort_by: Option<Path>,
+    /// Objects of several kinds are selected.
+    several: bool,
+    decodes: Decodes,
+}
+
+impl Getting<'_> {
+    /// The fields of a kind that a format, the filters and the sort key read.
+    fn reads(&self, format: &Format, kind: &Kind, one: bool) -> Reads {
+        let type_meta = kind.resource.type_meta();
+        let complete = Reads::Everything { managed_fields: self.arguments.output.show_managed_fields };
+        let shown = match format {
+            Format::Name | Format::Table { .. } => Some(Vec::new()),
+            Format::CustomColumns(columns) => columns.paths().iter().map(Path::field_path).collect(),
+            Format::JsonPath(template) if !one => template.list_fields(),
+            Format::Json | Format::Yaml | Format::JsonPath(_) => None,
+        };
+        let sort_key = self.sort_by.as_ref().map(Path::field_path);
+        let (Some(shown), Some(sort_key)) = (shown, sort_key.map_or(Some(None), |path| path.map(Some)))
+        else {
+            return complete;
+        };
+        let own = match format {
+            Format::Table { .. } => Columns::of(&kind.resource).fields(),
+            _ => &[],
+        };
+        let filtered = self.fields.iter().map(|filter| filter.path().clone());
+        let paths = shown.into_iter().chain(sort_key).chain(filtered);
+        paths.fold(Reads::heads().and_known(own), |reads, path| reads.and(&path, &type_meta))
+    }
+
+    /// A masked field is neither read to print it, nor to confirm a guess, nor to sort by it.
+    fn check_masked_fields(&self, selected: &[Selected]) -> Result<(), Failure> {
+        let has_secrets = selected.iter().any(|one| masks::are_secrets(&one.kind.resource));
+        if self.arguments.output.show_secrets || !has_secrets {
+            return Ok(());
+        }
+        let fields = self.fields.iter().map(|filter| ("--field", filter.path().to_string()));
+        let index = self.arguments.index.iter().map(|path| ("--index", path.clone()));
+        let sort_by = self.arguments.sort_by.iter().map(|path| ("--sort-by", path.clone()));
+        let is_masked = |path: &str| match Path::parse(path).ok().and_then(|path| path.field_path()) {
+            Some(path) => masks::hides_field(&path.to_string()),
+            // Such a path may lead to a masked field, too.
+            None => path
+                .parse::<kube_wire::FieldPath>()
+                .map_or(true, |path| masks::hides_field(&path.to_string())),
+        };
+        match fields.chain(index).chain(sort_by).find(|(_, path)| is_masked(path)) {
+            Some((flag, path)) => Err(Failure::Usage(format!(
+                "{flag} {path}: the values of Secrets are masked; add --show-secrets to read them"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn nothing_found(&self, selected: &Selected) -> String {
+        format!("no {} found", self.arguments.select.describe(self.cluster, selected))
+    }
+}
+
+/// Named objects that do not exist. The others are printed nevertheless, as in kubectl.
 struct Missing {
+    /// `--ignore-not-found`
+    ignored: bool,
     last: Option<Failure>,
 }
 
 impl Missing {
-    /// Remembers that an object is missing; other failures end the command.
+    fn new(arguments: &GetArguments) -> Self {
+        Self { ignored: arguments.ignore_not_found, last: None }
+    }
+
+    /// Records a missing object; other failures end the command.
     async fn unless_found<T>(
         &mut self,
         found: Result<T, Failure>,
@@ -90,6 +153,7 @@ impl Missing {
     ) -> Result<Option<T>, Failure> {
         match found {
             Ok(found) => Ok(Some(found)),
+            Err(Failure::NotFound(_)) if self.ignored => Ok(None),
             Err(failure @ Failure::NotFound(_)) => {
                 if let Some(before) = self.last.replace(failure) {
                     screen.remark(&before.to_string()).await?;
@@ -106,235 +170,5 @@ impl Missing {
 
     fn end(self) -> Result<(), Failure> {
         self.last.map_or(Ok(()), Err)
-    }
-}
-
-/// A field whose values are masked is not read, neither to print its values nor to confirm a guess.
-fn check_masked_fields(
-    arguments: &GetArguments,
-    fields: &[FieldFilter],
-    selected: &[Selected],
-) -> Result<(), Failure> {
-    let has_secrets = selected.iter().any(|one| masks::are_secrets(&one.kind.resource));
-    if arguments.output.show_secrets || !has_secrets {
-        return Ok(());
-    }
-    let fields = fields.iter().map(|filter| ("--field", filter.path().to_string()));
-    let index = arguments.index.iter().map(|path| ("--index", path.clone()));
-    match fields.chain(index).find(|(_, path)| masks::hides_field(path)) {
-        Some((flag, path)) => Err(Failure::Usage(format!(
-            "{flag} {path}: the values of Secrets are masked; add --show-secrets to read them"
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// What is asked for, and of whom.
-struct Getting<'a> {
-    arguments: &'a GetArguments,
-    cluster: &'a Cluster,
-    fields: Vec<FieldFilter>,
-    several: bool,
-}
-
-impl Getting<'_> {
-    async fn print(
-        &self,
-        format: &Format,
-        selected: Vec<Selected>,
-        screen: &mut Screen,
-    ) -> Result<(), Failure> {
-        let one = selected.len() == 1 && selected[0].name.is_some();
-        let (mut all, mut missing) = (Vec::new(), Missing::default());
-        for selected in selected {
-            for object in
-                missing.unless_found(self.objects(&selected).await, screen).await?.unwrap_or_default()
-            {
-                all.push((selected.kind.clone(), object));
-            }
-        }
-        if !(all.is_empty() && one) {
-            self.print_objects(format, all, one, screen).await?;
-        }
-        missing.end()
-    }
-
-    async fn print_objects(
-        &self,
-        format: &Format,
-        all: Vec<(Kind, Value)>,
-        one: bool,
-        screen: &mut Screen,
-    ) -> Result<(), Failure> {
-        match format {
-            Format::Name => {
-                for (kind, object) in &all {
-                    screen.line(output::name(kind, object)).await?;
-                }
-                return Ok(());
-            }
-            Format::CustomColumns(columns) => {
-                return tables::print_rows(
-                    columns.titles(),
-                    &all.iter().map(|(_, object)| columns.cells(object)).collect::<Vec<_>>(),
-                    self.arguments.output.no_headers,
-                    screen,
-                )
-                .await;
-            }
-            _ => {}
-        }
-        let mut objects = all.into_iter().map(|(_, object)| object).collect::<Vec<_>>();
-        let whole = if one && objects.len() == 1 { objects.remove(0) } else { output::list(objects) };
-        match format {
-            Format::Yaml => screen.text(&(output::yaml(&whole) + "\n")).await,
-            Format::JsonPath(template) => screen.text(&template.print(&whole)).await,
-            _ => screen.text(&(output::json(&whole) + "\n")).await,
-        }
-    }
-
-    /// The objects of a kind, in the order of their names.
-    async fn objects(&self, selected: &Selected) -> Result<Vec<Value>, Failure> {
-        if let (Some(name), true) =
-            (&selected.name, self.fields.is_empty() && self.arguments.select.fields.is_empty())
-        {
-            return Ok(vec![self.object(selected, name).await?]);
-        }
-        let filter = self.filter(&selected.kind)?;
-        let mirror = self.mirror(selected.clone(), None).await?;
-        let mut objects = Vec::new();
-        for object in mirror.informer.lister().list() {
-            if filter(&object)? {
-                objects.push(object);
-            }
-        }
-        objects.sort_unstable_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
-        let show_secrets = self.arguments.output.show_secrets;
-        let values = objects.iter().map(|object| mirror::value_of(object, show_secrets)).collect();
-        mirror.informer.shutdown().await;
-        Ok(values)
-    }
-
-    /// One object by its name.
-    async fn object(&self, selected: &Selected, name: &str) -> Result<Value, Failure> {
-        let (select, kind) = (&self.arguments.select, &selected.kind);
-        self.check_namespace(selected)?;
-        let path = kind.path(select.namespace_of(self.cluster, kind), Some(name))?;
-        let asked = format!("reading {}", select.describe(self.cluster, kind));
-        let answer = request::get(self.cluster, &path, "application/json").await;
-        let object = answer.map_err(|error| error.when(&asked))?;
-        let expected = kind.resource.type_meta();
-        if object["kind"] != expected.kind() || object["apiVersion"] != expected.api_version() {
-            let found = object["kind"].as_str().unwrap_or("something without a kind");
-            return Err(Failure::Other(format!("{asked}: expected {expected}, received {found}")));
-        }
-        Ok(self.cleaned(kind, object))
-    }
-
-    /// Without what is not to be shown.
-    fn cleaned(&self, kind: &Kind, mut object: Value) -> Value {
-        if !self.arguments.output.show_managed_fields
-            && let Some(metadata) = object["metadata"].as_object_mut()
-        {
-            metadata.remove("managedFields");
-        }
-        // The items of a list may lack their kind.
-        if !self.arguments.output.show_secrets && masks::are_secrets(&kind.resource) {
-            masks::mask_secret(&mut object);
-        }
-        object
-    }
-
-    /// A name belongs to one namespace.
-    fn check_namespace(&self, selected: &Selected) -> Result<(), Failure> {
-        match (self.arguments.select.all_namespaces && selected.kind.namespaced, &selected.name) {
-            (true, Some(name)) => Err(Failure::Usage(format!(
-                "{name} is a name in one namespace: give -n NAMESPACE instead of -A"
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// An informer that has read everything. It waits where the server asks for that, up to a limit; any other error
-    /// ends the command.
-    async fn mirror(
-        &self,
-        selected: Selected,
-        index: Option<&kube_informer::Index>,
-    ) -> Result<Mirror, Failure> {
-        let options = MirrorOptions {
-            managed_fields: self.arguments.output.show_managed_fields,
-            show_secrets: self.arguments.output.show_secrets,
-            list_only: true,
-            index,
-            ..MirrorOptions::default()
-        };
-        let (sender, errors) = mirror::errors();
-        let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, 0, sender)?;
-        let synced = self.synced(&mirror, errors);
-        match self.cluster.request_timeout {
-            None => synced.await?,
-            Some(limit) => tokio::time::timeout(limit, synced).await.unwrap_or_else(|_| {
-                Err(Failure::NoCluster(format!("timed out after {limit:?} {}", mirror.asked)))
-            })?,
-        }
-        Ok(mirror)
-    }
-
-    async fn synced(&self, mirror: &Mirror, mut errors: MirrorErrors) -> Result<(), Failure> {
-        let mut retries = 0;
-        let synced = mirror.informer.synced();
-        tokio::pin!(synced);
-        loop {
-            tokio::select! {
-                biased;
-                Some((_, report)) = errors.recv() => {
-                    // A watch follows the list, and nothing is expected from it.
-                    if !matches!(*report.error, ReflectorError::List(_) | ReflectorError::Object(_)) {
-                        continue;
-                    }
-                    let status = report.error.status();
-                    let passes = status.is_some_and(|status| request::can_retry(status) || status.is_expired());
-                    if passes && retries < request::RETRIES_MAX {
-                        retries += 1;
-                        continue;
-                    }
-                    return Err(mirror.refusal(&report).unwrap_or_else(|| {
-                        Failure::Other(format!("{}: {}", mirror.asked, escape::one_line(&report.error.to_string())))
-                    }));
-                }
-                // The same refusal may arrive either way.
-                synced = &mut synced => return synced.map_err(|error| match &error {
-                    SyncError::Refused { status, .. } => Failure::from_status(&mirror.asked, status),
-                    _ => Failure::other(&mirror.asked, &error),
-                }),
-            }
-        }
-    }
-
-    /// A predicate for all of `--field`.
-    ///
-    /// # Errors
-    /// If the kind is built in and has no such field.
-    fn filter(&self, kind: &Kind) -> Result<impl Fn(&StoredObject) -> Result<bool, Failure>, Failure> {
-        let type_meta = kind.resource.type_meta();
-        let matcher = |filter| FieldFilter::matcher(filter, &type_meta);
-        let matchers = self.fields.iter().map(matcher).collect::<Result<Vec<_>, _>>();
-        let matchers = matchers.map_err(|error| Failure::Usage(format!("--field: {error}")))?;
-        Ok(move |object: &StoredObject| {
-            for matcher in &matchers {
-                let matches = matcher.matches(object);
-                let matches = matches
-                    .map_err(|error| Failure::Other(format!("cannot read {}: {error}", object.key())))?;
-                if !matches {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        })
-    }
-
-    fn nothing_found(&self, selected: &Selected) -> String {
-        format!("no {} found", self.arguments.select.describe(self.cluster, &selected.kind))
     }
 }

@@ -1,4 +1,4 @@
-//! Columns: the server's where it gives them, else our own.
+//! Columns: the server's where it returns a `Table`, otherwise the program's own.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,11 +7,15 @@ use super::{Getting, Missing};
 use crate::discovery::{Kind, Selected};
 use crate::failure::Failure;
 use crate::list_limit::ListAmount;
-use crate::output::columns::Columns;
+use crate::output::Format;
+use crate::output::column::PathColumn;
+use crate::output::columns::{Columns, RowFields};
 use crate::output::grid::Grid;
-use crate::output::server_table::{self, ServerTable};
+use crate::output::labels;
+use crate::output::server_table::{self, ServerRow, ServerTable};
+use crate::output::sort_key::SortKey;
 use crate::request::{self, RequestError};
-use crate::terminal::Screen;
+use crate::terminal::{Line, Screen};
 
 /// Objects on a page of the server's table.
 const PAGE: u32 = 500;
@@ -19,26 +23,31 @@ const PAGE: u32 = 500;
 pub(super) async fn run(
     getting: &Getting<'_>,
     wide: bool,
-    selected: Vec<Selected>,
+    selected: &[Selected],
     screen: &mut Screen,
 ) -> Result<(), Failure> {
     let mut printed = false;
-    let mut missing = Missing::default();
+    let mut missing = Missing::new(getting.arguments);
     for same_kind in selected.chunk_by(|a, b| a.kind == b.kind) {
         let kind = &same_kind[0].kind;
-        let mut table = Table::default();
+        let mut table = ShownTable::default();
         for one in same_kind {
-            if let Some(more) = missing.unless_found(self::table(getting, one, wide).await, screen).await? {
+            let more = self::table(getting, one, wide, screen).await;
+            if let Some(more) = missing.unless_found(more, screen).await? {
                 table.titles = more.titles;
                 table.rows.extend(more.rows);
             }
         }
         if table.rows.is_empty() {
-            // Of many kinds most may have no objects.
-            if !getting.several && missing.is_empty() {
+            // With several kinds, many may have no objects.
+            if !getting.several && missing.is_empty() && !getting.arguments.ignore_not_found {
                 screen.remark(&getting.nothing_found(&same_kind[0])).await?;
             }
             continue;
+        }
+        if getting.sort_by.is_some() {
+            check_sort_keys(getting, table.rows.iter().map(|row| &row.key))?;
+            table.rows.sort_by(|a, b| a.key.cmp(&b.key));
         }
         if std::mem::replace(&mut printed, true) {
             screen.line("").await?;
@@ -48,13 +57,31 @@ pub(super) async fn run(
     missing.end()
 }
 
+/// A path that no object has is a typing error.
+pub(super) fn check_sort_keys<'k>(
+    getting: &Getting<'_>,
+    keys: impl Iterator<Item = &'k SortKey>,
+) -> Result<(), Failure> {
+    let mut keys = keys.peekable();
+    if keys.peek().is_some() && keys.all(|key| *key == SortKey::Missing) {
+        let path = getting.arguments.sort_by.as_deref().unwrap_or_default();
+        return Err(Failure::Usage(format!("--sort-by {path}: no selected object has this field")));
+    }
+    Ok(())
+}
+
 /// Prints the table of a kind.
-async fn print(getting: &Getting<'_>, kind: &Kind, table: Table, screen: &mut Screen) -> Result<(), Failure> {
-    let Table { mut titles, rows } = table;
-    let with_namespaces = getting.arguments.select.all_namespaces && kind.namespaced;
+async fn print(
+    getting: &Getting<'_>,
+    kind: &Kind,
+    table: ShownTable,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let ShownTable { mut titles, rows } = table;
+    let with_namespaces = getting.arguments.select.shows_namespaces() && kind.namespaced;
     let prefix = getting.several.then(|| kind.name_prefix());
     let name_at = titles.iter().position(|title| title == "NAME");
-    let row = |(namespace, mut cells): (String, Vec<String>)| {
+    let row = |TableRow { namespace, mut cells, .. }: TableRow| {
         if let (Some(prefix), Some(at)) = (&prefix, name_at) {
             cells[at] = format!("{prefix}/{}", cells[at]);
         }
@@ -90,96 +117,195 @@ pub(super) async fn print_rows(
     Ok(())
 }
 
-/// Titles, and of each row the namespace and the cells.
 #[derive(Default)]
-struct Table {
+struct ShownTable {
     titles: Vec<String>,
-    rows: Vec<(String, Vec<String>)>,
+    rows: Vec<TableRow>,
 }
 
-async fn table(getting: &Getting<'_>, selected: &Selected, wide: bool) -> Result<Table, Failure> {
-    if getting.arguments.server_print
-        && getting.fields.is_empty()
-        && let Some(table) = from_server(getting, selected).await?
-    {
-        let rows = table.rows(wide).map(|(namespace, cells)| (namespace.to_owned(), cells)).collect();
-        return Ok(Table { titles: table.titles(wide), rows });
+struct TableRow {
+    key: SortKey,
+    namespace: String,
+    cells: Vec<String>,
+}
+
+async fn table(
+    getting: &Getting<'_>,
+    selected: &Selected,
+    wide: bool,
+    screen: &mut Screen,
+) -> Result<ShownTable, Failure> {
+    if getting.arguments.server_print && getting.fields.is_empty() {
+        getting.check_namespace(selected)?;
+        let (mut table, mut missing) = (None::<ShownTable>, None);
+        for namespace in getting.arguments.select.namespaces_of(getting.cluster, selected) {
+            match from_server(getting, selected, namespace, wide, screen).await {
+                // The library checks the response.
+                Ok(None) => return our_own(getting, selected, wide, screen).await,
+                Ok(Some(more)) => match &mut table {
+                    Some(table) => table.rows.extend(more.rows),
+                    None => table = Some(more),
+                },
+                Err(failure @ Failure::NotFound(_)) => missing = missing.or(Some(failure)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        return table.ok_or_else(|| missing.unwrap_or_else(|| Failure::Other("no namespace".to_owned())));
     }
-    Ok(our_own(selected, &getting.objects(selected).await?, wide))
+    our_own(getting, selected, wide, screen).await
 }
 
-fn our_own(selected: &Selected, objects: &[Value], wide: bool) -> Table {
+/// The program's own columns, read from the bytes of the fields that the informer kept. Only Secrets with masked values are
+/// decoded.
+async fn our_own(
+    getting: &Getting<'_>,
+    selected: &Selected,
+    wide: bool,
+    screen: &mut Screen,
+) -> Result<ShownTable, Failure> {
+    let reads = getting.reads(&Format::Table { wide }, &selected.kind, false);
+    let listing = getting.listing(selected, &reads, screen).await?;
     let (columns, now) = (Columns::of(&selected.kind.resource), Timestamp::now());
-    let row = |object: &Value| {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        (namespace, columns.cells(object, now, wide))
-    };
-    Table { titles: columns.titles(wide), rows: objects.iter().map(row).collect() }
+    let types = [selected.kind.resource.type_meta()];
+    let reader = columns.reader(&types[0]);
+    let sort_by = getting.sort_by.clone().map(|path| PathColumn::new(path, &types));
+    let mut rows = Vec::with_capacity(listing.objects.len());
+    for object in &listing.objects {
+        let record = listing.record(object, getting);
+        let texts = sort_by.as_ref().map(|path| path.texts(&record)).transpose()?.unwrap_or_default();
+        let fields =
+            if record.is_masked() { RowFields::Decoded(record.value()) } else { reader.fields(object) };
+        let mut cells = columns.cells(&fields, now, wide);
+        cells.extend(label_cells(getting, &fields.get("metadata.labels")));
+        let key = SortKey::of(texts.first().map(String::as_str));
+        rows.push(TableRow { key, namespace: object.namespace().to_owned(), cells });
+    }
+    let mut titles = columns.titles(wide);
+    titles.extend(label_titles(getting));
+    Ok(ShownTable { titles, rows })
 }
 
-/// The server's table; `None` if it answers with something else, which the library's way of listing judges.
-async fn from_server(getting: &Getting<'_>, selected: &Selected) -> Result<Option<ServerTable>, Failure> {
+fn label_titles(getting: &Getting<'_>) -> Vec<String> {
+    labels::titles(&getting.arguments.label_columns, getting.arguments.show_labels)
+}
+
+fn label_cells(getting: &Getting<'_>, labels: &Value) -> Vec<String> {
+    labels::cells(labels, &getting.arguments.label_columns, getting.arguments.show_labels)
+}
+
+/// The server's table; `None` if the server returns something else.
+async fn from_server(
+    getting: &Getting<'_>,
+    selected: &Selected,
+    namespace: Option<&str>,
+    wide: bool,
+    screen: &mut Screen,
+) -> Result<Option<ShownTable>, Failure> {
     let (select, kind) = (&getting.arguments.select, &selected.kind);
-    getting.check_namespace(selected)?;
     let by_path = selected.name.as_deref().filter(|_| select.fields.is_empty());
-    let path = kind.path(select.namespace_of(getting.cluster, kind), by_path)?;
-    let asked = format!("reading {}", select.describe(getting.cluster, kind));
-    let (mut table, mut token, mut limit): (Option<ServerTable>, String, Option<u32>) =
-        (None, String::new(), Some(PAGE));
+    let path = kind.path(namespace, by_path)?;
+    let asked = format!("reading {}", select.describe(getting.cluster, selected));
+    let mut query = PageQuery { limit: Some(PAGE), token: String::new(), objects: getting.sort_by.is_some() };
+    let mut table: Option<ShownTable> = None;
     let listed = ListAmount::default();
-    loop {
-        let query = match by_path {
-            Some(_) => String::new(),
-            None => query(&select.labels, &select.fields_of(selected), limit, &token),
+    let ended = loop {
+        let query_text = match by_path {
+            Some(_) => query.of_object(),
+            None => query.of_list(&select.labels, &select.fields_of(selected)),
         };
-        let answer = request::get(getting.cluster, &format!("{path}{query}"), server_table::ACCEPT).await;
-        let answer = match answer {
-            // The pages read so far belong to a state that the server has compacted: all of it once more, in one piece.
-            Err(RequestError::Status(status)) if status.is_expired() && !token.is_empty() => {
-                (table, token, limit) = (None, String::new(), None);
+        let answer =
+            request::get(getting.cluster, &format!("{path}{query_text}"), server_table::ACCEPT).await;
+        let mut answer = match answer {
+            // The earlier pages belong to a state that the server has compacted. The whole list is read again, in one piece.
+            Err(RequestError::Status(status)) if status.is_expired() && !query.token.is_empty() => {
+                (table, query.token, query.limit) = (None, String::new(), None);
                 listed.reset();
                 continue;
             }
             answer => answer.map_err(|error| error.when(&asked))?,
         };
-        let page = ServerTable::read(&answer);
-        let (rows, bytes) = page.as_ref().map_or((0, 0), ServerTable::amount);
-        listed
-            .add(rows, bytes, getting.cluster.list_limit)
-            .map_err(|error| Failure::other(&asked, &error))?;
-        match (page, &mut table) {
-            (Some(page), Some(table)) => table.append(page),
-            (Some(page), None) => table = Some(page),
-            (None, None) => return Ok(None),
-            (None, Some(_)) => {
-                let kind = answer["kind"].as_str().unwrap_or("something without a kind");
-                return Err(Failure::Other(format!(
-                    "{asked}: expected the next page of a Table, received {kind}"
-                )));
+        let Some(page) = ServerTable::take(&mut answer) else {
+            if table.is_none() {
+                return Ok(None);
             }
-        }
+            let kind = answer["kind"].as_str().unwrap_or("something without a kind");
+            break Err(Failure::Other(format!(
+                "{asked}: expected the next page of a Table, received {kind}"
+            )));
+        };
+        let table = table.get_or_insert_with(|| ShownTable {
+            titles: [page.titles(wide), label_titles(getting)].concat(),
+            rows: Vec::new(),
+        });
+        let rows = page.rows.iter().map(|row| server_row(getting, &page, row, wide)).collect::<Vec<_>>();
+        let bytes = rows.iter().map(TableRow::bytes).sum();
+        listed
+            .add(rows.len(), bytes, getting.cluster.list_limit)
+            .map_err(|error| Failure::other(&asked, &error))?;
+        table.rows.extend(rows);
         let next = answer["metadata"]["continue"].as_str().filter(|_| by_path.is_none()).unwrap_or_default();
         if next.is_empty() {
-            return Ok(table);
+            break Ok(());
         }
-        if next == token {
-            return Err(Failure::Other(format!(
-                "{asked}: the server answers a `continue` token with the same token: the list would never end"
+        if next == query.token {
+            break Err(Failure::Other(format!(
+                "{asked}: the server returned the same `continue` token again; the list would never end"
             )));
         }
-        next.clone_into(&mut token);
+        next.clone_into(&mut query.token);
+        screen.status([Line::from(format!("{asked}: {} objects", table.rows.len()))]);
+        screen.flush().await?;
+    };
+    screen.clear_status();
+    ended.map(|()| table)
+}
+
+fn server_row(getting: &Getting<'_>, page: &ServerTable, row: &ServerRow, wide: bool) -> TableRow {
+    let mut cells = page.cells(row, wide);
+    cells.extend(label_cells(getting, &row.object["metadata"]["labels"]));
+    let texts = getting.sort_by.as_ref().map(|path| path.texts(&row.object)).unwrap_or_default();
+    TableRow {
+        key: SortKey::of(texts.first().map(String::as_str)),
+        namespace: row.object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
+        cells,
     }
 }
 
-fn query(labels: &str, fields: &str, limit: Option<u32>, token: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    if let Some(limit) = limit {
-        query.append_pair("limit", &limit.to_string());
+impl TableRow {
+    fn bytes(&self) -> usize {
+        self.namespace.len() + self.cells.iter().map(String::len).sum::<usize>()
     }
-    for (name, value) in [("labelSelector", labels), ("fieldSelector", fields), ("continue", token)] {
-        if !value.is_empty() {
-            query.append_pair(name, value);
+}
+
+/// The query of one page.
+struct PageQuery {
+    limit: Option<u32>,
+    token: String,
+    /// Request complete objects, for the sort key. By default rows have metadata only.
+    objects: bool,
+}
+
+impl PageQuery {
+    fn of_object(&self) -> String {
+        if self.objects { "?includeObject=Object".to_owned() } else { String::new() }
+    }
+
+    fn of_list(&self, labels: &str, fields: &str) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if let Some(limit) = self.limit {
+            query.append_pair("limit", &limit.to_string());
         }
+        let objects = if self.objects { "Object" } else { "" };
+        for (name, value) in [
+            ("labelSelector", labels),
+            ("fieldSelector", fields),
+            ("continue", &self.token),
+            ("includeObject", objects),
+        ] {
+            if !value.is_empty() {
+                query.append_pair(name, value);
+            }
+        }
+        format!("?{}", query.finish())
     }
-    format!("?{}", query.finish())
 }

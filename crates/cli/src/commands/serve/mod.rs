@@ -1,82 +1,69 @@
-//! `kube-informer serve`: a mirror that runs as long as it is let, and can be looked at over HTTP.
+//! `kube-informer serve`: a long-running mirror with an HTTP API and a web page.
 //!
-//! It listens on the loopback interface. Who wants others to reach it gives a token; only the health checks, which tell
-//! nothing but that, are open to everybody.
+//! It listens on the loopback interface. Any other address requires a token for everything but health checks and the page's files.
 
-mod browsers;
-mod http;
-mod process;
-mod report;
-
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informer::InformerMetrics;
+use kube_informer::{Index, InformerMetrics};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::discovery::{Catalogue, Wanted};
 use crate::failure::Failure;
 use crate::flags::SelectFlags;
+use crate::masks;
 use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
 use crate::signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn, escape};
-use http::Endpoint;
+use crate::web::{self, Access, Endpoint, Served};
 
-/// How long the remark that the program ends may take to be written.
+/// How long the last message may take to be written.
 const LAST_REMARK_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What to mirror, and who may look.
+/// The kinds to mirror, and the access to them.
 #[derive(clap::Args)]
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Port to listen on; 0 takes any free one.
+    /// Port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 8080)]
     port: u16,
-    /// Address to listen on. Only this machine can reach the default; another one needs a token.
+    /// Address to listen on. Any other than a loopback address requires a token.
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
-    /// The bearer token for /metrics and /debug/informers.
+    /// Require this bearer token for everything but health checks and the page's files.
     #[arg(long, conflicts_with = "token_file")]
     token: Option<String>,
-    /// A file with the token: other users of this machine can read command lines.
+    /// File with the token. Prefer it to --token: other users of this machine can read command lines.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Without a token, answer requests to this host name, too, and pages from it; may be repeated.
+    /// Without a token, also accept requests to this host name, and from pages on it; can be repeated.
     #[arg(long = "allowed-host", value_name = "HOST")]
     allowed_hosts: Vec<String>,
+    /// Index this field of every kind that has it, so that objects are found by its value without a scan; can be repeated.
+    #[arg(long = "index", value_name = "PATH")]
+    indexes: Vec<String>,
+    /// Open the page in a browser.
+    #[arg(long)]
+    open: bool,
     #[command(flatten)]
     select: SelectFlags,
     #[command(flatten)]
     cluster: ClusterFlags,
 }
 
-/// What is served.
-pub(crate) struct Served {
-    mirrors: Vec<Mirror>,
-    registry: Registry,
-    token: Option<String>,
-    allowed_hosts: Vec<String>,
-}
-
 pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let mut signals = signals::listen()?;
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
     let token = arguments.token()?;
-    let address = SocketAddr::new(arguments.address, arguments.port);
-    let cannot = |error: std::io::Error| {
-        Failure::Usage(format!("cannot listen on {address}: {error}; choose another --port, or 0 for any"))
-    };
-    let listener = TcpListener::bind(address).await.map_err(cannot)?;
-    let bound = listener.local_addr().map_err(cannot)?;
+    let (listener, bound) = web::bind(arguments.address, arguments.port, "--port").await?;
     let start = async {
         let cluster = Cluster::connect(&arguments.cluster).await?;
         let catalogue = Catalogue::fetch(&cluster).await?;
-        Served::start(&arguments, &cluster, &catalogue, token)
+        start(&arguments, &cluster, &catalogue, token)
     };
     let (served, errors) = tokio::select! {
         biased;
@@ -88,8 +75,13 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let kinds =
         served.mirrors.iter().map(|mirror| mirror.selected.kind.qualified()).collect::<Vec<_>>().join(", ");
     let mirroring = async {
-        screen.line(format!("mirroring {kinds}; http://{bound}/debug/informers")).await?;
+        screen.line(format!("mirroring {kinds}; http://{bound}/")).await?;
         screen.flush().await?;
+        if arguments.open
+            && let Err(error) = web::open(&format!("http://{bound}/"))
+        {
+            screen.remark(&format!("cannot open a browser: {error}")).await?;
+        }
         report_errors(&served, errors, &mut screen).await
     };
     let ended = tokio::select! {
@@ -97,8 +89,8 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
         _ = signals.next() => Ok(()),
         ended = mirroring => ended,
     };
-    // Ending does not depend on its being read.
-    let words = screen.remark("ending; a second signal ends it immediately");
+    // The shutdown does not wait for a blocked output.
+    let words = screen.remark("shutting down; a second signal ends the program immediately");
     let words = tokio::time::timeout(LAST_REMARK_TIME_MAX, words);
     let down = async {
         endpoint.shutdown().await;
@@ -141,43 +133,51 @@ impl ServeArguments {
     }
 }
 
-impl Served {
-    fn start(
-        arguments: &ServeArguments,
-        cluster: &Cluster,
-        catalogue: &Catalogue,
-        token: Option<String>,
-    ) -> Result<(Self, MirrorErrors), Failure> {
-        let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
-        let mut registry = Registry::default();
-        let metrics = InformerMetrics::register(&mut registry);
-        process::register(&mut registry);
-        let options = MirrorOptions { metrics: Some(&metrics), ..MirrorOptions::default() };
-        let (sender, errors) = mirror::errors();
-        let start = |(number, selected)| {
-            Mirror::start(cluster, selected, &arguments.select, &options, number, sender.clone())
-        };
-        let mirrors = selected.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
-        Ok((Self { mirrors, registry, token, allowed_hosts: arguments.allowed_hosts.clone() }, errors))
+/// Starts an informer for each kind.
+fn start(
+    arguments: &ServeArguments,
+    cluster: &Cluster,
+    catalogue: &Catalogue,
+    token: Option<String>,
+) -> Result<(Served, MirrorErrors), Failure> {
+    let selected = catalogue.select(&arguments.wanted, &["list", "watch"])?;
+    let mut registry = Registry::default();
+    let metrics = InformerMetrics::register(&mut registry);
+    let options = MirrorOptions { metrics: Some(&metrics), ..MirrorOptions::default() };
+    let (sender, errors) = mirror::errors();
+    let start = |(number, selected)| {
+        Mirror::start(cluster, selected, &arguments.select, &options, number, sender.clone())
+    };
+    let mirrors = selected.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+    for path in &arguments.indexes {
+        add_index(&mirrors, path)?;
     }
+    let access = Access { token, allowed_hosts: arguments.allowed_hosts.clone() };
+    Ok((Served::new(mirrors, registry, access), errors))
+}
 
-    /// The kinds that have had no open watch for longer than this.
-    pub(crate) fn stale(&self, max_age: Duration) -> Vec<String> {
-        let age = |mirror: &Mirror| mirror.traffic.disconnected_for().filter(|age| *age > max_age);
-        let name = |mirror: &Mirror, age: Duration| {
-            format!("{} (no watch for {} s)", mirror.selected.kind.qualified(), age.as_secs())
-        };
-        self.mirrors.iter().filter_map(|mirror| Some(name(mirror, age(mirror)?))).collect()
+/// Adds an index, named after its path, to every mirror whose kind has the field.
+fn add_index(mirrors: &[Mirror], path: &str) -> Result<(), Failure> {
+    let masked = mirrors.iter().any(|mirror| masks::are_secrets(&mirror.selected.kind.resource))
+        && masks::hides_field(path);
+    if masked || masks::is_last_applied(path) {
+        return Err(Failure::Usage(format!("cannot index {path}: its values are masked")));
     }
-
-    /// The kinds whose initial state is not complete.
-    pub(crate) fn unsynced(&self) -> Vec<String> {
-        let unsynced = self.mirrors.iter().filter(|mirror| !mirror.informer.is_synced());
-        unsynced.map(|mirror| mirror.selected.kind.qualified()).collect()
+    let mut added = false;
+    let mut refused = None;
+    for mirror in mirrors {
+        match mirror.informer.add_index(&Index::field(path, path)) {
+            Ok(()) => added = true,
+            Err(error) => refused = Some(error),
+        }
+    }
+    match refused {
+        Some(error) if !added => Err(Failure::Usage(format!("--index {path}: {error}"))),
+        _ => Ok(()),
     }
 }
 
-/// Prints each error once, until another comes. Returns when the server has refused every kind.
+/// Prints each error once, unless another one comes in between. Returns when the server has refused every kind.
 async fn report_errors(
     served: &Served,
     mut errors: MirrorErrors,
@@ -202,6 +202,6 @@ async fn report_errors(
             reported[number] = text;
         }
     }
-    // The mirrors hold the senders: they are there as long as `served` is.
+    // The mirrors hold the senders, so the channel is open as long as `served` exists.
     std::future::pending().await
 }

@@ -1,65 +1,50 @@
-//! `kube-informer watch`: what happens to objects, as it happens.
+//! `kube-informer watch`: changes of objects as they happen. `get --watch` is the same with other rows.
 
+mod arguments;
 mod printer;
-mod progress;
+
+pub(crate) use arguments::{Rows, WatchArguments};
 
 use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
-use kube_informer::building_blocks::{ErrorReport, ReflectorError};
-use kube_informer::{Event, Origin};
+use kube_informer::building_blocks::ReflectorError;
+use kube_informer::{ErrorReport, Event, Object, Origin};
 use serde_json::Value;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::changes;
-use crate::cluster::{Cluster, ClusterFlags};
-use crate::discovery::{Catalogue, Selected, Wanted};
+use crate::cluster::Cluster;
+use crate::condition::Tracker;
+use crate::discovery::{Catalogue, Selected};
 use crate::failure::Failure;
-use crate::flags::{OutputFlags, SelectFlags};
+use crate::field_filter::{FieldFilter, FieldMatchers};
 use crate::mirror::{self, Mirror, MirrorErrorSender, MirrorErrors, MirrorOptions};
 use crate::observed::Gate;
 use crate::output::EventType;
+use crate::progress::Progress;
+use crate::reads::Reads;
 use crate::signals;
 use crate::terminal::{Screen, StatusOn, escape};
 use printer::{Happened, Printer};
-use progress::Progress;
 
-/// How often it is looked whether anybody still reads: nothing may happen for a long time after `| head` has gone.
+/// How often the program checks whether its reader has exited: after `| head`, there may be no event for a long time.
 const READER_CHECK: Duration = Duration::from_millis(500);
 
-/// Events that are taken before it is the turn of others: signals first of all.
+/// Maximum number of events that are taken before other tasks run, signals first.
 const BATCH_MAX: usize = 1000;
 
-/// What a kind must allow to be watched.
+/// The verbs that a kind needs.
 const VERBS: &[&str] = &["list", "watch"];
 
-/// How long after a change of definitions kinds are looked up again: several often change together, and a new kind is
-/// served a moment after its definition shows.
+/// The delay between a change of definitions and the next discovery: several definitions often change together, and a new
+/// kind is served shortly after its definition appears.
 const REDISCOVERY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a list that was read may take to be applied before the program ends.
+/// How long the program waits at its end until a list that was read is applied.
 const LAST_LIST_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// What to watch.
-#[derive(clap::Args)]
-pub(crate) struct WatchArguments {
-    #[command(flatten)]
-    wanted: Wanted,
-    /// Only what happens from now on, not what is there already.
-    #[arg(long)]
-    events_only: bool,
-    /// When it happened, in seconds since the start, as the first column.
-    #[arg(long)]
-    since_start: bool,
-    #[command(flatten)]
-    select: SelectFlags,
-    #[command(flatten)]
-    output: OutputFlags,
-    #[command(flatten)]
-    cluster: ClusterFlags,
-}
 
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let mut signals = signals::listen()?;
@@ -72,16 +57,23 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
 }
 
 async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Failure> {
-    let cluster = Cluster::connect(&arguments.cluster).await?;
+    let filters =
+        arguments.field.iter().map(|field| FieldFilter::from_flag(field)).collect::<Result<Vec<_>, _>>()?;
+    let cluster = Cluster::connect_as(&arguments.cluster, &arguments.credentials).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
     let selected = catalogue.select(&arguments.wanted, VERBS)?;
+    arguments.check_masked_fields(&filters, &selected)?;
     let (sender, errors) = mirror::errors();
+    let tracker = arguments.condition.clone().map(|condition| Tracker::new(condition, selected.len()));
     let mut watching = Watching {
         arguments,
         cluster: &cluster,
         mirrors: Vec::new(),
         gate: Gate::new(),
-        printer: Printer::new(&arguments.select, &arguments.output, arguments.since_start),
+        filters,
+        matchers: Vec::new(),
+        tracker,
+        printer: Printer::new(arguments),
         progress: Progress::none(),
         reported: Vec::new(),
         sender,
@@ -93,7 +85,13 @@ async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Fa
         watching.start(selected)?;
     }
     watching.progress = Progress::new(&cluster, &arguments.select, &watching.mirrors, screen).await;
-    watching.run(screen).await
+    match arguments.timeout {
+        None => watching.run(screen).await,
+        Some(limit) => match tokio::time::timeout(limit, watching.run(screen)).await {
+            Ok(ended) => ended,
+            Err(_) => watching.timed_out(limit, screen).await,
+        },
+    }
 }
 
 /// A running watch of several kinds.
@@ -103,6 +101,11 @@ struct Watching<'a> {
     mirrors: Vec<Mirror>,
     /// Closed while output is written.
     gate: Gate,
+    filters: Vec<FieldFilter>,
+    /// The filters, compiled for each kind.
+    matchers: Vec<FieldMatchers>,
+    /// The objects that do not meet `--for` yet.
+    tracker: Option<Tracker>,
     printer: Printer,
     progress: Progress,
     reported: Vec<Reported>,
@@ -113,7 +116,7 @@ struct Watching<'a> {
     rediscover_at: Option<Instant>,
 }
 
-/// What was told of a kind besides its events.
+/// The errors reported for a kind.
 #[derive(Default)]
 struct Reported {
     refused: bool,
@@ -129,15 +132,17 @@ impl Watching<'_> {
     /// Starts to mirror one more kind.
     fn start(&mut self, selected: Selected) -> Result<(), Failure> {
         let options = MirrorOptions {
-            managed_fields: self.arguments.output.show_managed_fields,
+            reads: Reads::Everything { managed_fields: self.arguments.output.show_managed_fields },
             show_secrets: self.arguments.output.show_secrets,
             gate: Some(&self.gate),
             ..MirrorOptions::default()
         };
         let (number, sender) = (self.mirrors.len(), self.sender.clone());
         self.printer.add_kind(&selected.kind);
+        let matchers = FieldFilter::compile(&self.filters, &selected.kind.resource.type_meta())?;
         let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, number, sender)?;
         self.mirrors.push(mirror);
+        self.matchers.push(matchers);
         self.reported.push(Reported::default());
         Ok(())
     }
@@ -147,8 +152,7 @@ impl Watching<'_> {
         self.mirrors[number].informer.subscribe().map(move |event| (number, event)).boxed()
     }
 
-    /// Starts to mirror kinds that the server did not have before. One that cannot be asked is asked again when a
-    /// definition changes the next time.
+    /// Starts to mirror kinds that the server did not have before. If discovery fails, the next change of a definition tries again.
     async fn rediscover(&mut self) -> Result<Vec<KindEvents>, Failure> {
         self.rediscover_at = None;
         let Ok(catalogue) = Catalogue::fetch(self.cluster).await else { return Ok(Vec::new()) };
@@ -165,7 +169,19 @@ impl Watching<'_> {
         Ok(events)
     }
 
-    async fn run(mut self, screen: &mut Screen) -> Result<(), Failure> {
+    /// The end of `--timeout`: an error only if `--for` is not met.
+    async fn timed_out(&mut self, limit: Duration, screen: &mut Screen) -> Result<(), Failure> {
+        self.print(screen).await?;
+        match &self.tracker {
+            None => Ok(()),
+            Some(tracker) => Err(Failure::TimedOut(format!(
+                "timed out after {limit:?} waiting for {}",
+                tracker.describe(&self.mirrors)
+            ))),
+        }
+    }
+
+    async fn run(&mut self, screen: &mut Screen) -> Result<(), Failure> {
         let mut events = select_all((0..self.mirrors.len()).map(|number| self.events(number)));
         let mut tick = tokio::time::interval(Duration::from_millis(100));
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -176,8 +192,11 @@ impl Watching<'_> {
             if taken >= BATCH_MAX || self.printer.is_full() {
                 self.print(screen).await?;
                 taken = 0;
-                // The signals are waited for outside of this future: it must pause for them to be seen.
+                // Signals are awaited outside of this future, so it has to yield.
                 tokio::task::yield_now().await;
+            }
+            if self.tracker.as_ref().is_some_and(Tracker::is_done) {
+                return self.print(screen).await;
             }
             tokio::select! {
                 biased;
@@ -234,7 +253,7 @@ impl Watching<'_> {
     /// Prints everything that was taken. Until it is written nothing further is read from the server.
     async fn print(&mut self, screen: &mut Screen) -> Result<(), Failure> {
         self.gate.close();
-        // What is about to be printed may be all of it.
+        // These events may be the last ones.
         self.progress.show(&self.mirrors, screen);
         self.printer.print(screen).await?;
         screen.flush().await?;
@@ -248,41 +267,73 @@ impl Watching<'_> {
         event: &Event<Value>,
         screen: &mut Screen,
     ) -> Result<(), Failure> {
-        let show_secrets = self.arguments.output.show_secrets;
-        let (event_type, object, change) = match event {
+        let (object, deleted) = match event {
             Event::Synced => return self.synced(number, screen).await,
-            Event::Added { object, origin } => {
-                if *origin == Origin::Initial && self.arguments.events_only {
-                    return Ok(());
-                }
-                (EventType::Added, object, None)
-            }
-            Event::Updated { old, new, origin } => {
-                let event_type =
-                    if *origin == Origin::Relist { EventType::Relisted } else { EventType::Modified };
-                let change = match (old.decode(), new.decode()) {
-                    (Ok(old), Ok(new)) => changes::in_one_line(&old, &new),
-                    _ => String::new(),
-                };
-                (event_type, new, Some(change))
-            }
-            Event::Deleted { last, final_state_known, .. } => {
-                let change = if *final_state_known { "" } else { "vanished while nobody watched" };
-                (EventType::Deleted, last, Some(change.to_owned()))
-            }
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => (object, false),
+            Event::Deleted { last, .. } => (last, true),
         };
         self.reported[number].last_error.clear();
         let defines_kinds = self.mirrors[number].selected.kind.defines_kinds();
         if defines_kinds && self.arguments.wanted.is_everything() {
             self.rediscover_at.get_or_insert(Instant::now() + REDISCOVERY_WAIT);
         }
-        let object = mirror::value_of(object, show_secrets);
-        self.printer.add(number, Happened { event_type, object, change, at: self.started.elapsed() })
+        if let Some(tracker) = &mut self.tracker {
+            tracker.changed(number, object, deleted);
+        }
+        let is_existing = matches!(event, Event::Added { origin: Origin::Initial, .. });
+        if is_existing && self.arguments.events_only {
+            return Ok(());
+        }
+        let Some((event_type, object, change)) = self.shown(number, event)? else { return Ok(()) };
+        let types = &self.arguments.types;
+        if !types.is_empty() && !types.contains(&event_type) {
+            return Ok(());
+        }
+        let object = mirror::value_of(object, self.arguments.output.show_secrets);
+        self.printer.add(number, &Happened { event_type, object, change, at: self.started.elapsed() });
+        Ok(())
+    }
+
+    /// The event as `--field` shows it: an object that starts to match is added, one that stops to match is deleted.
+    fn shown<'e>(
+        &self,
+        number: usize,
+        event: &'e Event<Value>,
+    ) -> Result<Option<(EventType, &'e Object<Value>, Option<String>)>, Failure> {
+        Ok(match event {
+            Event::Synced => None,
+            Event::Added { object, .. } => {
+                self.matchers[number].match_all(object)?.then_some((EventType::Added, object, None))
+            }
+            Event::Updated { old, new, origin } => {
+                match (self.matchers[number].match_all(old)?, self.matchers[number].match_all(new)?) {
+                    (true, true) => {
+                        let relisted = *origin == Origin::Relist;
+                        let event_type = if relisted { EventType::Relisted } else { EventType::Modified };
+                        Some((event_type, new, Some(change(old, new))))
+                    }
+                    (false, true) => Some((EventType::Added, new, Some(change(old, new)))),
+                    (true, false) => {
+                        Some((EventType::Deleted, new, Some("no longer matches --field".to_owned())))
+                    }
+                    (false, false) => None,
+                }
+            }
+            Event::Deleted { last, final_state_known, .. } => {
+                self.matchers[number].match_all(last)?.then(|| {
+                    let change = if *final_state_known { "" } else { "deleted while the watch was down" };
+                    (EventType::Deleted, last, Some(change.to_owned()))
+                })
+            }
+        })
     }
 
     async fn synced(&mut self, number: usize, screen: &mut Screen) -> Result<(), Failure> {
         let mirror = &self.mirrors[number];
         self.reported[number].refused = false;
+        if let Some(tracker) = &mut self.tracker {
+            tracker.synced(number, mirror, self.cluster, &self.arguments.select)?;
+        }
         if mirror.informer.lister().count() == 0 && self.mirrors.len() == 1 {
             self.printer.print(screen).await?;
             screen.remark(&format!("{}: no objects yet", mirror.asked)).await?;
@@ -302,7 +353,8 @@ impl Watching<'_> {
             return Ok(());
         }
         if let Some(refusal) = mirror.refusal(report) {
-            self.reported[number].watch_refused |= matches!(*report.error, ReflectorError::Open(_));
+            self.reported[number].watch_refused |=
+                matches!(report.error.reflector_error(), ReflectorError::Open(_));
             let repeated = std::mem::replace(&mut self.reported[number].refused, true);
             let none_is_left = self.reported.iter().zip(&self.mirrors).all(|(reported, mirror)| {
                 reported.refused && (reported.watch_refused || !mirror.informer.is_synced())
@@ -315,14 +367,22 @@ impl Watching<'_> {
         let error = report.error.to_string();
         let text = format!("{}: {}", mirror.selected.kind.qualified(), escape::one_line(&error));
         if self.reported[number].last_error != text {
-            screen.remark(&format!("{text}; {}", report.next)).await?;
+            screen.remark(&format!("{text}; {}", report.next())).await?;
             self.reported[number].last_error = text;
         }
         Ok(())
     }
 }
 
-/// Waits until a moment, or endlessly without one.
+/// The changed fields in one line.
+fn change(old: &Object<Value>, new: &Object<Value>) -> String {
+    match (old.decode(), new.decode()) {
+        (Ok(old), Ok(new)) => changes::in_one_line(&old, &new),
+        _ => String::new(),
+    }
+}
+
+/// Waits until a moment; without one, forever.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

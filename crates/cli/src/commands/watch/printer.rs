@@ -1,58 +1,79 @@
-//! What a watch prints of an event, in each format.
+//! Prints the events of a watch in each format.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::arguments::{Rows, WatchArguments};
 use crate::discovery::Kind;
 use crate::failure::Failure;
-use crate::flags::{OutputFlags, SelectFlags};
-use crate::output::columns::Columns;
+use crate::output::columns::{Columns, RowFields};
 use crate::output::grid::Grid;
+use crate::output::labels;
 use crate::output::{self, EventType, Format};
 use crate::terminal::{Colour, Screen, escape};
 
-/// Rows that are held so that their columns fit each other, at most.
+/// Maximum number of rows that are collected to align their columns.
 const ROWS_MAX: usize = 1000;
-/// Bytes of rows or text that are held, about.
+/// Approximate maximum number of bytes of rows or text that are collected.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Something that happened to an object.
+/// A change of an object.
 pub(super) struct Happened {
     pub(super) event_type: EventType,
     pub(super) object: Value,
-    /// What changed; none for a new object.
+    /// The changed fields; `None` for a new object.
     pub(super) change: Option<String>,
     /// Since the start.
     pub(super) at: Duration,
 }
 
-/// Prints what happened.
+/// Collects events and prints them.
 pub(super) struct Printer {
     kinds: Vec<(Kind, Columns)>,
     format: Format,
+    shown: Rows,
     headers: bool,
-    /// Whether namespaces are shown: they differ.
+    /// Show namespaces.
     namespaces: bool,
-    since_start: bool,
+    time: Option<TimeColumn>,
     grid: Grid,
-    /// Of the kind with this number.
-    rows: Vec<(usize, EventType, Vec<String>)>,
+    rows: Vec<EventRow>,
     row_bytes: usize,
     text: String,
-    /// Whose titles were printed last.
+    /// The kind whose titles were printed last.
     titled: Option<usize>,
 }
 
+/// The time that the first column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimeColumn {
+    SinceStart,
+    Absolute,
+}
+
+struct EventRow {
+    /// The number of the kind.
+    kind: usize,
+    event_type: EventType,
+    cells: Vec<String>,
+}
+
 impl Printer {
-    pub(super) fn new(select: &SelectFlags, output: &OutputFlags, since_start: bool) -> Self {
+    pub(super) fn new(arguments: &WatchArguments) -> Self {
+        let time = match (arguments.since_start, arguments.timestamps) {
+            (true, _) => Some(TimeColumn::SinceStart),
+            (false, true) => Some(TimeColumn::Absolute),
+            (false, false) => None,
+        };
         Self {
             kinds: Vec::new(),
-            format: output.format(),
-            headers: !output.no_headers,
-            namespaces: select.all_namespaces,
-            since_start,
+            format: arguments.output.format(),
+            shown: arguments.rows.clone(),
+            headers: !arguments.output.no_headers,
+            namespaces: arguments.select.shows_namespaces(),
+            time,
             grid: Grid::default(),
             rows: Vec::new(),
             row_bytes: 0,
@@ -61,7 +82,7 @@ impl Printer {
         }
     }
 
-    /// One more kind, whose number is that of those before.
+    /// Adds a kind. Kinds are numbered in this order.
     pub(super) fn add_kind(&mut self, kind: &Kind) {
         self.kinds.push((kind.clone(), Columns::of(&kind.resource)));
     }
@@ -70,135 +91,145 @@ impl Printer {
         self.rows.len() >= ROWS_MAX || self.row_bytes + self.text.len() >= BYTES_MAX
     }
 
-    /// Takes what happened; it is printed by the next [`print`](Self::print).
-    pub(super) fn add(&mut self, number: usize, happened: Happened) -> Result<(), Failure> {
-        let (kind, columns) = &self.kinds[number];
-        let Happened { event_type, object, change, at } = happened;
-        let text = match &self.format {
-            Format::Table { wide } => {
-                let now = Timestamp::now();
-                let mut row = self.first_cells(event_type, &object, at);
-                let several = self.kinds.len() > 1;
-                if *wide {
-                    let mut cells = columns.cells(&object, now, true);
-                    if several {
-                        cells[0] = output::name(kind, &object);
-                    }
-                    row.extend(cells);
-                    row.push(change.unwrap_or_default());
-                } else {
-                    row.push(if several { output::name(kind, &object) } else { name_of(&object) });
-                    row.push(change.unwrap_or_else(|| columns.summary(&object, now)));
-                }
-                self.add_row(number, event_type, row);
-                return Ok(());
+    /// Adds an event. The next [`print`](Self::print) prints it.
+    pub(super) fn add(&mut self, number: usize, happened: &Happened) {
+        match self.format {
+            Format::Table { .. } | Format::CustomColumns(_) => {
+                let mut cells = self.first_cells(happened);
+                cells.extend(self.object_cells(number, happened));
+                self.row_bytes += cells.iter().map(String::len).sum::<usize>();
+                self.rows.push(EventRow { kind: number, event_type: happened.event_type, cells });
             }
-            Format::CustomColumns(custom) => {
-                let mut row = self.first_cells(event_type, &object, at);
-                row.extend(custom.cells(&object));
-                self.add_row(number, event_type, row);
-                return Ok(());
+            _ => {
+                let text = self.text_of(number, happened);
+                self.text.push_str(&text);
             }
-            Format::Json => output::json_event(event_type, &object) + "\n",
-            Format::Yaml => format!("---\n{}\n", output::yaml_event(event_type, &object)),
-            Format::Name => escape::one_line(&output::name(kind, &object)).into_owned() + "\n",
+        }
+    }
+
+    /// The text of an event in a format without columns.
+    fn text_of(&self, number: usize, happened: &Happened) -> String {
+        let Happened { event_type, object, .. } = happened;
+        let time = (self.time == Some(TimeColumn::Absolute)).then(now);
+        match &self.format {
+            Format::Yaml if !self.shows_events() => format!("---\n{}\n", output::yaml(object)),
+            Format::Yaml => format!("---\n{}\n", output::yaml_event(*event_type, time.as_deref(), object)),
+            Format::Name => {
+                escape::one_line(&output::name(&self.kinds[number].0, object)).into_owned() + "\n"
+            }
             Format::JsonPath(template) => {
-                let text = template.print(&object);
-                // Each event begins on a line of its own, whether the template ends its line or not.
+                let text = template.print(object);
+                // Each event begins on its own line, whether the template ends its line or not.
                 if text.ends_with('\n') { text } else { text + "\n" }
             }
-        };
-        self.text.push_str(&text);
-        Ok(())
+            _ if !self.shows_events() => output::json(object) + "\n",
+            _ => output::json_event(*event_type, time.as_deref(), object) + "\n",
+        }
     }
 
-    fn add_row(&mut self, number: usize, event_type: EventType, row: Vec<String>) {
-        self.row_bytes += row.iter().map(String::len).sum::<usize>();
-        self.rows.push((number, event_type, row));
-    }
-
-    /// Prints all that was taken.
+    /// Prints all events that were added.
     pub(super) async fn print(&mut self, screen: &mut Screen) -> Result<(), Failure> {
         if !self.text.is_empty() {
             screen.text(&std::mem::take(&mut self.text)).await?;
         }
         let rows = std::mem::take(&mut self.rows);
         self.row_bytes = 0;
+        let by_kind = self.is_by_kind();
         let mut at = 0;
         while at < rows.len() {
-            // Wide rows of another kind have other columns.
-            let number = rows[at].0;
-            let same = |row: &(usize, EventType, Vec<String>)| !self.is_by_kind() || row.0 == number;
-            let end = at + rows[at..].iter().position(|row| !same(row)).unwrap_or(rows.len() - at);
-            self.print_rows(number, &rows[at..end], screen).await?;
+            let other = |row: &EventRow| by_kind && !self.is_same_kind(row.kind, rows[at].kind);
+            let end = rows[at..].iter().position(other).map_or(rows.len(), |count| at + count);
+            self.print_rows(&rows[at..end], screen).await?;
             at = end;
         }
         Ok(())
     }
 
-    async fn print_rows(
-        &mut self,
-        number: usize,
-        rows: &[(usize, EventType, Vec<String>)],
-        screen: &mut Screen,
-    ) -> Result<(), Failure> {
+    async fn print_rows(&mut self, rows: &[EventRow], screen: &mut Screen) -> Result<(), Failure> {
+        let number = rows[0].kind;
         let has_titles = match self.titled {
             None => false,
-            Some(titled) => titled == number || !self.is_by_kind(),
+            Some(titled) => self.is_same_kind(titled, number) || !self.is_by_kind(),
         };
         if !has_titles {
             self.titled = Some(number);
             self.grid = Grid::default();
             let titles = self.titles(number);
-            // The longest of the events may come later.
-            let mut widest = vec![String::new(); usize::from(self.since_start)];
-            widest.push(EventType::Modified.name().to_owned());
-            self.grid.fit(&widest);
+            if self.shows_events() {
+                // The longest type of event may come later.
+                let mut widest = vec![String::new(); usize::from(self.time.is_some())];
+                widest.push(EventType::Modified.name().to_owned());
+                self.grid.fit(&widest);
+            }
             if self.headers {
                 self.grid.fit(&titles);
             }
             self.fit_rows(rows);
             if self.headers {
-                screen.line(self.grid.row(&titles, |_| None)).await?;
+                screen.row(self.grid.row(&titles, |_| None)).await?;
             }
         }
         self.fit_rows(rows);
-        let event_at = usize::from(self.since_start);
-        for (_, event_type, cells) in rows {
+        let time = self.time.is_some().then_some(0);
+        let event = self.shows_events().then_some(usize::from(time.is_some()));
+        for EventRow { event_type, cells, .. } in rows {
             let row = self.grid.row(cells, |at| match at {
-                at if at == event_at => Some(colour(*event_type)),
-                0 => Some(Colour::Faint),
+                at if Some(at) == event => Some(colour(*event_type)),
+                at if Some(at) == time => Some(Colour::Faint),
                 _ => None,
             });
-            screen.line(row).await?;
+            screen.row(row).await?;
         }
         Ok(())
     }
 
-    /// The last column holds what changed: its width does not matter.
-    fn fit_rows(&mut self, rows: &[(usize, EventType, Vec<String>)]) {
-        for (_, _, cells) in rows {
+    /// The width of the last column does not matter.
+    fn fit_rows(&mut self, rows: &[EventRow]) {
+        for EventRow { cells, .. } in rows {
             self.grid.fit(&cells[..cells.len() - 1]);
         }
     }
 
+    /// Whether the columns depend on the kind.
     fn is_by_kind(&self) -> bool {
-        self.format == Format::Table { wide: true }
+        match self.format {
+            Format::Table { wide } => wide || self.shown != Rows::Changes,
+            _ => false,
+        }
+    }
+
+    fn is_same_kind(&self, a: usize, b: usize) -> bool {
+        a == b || self.kinds[a].0 == self.kinds[b].0
+    }
+
+    /// Whether there are several kinds, so that names show the kind.
+    fn has_several_kinds(&self) -> bool {
+        (1..self.kinds.len()).any(|number| !self.is_same_kind(0, number))
+    }
+
+    /// Whether the type of an event is shown.
+    fn shows_events(&self) -> bool {
+        !matches!(self.shown, Rows::Objects { events: false, .. })
     }
 
     fn titles(&self, number: usize) -> Vec<String> {
-        let mut titles = Vec::new();
-        if self.since_start {
-            titles.push("SINCE START".to_owned());
-        }
-        titles.push("EVENT".to_owned());
-        if self.namespaces {
-            titles.push("NAMESPACE".to_owned());
-        }
-        match &self.format {
-            Format::CustomColumns(custom) => titles.extend(custom.titles().iter().cloned()),
-            Format::Table { wide: true } => {
-                titles.extend(self.kinds[number].1.titles(true));
+        let time = self.time.map(|time| match time {
+            TimeColumn::SinceStart => "SINCE START",
+            TimeColumn::Absolute => "TIME",
+        });
+        let event = self.shows_events().then_some("EVENT");
+        let namespace = self.namespaces.then_some("NAMESPACE");
+        let mut titles =
+            [time, event, namespace].into_iter().flatten().map(str::to_owned).collect::<Vec<_>>();
+        let columns = self.kinds[number].1;
+        match (&self.format, &self.shown) {
+            (Format::CustomColumns(custom), _) => titles.extend(custom.titles().iter().cloned()),
+            (Format::Table { wide }, Rows::Objects { labels, show_labels, .. }) => {
+                titles.extend(columns.titles(*wide));
+                titles.extend(labels::titles(labels, *show_labels));
+            }
+            (Format::Table { wide: true }, Rows::Changes) => {
+                titles.extend(columns.titles(true));
                 titles.push("CHANGE".to_owned());
             }
             _ => titles.extend(["NAME".to_owned(), "CHANGE".to_owned()]),
@@ -206,17 +237,59 @@ impl Printer {
         titles
     }
 
-    fn first_cells(&self, event_type: EventType, object: &Value, at: Duration) -> Vec<String> {
+    /// Time, type of the event and namespace, as far as they are shown.
+    fn first_cells(&self, happened: &Happened) -> Vec<String> {
         let mut cells = Vec::new();
-        if self.since_start {
-            cells.push(format!("+{:.3}s", at.as_secs_f64()));
+        cells.extend(self.time.map(|time| match time {
+            TimeColumn::SinceStart => format!("+{:.3}s", happened.at.as_secs_f64()),
+            TimeColumn::Absolute => now(),
+        }));
+        if self.shows_events() {
+            cells.push(happened.event_type.name().to_owned());
         }
-        cells.push(event_type.name().to_owned());
         if self.namespaces {
-            cells.push(object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned());
+            cells.push(happened.object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned());
         }
         cells
     }
+
+    /// The cells that show the object and its change.
+    fn object_cells(&self, number: usize, happened: &Happened) -> Vec<String> {
+        let Happened { object, change, .. } = happened;
+        let ((kind, columns), now) = (&self.kinds[number], Timestamp::now());
+        let own = |wide| {
+            let mut cells = columns.cells(&RowFields::Decoded(object), now, wide);
+            if self.has_several_kinds()
+                && let Some(at) = columns.titles(wide).iter().position(|title| title == "NAME")
+            {
+                cells[at] = output::name(kind, object);
+            }
+            cells
+        };
+        match (&self.format, &self.shown) {
+            (Format::CustomColumns(custom), _) => custom.cells(object),
+            (Format::Table { wide }, Rows::Objects { labels, show_labels, .. }) => {
+                let mut cells = own(*wide);
+                cells.extend(labels::cells(&object["metadata"]["labels"], labels, *show_labels));
+                cells
+            }
+            (Format::Table { wide: true }, Rows::Changes) => {
+                let mut cells = own(true);
+                cells.push(change.clone().unwrap_or_default());
+                cells
+            }
+            _ => {
+                let name =
+                    if self.has_several_kinds() { output::name(kind, object) } else { name_of(object) };
+                vec![name, change.clone().unwrap_or_else(|| columns.summary(object, now))]
+            }
+        }
+    }
+}
+
+/// The current time in UTC, to the millisecond.
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
 fn name_of(object: &Value) -> String {

@@ -1,21 +1,25 @@
-//! The columns of a few more kinds that are often looked at.
+//! The columns of a few more common kinds.
 
 use serde_json::Value;
 
-use super::{Columns, age_of, items, name, text_or};
+use super::{CREATED, Columns, RowFields, age_of, items, name, text_or, time_of};
 use crate::output::age;
 
 pub(super) const NAMESPACES: Columns = Columns {
     usual: &["NAME", "STATUS", "AGE"],
     wide: &[],
-    cells: |object, now| vec![name(object), text_or(&object["status"]["phase"], ""), age_of(object, now)],
+    fields: &["status.phase"],
+    times: CREATED,
+    cells: |object, now| vec![name(object), object.text("status.phase"), age_of(object, now)],
 };
 
 pub(super) const CONFIG_MAPS: Columns = Columns {
     usual: &["NAME", "DATA", "AGE"],
     wide: &[],
+    fields: &["data", "binaryData"],
+    times: CREATED,
     cells: |object, now| {
-        let count = entries(&object["data"]) + entries(&object["binaryData"]);
+        let count = entries(&object.get("data")) + entries(&object.get("binaryData"));
         vec![name(object), count.to_string(), age_of(object, now)]
     },
 };
@@ -23,30 +27,37 @@ pub(super) const CONFIG_MAPS: Columns = Columns {
 pub(super) const SECRETS: Columns = Columns {
     usual: &["NAME", "TYPE", "DATA", "AGE"],
     wide: &[],
+    fields: &["type", "data"],
+    times: CREATED,
     cells: |object, now| {
-        vec![
-            name(object),
-            text_or(&object["type"], ""),
-            entries(&object["data"]).to_string(),
-            age_of(object, now),
-        ]
+        vec![name(object), object.text("type"), entries(&object.get("data")).to_string(), age_of(object, now)]
     },
 };
 
 pub(super) const SERVICES: Columns = Columns {
     usual: &["NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "AGE"],
     wide: &["SELECTOR"],
+    fields: &[
+        "spec.type",
+        "spec.clusterIP",
+        "spec.externalIPs",
+        "spec.externalName",
+        "spec.ports",
+        "spec.selector",
+        "status.loadBalancer.ingress",
+    ],
+    times: CREATED,
     cells: |object, now| {
-        let spec = &object["spec"];
-        let selector = spec["selector"].as_object().into_iter().flatten();
+        let selector = object.get("spec.selector");
+        let selector = selector.as_object().into_iter().flatten();
         let selector =
             selector.map(|(label, value)| format!("{label}={}", text_or(value, ""))).collect::<Vec<_>>();
         vec![
             name(object),
-            text_or(&spec["type"], ""),
-            text_or(&spec["clusterIP"], "<none>"),
+            object.text("spec.type"),
+            object.text_or("spec.clusterIP", "<none>"),
             external_ip(object),
-            or_none(&items(&spec["ports"]).iter().map(port).collect::<Vec<_>>()),
+            or_none(&items(&object.get("spec.ports")).iter().map(port).collect::<Vec<_>>()),
             age_of(object, now),
             or_none(&selector),
         ]
@@ -56,21 +67,32 @@ pub(super) const SERVICES: Columns = Columns {
 pub(super) const EVENTS: Columns = Columns {
     usual: &["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"],
     wide: &["NAME"],
+    fields: &[
+        "series.lastObservedTime",
+        "lastTimestamp",
+        "eventTime",
+        "involvedObject.kind",
+        "involvedObject.name",
+        "type",
+        "reason",
+        "message",
+    ],
+    times: LAST_SEEN,
     cells: |object, now| {
-        let times =
-            ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
-        let time = times.iter().filter_map(|path| object.pointer(path)).find(|time| !time.is_null());
-        let involved = &object["involvedObject"];
+        let involved = object.text("involvedObject.kind").to_lowercase();
         vec![
-            age::since(time.unwrap_or(&Value::Null), now),
-            text_or(&object["type"], ""),
-            text_or(&object["reason"], ""),
-            format!("{}/{}", text_or(&involved["kind"], "").to_lowercase(), text_or(&involved["name"], "")),
-            text_or(&object["message"], "").trim().replace('\n', "\\n"),
+            age::since(time_of(object, LAST_SEEN), now),
+            object.text("type"),
+            object.text("reason"),
+            format!("{involved}/{}", object.text("involvedObject.name")),
+            object.text("message").trim().replace('\n', "\\n"),
             name(object),
         ]
     },
 };
+
+const LAST_SEEN: &[&str] =
+    &["series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp"];
 
 fn entries(value: &Value) -> usize {
     value.as_object().map_or(0, serde_json::Map::len)
@@ -87,19 +109,19 @@ fn port(port: &Value) -> String {
     format!("{number}{node_port}/{}", text_or(&port["protocol"], "TCP"))
 }
 
-fn external_ip(service: &Value) -> String {
+fn external_ip(service: &RowFields<'_>) -> String {
     let texts = |list: &Value, of: fn(&Value) -> &Value| {
         items(list).iter().filter_map(|item| of(item).as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
-    let (spec, status) = (&service["spec"], &service["status"]);
-    let mut addresses = match spec["type"].as_str() {
-        Some("ExternalName") => return text_or(&spec["externalName"], "<none>"),
-        Some("LoadBalancer") => texts(&status["loadBalancer"]["ingress"], |ingress| {
+    let service_type = service.text("spec.type");
+    let mut addresses = match service_type.as_str() {
+        "ExternalName" => return service.text_or("spec.externalName", "<none>"),
+        "LoadBalancer" => texts(&service.get("status.loadBalancer.ingress"), |ingress| {
             if ingress["ip"].is_null() { &ingress["hostname"] } else { &ingress["ip"] }
         }),
         _ => Vec::new(),
     };
-    let pending = spec["type"] == "LoadBalancer" && addresses.is_empty();
-    addresses.extend(texts(&spec["externalIPs"], |ip| ip));
+    let pending = service_type == "LoadBalancer" && addresses.is_empty();
+    addresses.extend(texts(&service.get("spec.externalIPs"), |ip| ip));
     if pending && addresses.is_empty() { "<pending>".to_owned() } else { or_none(&addresses) }
 }

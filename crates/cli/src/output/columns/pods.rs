@@ -1,40 +1,77 @@
-//! The columns of pods. STATUS sums up phase, reasons, containers and deletion, as kubectl users know it.
+//! The columns of pods. STATUS summarizes phase, reasons, containers and deletion, as in kubectl.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Columns, age_of, items, name, text_or};
+use super::{CREATED, Columns, RowFields, age_of, items, name, text_or};
 use crate::output::age;
 
 pub(super) const COLUMNS: Columns = Columns {
     usual: &["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
     wide: &["IP", "NODE", "NOMINATED NODE", "READINESS GATES"],
+    fields: &[
+        "spec.nodeName",
+        "spec.readinessGates",
+        "spec.containers[*].name",
+        "spec.initContainers[*].name",
+        "spec.initContainers[*].restartPolicy",
+        "status.phase",
+        "status.reason",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+        "status.conditions[*].type",
+        "status.conditions[*].status",
+        "status.conditions[*].reason",
+        "status.initContainerStatuses[*].name",
+        "status.initContainerStatuses[*].ready",
+        "status.initContainerStatuses[*].started",
+        "status.initContainerStatuses[*].restartCount",
+        "status.initContainerStatuses[*].lastState.terminated.finishedAt",
+        "status.initContainerStatuses[*].state.waiting.reason",
+        "status.initContainerStatuses[*].state.terminated.reason",
+        "status.initContainerStatuses[*].state.terminated.signal",
+        "status.initContainerStatuses[*].state.terminated.exitCode",
+        "status.containerStatuses[*].ready",
+        "status.containerStatuses[*].restartCount",
+        "status.containerStatuses[*].lastState.terminated.finishedAt",
+        "status.containerStatuses[*].state.running",
+        "status.containerStatuses[*].state.waiting.reason",
+        "status.containerStatuses[*].state.terminated.reason",
+        "status.containerStatuses[*].state.terminated.signal",
+        "status.containerStatuses[*].state.terminated.exitCode",
+    ],
+    times: CREATED,
     cells,
 };
 
-fn cells(pod: &Value, now: Timestamp) -> Vec<String> {
-    let Containers { ready, total, status, restarts, last_restart } = containers(pod);
+fn cells(pod: &RowFields<'_>, now: Timestamp) -> Vec<String> {
+    let conditions = pod.get("status.conditions");
+    let Containers { ready, total, status, restarts, last_restart } = containers(pod, &conditions);
     let restarts = match last_restart {
         Some(time) if restarts > 0 => {
             format!("{restarts} ({} ago)", age::duration(now.as_second() - time.as_second()))
         }
         _ => restarts.to_string(),
     };
-    let ip = items(&pod["status"]["podIPs"]).first().map_or(&pod["status"]["podIP"], |ip| &ip["ip"]);
+    let ip = match items(&pod.get("status.podIPs")).first() {
+        Some(ip) => text_or(&ip["ip"], "<none>"),
+        None => pod.text_or("status.podIP", "<none>"),
+    };
     vec![
         name(pod),
         format!("{ready}/{total}"),
         status,
         restarts,
         age_of(pod, now),
-        text_or(ip, "<none>"),
-        text_or(&pod["spec"]["nodeName"], "<none>"),
-        text_or(&pod["status"]["nominatedNodeName"], "<none>"),
-        readiness_gates(pod),
+        ip,
+        pod.text_or("spec.nodeName", "<none>"),
+        pod.text_or("status.nominatedNodeName", "<none>"),
+        readiness_gates(&pod.get("spec.readinessGates"), &conditions),
     ]
 }
 
-/// What the containers of a pod come to.
+/// A summary of the containers of a pod.
 struct Containers {
     ready: usize,
     total: usize,
@@ -43,31 +80,34 @@ struct Containers {
     last_restart: Option<Timestamp>,
 }
 
-fn containers(pod: &Value) -> Containers {
-    let status = &pod["status"];
-    let phase = status["phase"].as_str().unwrap_or_default();
+fn containers(pod: &RowFields<'_>, conditions: &Value) -> Containers {
+    let (phase, reason) = (pod.text("status.phase"), pod.text("status.reason"));
     let mut found = Containers {
         ready: 0,
-        total: items(&pod["spec"]["containers"]).len(),
-        status: text_or(&status["reason"], phase),
+        total: items(&pod.get("spec.containers")).len(),
+        status: if reason.is_empty() { phase.clone() } else { reason.clone() },
         restarts: 0,
         last_restart: None,
     };
-    if condition(pod, "PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated") {
+    if condition(conditions, "PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated")
+    {
         "SchedulingGated".clone_into(&mut found.status);
     }
-    let sidecars = items(&pod["spec"]["initContainers"]);
+    let init_containers = pod.get("spec.initContainers");
+    let sidecars = items(&init_containers);
     let is_sidecar = |name: &Value| {
         sidecars.iter().any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
     };
     found.total += sidecars.iter().filter(|container| container["restartPolicy"] == "Always").count();
-    let initializing = found.add_init_containers(status, sidecars.len(), &is_sidecar);
-    if !initializing || condition(pod, "Initialized").is_some_and(|condition| condition["status"] == "True") {
-        found.add_containers(status, pod, &is_sidecar);
+    let init_statuses = pod.get("status.initContainerStatuses");
+    let initializing = found.add_init_containers(items(&init_statuses), sidecars.len(), &is_sidecar);
+    if !initializing || is_true(conditions, "Initialized") {
+        let statuses = pod.get("status.containerStatuses");
+        found.add_containers(items(&statuses), items(&init_statuses), conditions, &is_sidecar);
     }
-    let is_over = matches!(phase, "Succeeded" | "Failed");
-    if !pod["metadata"]["deletionTimestamp"].is_null() {
-        if status["reason"] == "NodeLost" {
+    let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
+    if !pod.get("metadata.deletionTimestamp").is_null() {
+        if reason == "NodeLost" {
             "Unknown".clone_into(&mut found.status);
         } else if !is_over {
             "Terminating".clone_into(&mut found.status);
@@ -77,14 +117,14 @@ fn containers(pod: &Value) -> Containers {
 }
 
 impl Containers {
-    /// Whether init containers are still at it.
+    /// Whether init containers are still running.
     fn add_init_containers(
         &mut self,
-        status: &Value,
+        statuses: &[Value],
         count: usize,
         is_sidecar: &impl Fn(&Value) -> bool,
     ) -> bool {
-        for (at, container) in items(&status["initContainerStatuses"]).iter().enumerate() {
+        for (at, container) in statuses.iter().enumerate() {
             self.add_restarts(container);
             let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
             if !terminated.is_null() && terminated["exitCode"].as_i64().unwrap_or(0) == 0 {
@@ -109,14 +149,19 @@ impl Containers {
         false
     }
 
-    fn add_containers(&mut self, status: &Value, pod: &Value, is_sidecar: &impl Fn(&Value) -> bool) {
-        // Once the containers run, what the init containers did before does not count; those that still run do.
+    fn add_containers(
+        &mut self,
+        statuses: &[Value],
+        init_statuses: &[Value],
+        conditions: &Value,
+        is_sidecar: &impl Fn(&Value) -> bool,
+    ) {
+        // Once the containers run, finished init containers do not count; those that still run do.
         (self.restarts, self.last_restart) = (0, None);
-        let init = items(&status["initContainerStatuses"]).iter();
-        init.filter(|container| is_sidecar(&container["name"]))
-            .for_each(|container| self.add_restarts(container));
+        let sidecars = init_statuses.iter().filter(|container| is_sidecar(&container["name"]));
+        sidecars.for_each(|container| self.add_restarts(container));
         let mut running = false;
-        for container in items(&status["containerStatuses"]).iter().rev() {
+        for container in statuses.iter().rev() {
             self.add_restarts(container);
             let state = &container["state"];
             let waiting = state["waiting"]["reason"].as_str().unwrap_or_default();
@@ -130,8 +175,7 @@ impl Containers {
             }
         }
         if self.status == "Completed" && running {
-            let ready = condition(pod, "Ready").is_some_and(|condition| condition["status"] == "True");
-            if ready { "Running" } else { "NotReady" }.clone_into(&mut self.status);
+            if is_true(conditions, "Ready") { "Running" } else { "NotReady" }.clone_into(&mut self.status);
         }
     }
 
@@ -142,7 +186,7 @@ impl Containers {
     }
 }
 
-/// Why a container is no longer there.
+/// Why a container has terminated.
 fn ended(terminated: &Value) -> String {
     let reason = text_or(&terminated["reason"], "");
     match terminated["signal"].as_i64().unwrap_or(0) {
@@ -152,20 +196,21 @@ fn ended(terminated: &Value) -> String {
     }
 }
 
-fn condition<'p>(pod: &'p Value, wanted: &str) -> Option<&'p Value> {
-    items(&pod["status"]["conditions"]).iter().find(|condition| condition["type"] == wanted)
+fn condition<'p>(conditions: &'p Value, wanted: &str) -> Option<&'p Value> {
+    items(conditions).iter().find(|condition| condition["type"] == wanted)
 }
 
-fn readiness_gates(pod: &Value) -> String {
-    let gates = items(&pod["spec"]["readinessGates"]);
+fn is_true(conditions: &Value, wanted: &str) -> bool {
+    condition(conditions, wanted).is_some_and(|condition| condition["status"] == "True")
+}
+
+fn readiness_gates(gates: &Value, conditions: &Value) -> String {
+    let gates = items(gates);
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let is_true = |gate: &&Value| {
-        let wanted = gate["conditionType"].as_str().unwrap_or_default();
-        condition(pod, wanted).is_some_and(|condition| condition["status"] == "True")
-    };
-    format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
+    let passed = |gate: &&Value| is_true(conditions, gate["conditionType"].as_str().unwrap_or_default());
+    format!("{}/{}", gates.iter().filter(passed).count(), gates.len())
 }
 
 #[cfg(test)]
@@ -225,7 +270,7 @@ mod tests {
                 json!([])
             };
             let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "a"}], "initContainers": init}, "status": status});
-            let cells = cells(&pod, "2026-01-01T00:01:00Z".parse().unwrap());
+            let cells = cells(&RowFields::Decoded(&pod), "2026-01-01T00:01:00Z".parse().unwrap());
             assert_eq!(cells[1..4].join(" "), shown, "{pod}");
         }
     }

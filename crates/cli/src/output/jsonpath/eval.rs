@@ -1,4 +1,4 @@
-//! What a template finds in an object.
+//! Evaluates templates on a decoded object.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::{Comparison, Node, Operand, Step};
 
-/// Most results of one path: `..` in a large object could give very many.
+/// Maximum number of results of one path: `..` in a large object could give very many.
 const RESULTS_MAX: usize = 1_000_000;
 
-/// The object, and the part of it that paths begin at.
+/// The object, and the part of it at which paths begin.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'v> {
     root: &'v Value,
@@ -83,17 +83,21 @@ impl<'v> Scope<'v> {
             Step::Filter { left, compare } => {
                 let list = value.as_array().map_or(&[][..], Vec::as_slice);
                 let passes = |element: &&Value| {
-                    let scope = Scope { root: self.root, current: element };
-                    match (scope.operand(left), compare) {
-                        (left, None) => left.is_some(),
-                        (Some(left), Some((comparison, right))) => {
-                            scope.operand(right).is_some_and(|right| comparison.holds(left, right))
-                        }
-                        (None, Some(_)) => false,
-                    }
+                    Scope { root: self.root, current: element }.passes(left, compare.as_ref())
                 };
                 found.extend(list.iter().filter(passes));
             }
+        }
+    }
+
+    /// Whether an element passes a filter.
+    fn passes(self, left: &Operand, compare: Option<&(Comparison, Operand)>) -> bool {
+        match (self.operand(left), compare) {
+            (left, None) => left.is_some(),
+            (Some(left), Some((comparison, right))) => {
+                self.operand(right).is_some_and(|right| comparison.holds(left, right))
+            }
+            (None, Some(_)) => false,
         }
     }
 
@@ -105,6 +109,14 @@ impl<'v> Scope<'v> {
             Operand::Literal(value) => Some(value),
             Operand::Path(path) => self.find(path).first().copied(),
         }
+    }
+}
+
+/// Whether an object passes a filter step.
+pub(super) fn passes(object: &Value, step: &Step) -> bool {
+    match step {
+        Step::Filter { left, compare } => Scope::new(object).passes(left, compare.as_ref()),
+        _ => false,
     }
 }
 
@@ -129,7 +141,7 @@ fn place(index: i64, len: usize) -> Option<usize> {
     }
 }
 
-/// As it is printed: texts without quotes, everything else as JSON.
+/// The printed form: strings without quotes, everything else as JSON.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

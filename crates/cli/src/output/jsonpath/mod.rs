@@ -1,16 +1,25 @@
 //! kubectl's JSONPath templates: text with paths in braces, `{range}` and `{end}`.
 //!
-//! It is a language of its own, not the JSONPath that became a standard: paths stand in braces, dots in names are escaped
-//! by a backslash, several results are printed with blanks between them, and a field that is not there prints nothing.
+//! The language differs from standard JSONPath: paths are in braces, dots in names are escaped by a backslash, several results
+//! are separated by blanks, and a missing field prints nothing.
 
 mod eval;
+mod fields;
+// The fuzz target has this module alone.
+#[cfg(not(fuzzing))]
+mod list;
 mod parse;
 
+use kube_wire::path::PathReader;
+use kube_wire::{FieldPath, TypeMeta};
 use serde_json::Value;
+
+#[cfg(not(fuzzing))]
+pub(crate) use list::ListPart;
 
 use eval::Scope;
 
-/// A template, ready to be printed.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Template(Vec<Node>);
 
@@ -18,7 +27,7 @@ pub(crate) struct Template(Vec<Node>);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path(Vec<Step>);
 
-/// What a template consists of.
+/// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
     Text(String),
@@ -65,10 +74,10 @@ enum Comparison {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason why the template is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         parse::template(text).map(Self)
     }
@@ -82,21 +91,29 @@ impl Template {
 }
 
 impl Path {
-    /// Reads a path in any of kubectl's spellings: `{.metadata.name}`, `.metadata.name`, `metadata.name`.
+    /// Parses a path in any of kubectl's spellings: `{.metadata.name}`, `.metadata.name`, `metadata.name`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason why the path is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let bare = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         let dot = if bare.starts_with(['.', '[', '$', '@']) { "" } else { "." };
         parse::path(&format!("{dot}{bare}")).map(Self)
     }
 
-    /// What stands there, as kubectl prints it in a column; none if nothing does.
-    pub(crate) fn print(&self, object: &Value) -> Option<String> {
-        let found = Scope::new(object).find(&self.0);
-        let texts = found.iter().map(|value| eval::text(value)).collect::<Vec<_>>();
-        (!texts.is_empty()).then(|| texts.join(","))
+    /// The texts of all values that the path leads to, as kubectl prints them.
+    pub(crate) fn texts(&self, object: &Value) -> Vec<String> {
+        Scope::new(object).find(&self.0).into_iter().map(eval::text).collect()
+    }
+
+    /// The path as a field path; `None` if it has steps that field paths lack.
+    pub(crate) fn field_path(&self) -> Option<FieldPath> {
+        fields::field_path(&self.0)
+    }
+
+    /// Reads the path from the bytes of objects of this type; `None` if the result would differ from the decoded object's.
+    pub(crate) fn reader(&self, type_meta: &TypeMeta) -> Option<PathReader> {
+        fields::reader(&self.0, type_meta)
     }
 }
 
@@ -155,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused_with_a_reason() {
+    fn invalid_templates_are_rejected_with_a_reason() {
         for (template, why) in [
             ("{.a", "a brace is not closed"),
             ("{range .a}x", "{range} without {end}"),
@@ -171,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_columns_may_be_written_in_three_ways() {
+    fn paths_of_columns_can_be_written_in_three_ways() {
         let object = json!({"metadata": {"name": "api", "finalizers": ["a", "b"]}});
         for text in ["{.metadata.name}", ".metadata.name", "metadata.name"] {
-            assert_eq!(Path::parse(text).unwrap().print(&object).as_deref(), Some("api"));
+            assert_eq!(Path::parse(text).unwrap().texts(&object), ["api"]);
         }
-        assert_eq!(Path::parse(".metadata.finalizers[*]").unwrap().print(&object).as_deref(), Some("a,b"));
-        assert_eq!(Path::parse(".spec.none").unwrap().print(&object), None);
+        assert_eq!(Path::parse(".metadata.finalizers[*]").unwrap().texts(&object), ["a", "b"]);
+        assert!(Path::parse(".spec.none").unwrap().texts(&object).is_empty());
     }
 }

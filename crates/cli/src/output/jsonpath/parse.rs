@@ -1,4 +1,4 @@
-//! From text to a template.
+//! Parses templates.
 
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ fn push(open: &mut [(Vec<Step>, Vec<Node>)], node: Node) {
     }
 }
 
-/// How many bytes stand before the brace that closes; braces in quotes do not count.
+/// The number of bytes before the closing brace; braces in quotes do not count.
 fn closing_brace(text: &str) -> Result<usize, String> {
     let (mut quote, mut escaped) = (None, false);
     for (at, c) in text.char_indices() {
@@ -72,7 +72,7 @@ fn closing_brace(text: &str) -> Result<usize, String> {
     Err(if quote.is_some() { "a quote is not closed" } else { "a brace is not closed" }.to_owned())
 }
 
-/// What is left to be read.
+/// The rest of the text to parse.
 struct Cursor<'t> {
     rest: &'t str,
 }

@@ -1,16 +1,21 @@
-//! What `/debug/informers` shows: each informer's state, how far it has come, how fresh it is, and a checksum of what it holds.
+//! `/debug/informers`: the state of each informer, its resourceVersion, the age of its last event, and a checksum of its objects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informer::building_blocks::StoredObject;
-use kube_informer::{InformerState, ScopeStatus};
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::header::CONTENT_TYPE;
+use kube_informer::{InformerState, ScopeStatus, StoredObject};
 use serde_json::{Value, json};
 
+use super::{Served, scopes};
 use crate::mirror::Mirror;
 
 /// All informers, as JSON.
-pub(super) fn informers(mirrors: &[Mirror]) -> Value {
-    json!({"informers": mirrors.iter().map(informer).collect::<Vec<_>>()})
+pub(super) async fn debug(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    let informers: Vec<_> = served.mirrors.iter().map(informer).collect();
+    ([(CONTENT_TYPE, "application/json")], format!("{:#}\n", json!({"informers": informers})))
 }
 
 fn informer(mirror: &Mirror) -> Value {
@@ -22,17 +27,18 @@ fn informer(mirror: &Mirror) -> Value {
         state => state.to_string(),
     };
     let scope = |scope: ScopeStatus| {
+        let reflector = scope.reflector();
         json!({
             "namespace": scope.namespace,
-            "state": scope.reflector.state.to_string(),
+            "state": reflector.state.to_string(),
             "received": scope.resource_version,
             "stored": snapshot.resource_version(scope.scope),
-            "epoch": scope.reflector.epoch,
-            "lastError": scope.reflector.last_error.map(|error| error.to_string()),
+            "epoch": reflector.epoch,
+            "lastError": reflector.last_error.as_ref().map(|error| error.to_string()),
         })
     };
     let status = informer.status();
-    let stored = status.first().map_or("", |scope| snapshot.resource_version(scope.scope)).to_owned();
+    let stored = scopes::stored_version(mirror, snapshot);
     let traffic = &mirror.traffic;
     json!({
         "resource": mirror.selected.kind.qualified(),
@@ -51,7 +57,7 @@ fn informer(mirror: &Mirror) -> Value {
     })
 }
 
-/// The same for the same objects in the same states, in whatever order: two mirrors with the same checksum agree.
+/// A checksum of objects and their states, independent of the order. Mirrors with the same checksum hold the same objects.
 fn checksum<'o>(objects: impl Iterator<Item = &'o StoredObject>) -> u64 {
     let one = |object: &StoredObject| {
         let parts = [object.namespace(), object.name(), object.uid(), object.resource_version()];

@@ -23,7 +23,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.register_collector(Box::new(Process));
 }
 
-/// Reads `/proc` when it is asked.
+/// Memory that the process holds now; `None` where there is no `/proc`.
+pub(super) fn resident_bytes() -> Option<u64> {
+    Reading::take().map(|now| now.resident_bytes as u64)
+}
+
+/// Reads `/proc` at each scrape.
 #[derive(Debug)]
 struct Process;
 
@@ -43,7 +48,7 @@ impl Collector for Process {
     }
 }
 
-/// What `/proc` says of this process.
+/// The figures of this process in `/proc`.
 struct Reading {
     cpu_seconds: f64,
     resident_bytes: f64,

@@ -1,0 +1,597 @@
+// The page as a visitor sees it: a real Chromium against the real program.
+
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { PICTURES, Program, freePort, launch, openPage, recordStream, statusWithHost } from "./support.js";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const OBJECTS = Number(process.env.OBJECTS ?? 200_000);
+const NODES_MAX = 2000;
+const BYTES_PER_SECOND_MAX = 256_000;
+const SECRET = "aHVudGVyMi1wbGFudGVk";
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+
+let browser;
+let demo;
+
+before(async () => {
+  browser = await launch();
+  demo = await Program.demo("--objects", "400", "--rate", "20");
+});
+
+after(async () => {
+  await browser?.close();
+  await Program.stopAll();
+});
+
+/// A page of the demo that must have had no problem when the test ends.
+async function visit(t, hash = "", options = {}, url = demo.url) {
+  const page = await openPage(browser, `${url}${hash}`, options);
+  t.after(async () => {
+    await page.context().close();
+    assert.deepEqual(page.problems, []);
+  });
+  await page.locator('#link[data-state="live"]').waitFor();
+  return page;
+}
+
+const number = async (locator) => Number((await locator.innerText()).replaceAll(",", ""));
+
+/// Waits until a condition holds.
+async function until(condition, what, limit = 20_000) {
+  const end = Date.now() + limit;
+  for (;;) {
+    if (await condition()) return;
+    if (Date.now() > end) assert.fail(`timed out waiting until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/// A pod that the simulated cluster never changes. Returns its path.
+async function plantPod(name) {
+  const spec = { nodeName: "node-0", containers: [{ name: "main", image: "example/main:1" }] };
+  await demo.write("POST", "/api/v1/namespaces/default/pods", { metadata: { name, annotations: { planted: "yes" } }, spec });
+  const path = `/api/v1/namespaces/default/pods/${name}`;
+  await until(async () => (await demo.api(`objects/pods/default/${name}`)).kind === "Pod", "the pod is mirrored");
+  return path;
+}
+
+const query = "#/query?kind=pods&by=status.phase&within=spec.nodeName";
+
+/// Every view, and the selectors that have a match once it shows something.
+async function views() {
+  const { items } = await demo.api("objects/deployments?limit=1&column=spec.replicas");
+  return {
+    overview: { hash: "#/", shown: ['tbody tr[data-resource="pods"]', "tr[data-controller]"] },
+    changes: { hash: "#/changes", shown: [".changes .row"] },
+    objects: { hash: "#/objects/pods", shown: [".rows .row a"] },
+    object: { hash: `#/object/deployments.apps/${items[0].namespace}/${items[0].name}`, shown: [".yaml .row", ".graph svg rect"] },
+    query: { hash: query, shown: ["tbody tr", ".bars .part"] },
+    demo: { hash: "#/demo", shown: ["[data-fault]", "tbody tr"] },
+  };
+}
+
+/// Opens a view and waits until it shows something, and until another status has come.
+async function show(page, url, { hash, shown }) {
+  await page.goto(`${url}${hash}`);
+  for (const selector of shown) await page.locator(selector).first().waitFor();
+  await nextStatus(page);
+}
+
+/// Waits for this many statuses of the stream: the server sends one per second.
+async function nextStatus(page, count = 1) {
+  const last = (await page.evaluate(() => window.kubeInformer.statuses())) + count;
+  await page.waitForFunction((last) => window.kubeInformer.statuses() >= last, last);
+}
+
+test("the overview shows the counts of the API", async (t) => {
+  const page = await visit(t);
+  await until(async () => {
+    const { informers } = await demo.api("informers");
+    const shown = {};
+    for (const row of await page.locator("tbody tr[data-resource]").all()) {
+      shown[await row.getAttribute("data-resource")] = await number(row.locator("td").nth(3));
+    }
+    const expected = Object.fromEntries(informers.map((informer) => [informer.resource, informer.objects]));
+    return JSON.stringify(shown) === JSON.stringify(expected);
+  }, "the table equals the API's counts");
+  await until(async () => (await page.locator(".tile .figure").nth(2).innerText()).includes("B"), "the estimate is shown");
+  const stages = await page.locator(".stage h3").allInnerTexts();
+  assert.deepEqual(stages, ["Server", "Reflector", "Queue", "Store", "Handlers"]);
+  const events = page.locator(".stage .figure").nth(1);
+  const earlier = await number(events);
+  await until(async () => (await number(events)) > earlier, "the reflector's counter moves");
+});
+
+test("changes are followed live, filtered by the server, and lead to the object", async (t) => {
+  const page = await visit(t, "#/changes");
+  const rows = page.locator(".changes .row");
+  await until(async () => (await rows.count()) > 3, "changes come in");
+  const { items } = await demo.api("objects/pods?limit=1&column=spec.nodeName");
+  const { namespace, name, columns } = items[0];
+  await page.getByLabel("Text").fill("browser-mark");
+  await until(async () => (await rows.count()) === 0, "nothing matches yet");
+  await demo.write("PATCH", `/api/v1/namespaces/${namespace}/pods/${name}`, { metadata: { labels: { mark: "browser-mark" } } });
+  await until(async () => (await rows.count()) === 1, "the change that matches comes");
+  assert.match(await rows.first().innerText(), new RegExp(`${name}[\\s\\S]*\\+metadata.labels.mark: browser-mark`));
+  await rows.first().click();
+  const detail = page.getByRole("region", { name: "Selected change" });
+  assert.match(await detail.innerText(), /metadata.labels.mark/);
+  await detail.getByRole("link").click();
+  await page.getByRole("heading", { level: 1, name }).waitFor();
+  assert.match(page.url(), new RegExp(`#/object/pods/${namespace}/${name}$`));
+
+  // By kind, namespace and field test.
+  await page.goto(`${demo.url}#/changes`);
+  await page.getByLabel("Kind").selectOption("pods");
+  await page.getByLabel("Namespace").fill(namespace);
+  await page.getByLabel("Field test").fill(`spec.nodeName=${columns[0]}`);
+  await until(async () => {
+    const texts = await rows.allInnerTexts();
+    return texts.length > 0 && texts.every((text) => text.includes("pods") && text.includes(`${namespace}/`));
+  }, "only changes that match are listed");
+  await page.getByLabel("Field test").fill("spec..x=1");
+  await until(async () => (await page.getByRole("alert").innerText()).includes("spec..x"), "the error is shown");
+});
+
+test("the list of changes can be paused and used with the keyboard", async (t) => {
+  const page = await visit(t, "#/changes");
+  const rows = page.locator(".changes .row");
+  await until(async () => (await rows.count()) > 3, "changes come in");
+  await page.getByRole("button", { name: "Pause" }).click();
+  const first = await rows.first().innerText();
+  assert.ok(Number((await page.locator("main > .hint").innerText()).match(/[0-9]+/)[0]) < 20, "only what came since the pause is newer");
+  await until(async () => /[1-9][0-9,]* newer changes? waiting/.test(await page.locator("main > .hint").innerText()), "newer changes wait");
+  assert.equal(await rows.first().innerText(), first);
+  await page.getByRole("grid").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.locator('.row[aria-selected="true"][aria-rowindex="3"]').waitFor();
+  const active = await page.getByRole("grid").getAttribute("aria-activedescendant");
+  assert.equal(await page.locator(`#${active}`).getAttribute("aria-selected"), "true");
+  assert.deepEqual(await page.getByRole("columnheader").allInnerTexts(), ["Time", "Event", "Object", "What changed"]);
+  await page.getByRole("button", { name: "Resume" }).click();
+  await until(async () => (await rows.first().innerText()) !== first, "it goes on");
+});
+
+test("a selected change shows all its differences, and every row says what happened", async (t) => {
+  const path = await plantPod("with-many-marks");
+  const page = await visit(t, "#/changes");
+  await page.getByLabel("Text").fill("xxxxx");
+  const rows = page.locator(".changes .row");
+  await until(async () => (await rows.count()) === 0, "nothing matches yet");
+  const annotations = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`mark-${at}`, `many-marks-${at}-${"x".repeat(80)}`]));
+  await demo.write("PATCH", path, { metadata: { annotations } });
+  await rows.first().click();
+  const detail = page.getByRole("region", { name: "Selected change" });
+  await until(async () => (await detail.locator(".diff-table dt").count()) >= 12, "the differences that the stream left out are shown");
+  const text = await detail.innerText();
+  assert.ok(text.includes(`many-marks-11-${"x".repeat(80)}`) && text.includes("default"), text);
+  assert.match(await rows.first().innerText(), /^\d\d:\d\d:\d\d\.\d\d\d/);
+  await page.getByLabel("Text").fill("");
+  const seen = new Set();
+  await until(async () => {
+    for (const text of await rows.allInnerTexts()) {
+      if (/ADDED[^]*new object/.test(text)) seen.add("added");
+      if (/DELETED[^]*object deleted/.test(text)) seen.add("deleted");
+    }
+    return seen.size === 2;
+  }, "pods come and go");
+});
+
+test("an open object is read again without any event of the stream", async (t) => {
+  const { items } = await demo.api("objects/deployments?limit=1&column=spec.replicas");
+  const { namespace, name } = items[0];
+  const hash = `#/object/deployments.apps/${namespace}/${name}`;
+  const page = await openPage(browser, demo.url);
+  t.after(() => page.context().close());
+  await page.route("**/api/v1/stream*", (route) => route.abort());
+  await page.goto(`${demo.url}${hash}`);
+  await page.reload();
+  await page.getByText("kind: Deployment").first().waitFor();
+  await demo.write("PATCH", `/apis/apps/v1/namespaces/${namespace}/deployments/${name}`, { metadata: { labels: { unseen: "yes" } } });
+  await page.getByText("unseen:").first().waitFor();
+  // The graph follows the owned objects.
+  const owner = (await demo.api(`objects/deployments/${namespace}/${name}`)).metadata;
+  const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name, uid: owner.uid, controller: true }];
+  const selector = { matchLabels: { app: "planted" } };
+  const template = { metadata: { labels: { app: "planted" } }, spec: { containers: [{ name: "main", image: "example/main:1" }] } };
+  await demo.write("POST", `/apis/apps/v1/namespaces/${namespace}/replicasets`, { metadata: { name: "planted", ownerReferences }, spec: { replicas: 0, selector, template } });
+  await page.locator(".graph svg text", { hasText: "planted" }).waitFor();
+  await demo.write("DELETE", `/apis/apps/v1/namespaces/${namespace}/replicasets/planted`, {});
+});
+
+test("skipped changes make an open object be read again", async (t) => {
+  const { items } = await demo.api("objects/pods?limit=1&column=spec.nodeName");
+  const page = await openPage(browser, demo.url);
+  t.after(() => page.context().close());
+  const events = ['event: hello\ndata: {"session":"x","newest":1,"demo":true}', 'event: skipped\ndata: {"count":5,"reason":"too many changes per second"}'];
+  await page.route("**/api/v1/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: `${events.join("\n\n")}\n\n` }));
+  let reads = 0;
+  page.on("request", (request) => { if (request.url().includes("/api/v1/objects/pods/")) reads += 1; });
+  await page.goto(`${demo.url}#/object/pods/${items[0].namespace}/${items[0].name}`);
+  await page.reload();
+  // It is also read every four seconds, which is not enough for this.
+  await until(async () => reads >= 5, "the object is read again", 12_000);
+});
+
+test("markup in metadata stays text", async (t) => {
+  const path = await plantPod("with-markup");
+  const markup = '<img src=x onerror="window.broken = true">';
+  const page = await visit(t, "#/object/pods/default/with-markup");
+  await page.getByText("kind: Pod").first().waitFor();
+  // The server restricts the characters of labels, but not of annotations.
+  await demo.write("PATCH", path, { metadata: { annotations: { markup } } });
+  await page.getByText("onerror=").first().waitFor();
+  await page.goto(`${demo.url}#/changes`);
+  await page.getByLabel("Text").fill("onerror");
+  const rows = page.locator(".changes .row");
+  await until(async () => (await rows.count()) === 1 && (await rows.innerText()).includes("<img src=x"), "only the change that matches is listed");
+  await rows.click();
+  const detail = page.getByRole("region", { name: "Selected change" });
+  await until(async () => (await detail.innerText()).includes("<img src=x onerror="), "the markup is shown as text");
+  await page.goto(`${demo.url}#/query?kind=pods&by=metadata.annotations.markup`);
+  await page.locator("tbody td", { hasText: "<img src=x" }).waitFor();
+  assert.equal(await page.locator("main img").count(), 0);
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+});
+
+test("an object shows its YAML, graph, history and indexes", async (t) => {
+  const { items } = await demo.api("objects/deployments?limit=1&column=spec.replicas");
+  const { namespace, name } = items[0];
+  const page = await visit(t, `#/object/deployments.apps/${namespace}/${name}`);
+  await page.getByText("kind: Deployment").first().waitFor();
+  const boxes = page.locator(".graph svg rect");
+  await until(async () => (await boxes.count()) >= 3, "the graph is drawn");
+  // The demo changes the object, too, and only the last change is highlighted.
+  let writes = 0;
+  await until(async () => {
+    if (writes % 20 === 0) await demo.write("PATCH", `/apis/apps/v1/namespaces/${namespace}/deployments/${name}`, { metadata: { labels: { mark: `seen-${writes}` } } });
+    writes += 1;
+    return (await page.locator('.yaml .row[data-changed="true"]').allInnerTexts()).some((text) => text.includes("mark: seen-"));
+  }, "the change is highlighted");
+  assert.match(await page.getByRole("region", { name: "History", exact: true }).innerText(), /\+metadata.labels.mark: seen-0/);
+  await page.locator(".graph a").first().click();
+  await until(async () => !page.url().endsWith(`/${name}`), "a box leads to another object");
+  await page.getByText("kind: ReplicaSet").first().waitFor();
+  const pods = await demo.api("objects/pods?limit=1&column=spec.nodeName");
+  await page.goto(`${demo.url}#/object/pods/${pods.items[0].namespace}/${pods.items[0].name}`);
+  await until(async () => (await page.getByRole("region", { name: "Indexes" }).innerText()).includes(pods.items[0].columns[0]), "the index is shown");
+});
+
+test("the list of objects is filtered and scrolled", async (t) => {
+  const page = await visit(t, "#/objects/pods");
+  const names = page.locator(".rows .row a");
+  await until(async () => (await names.count()) > 5 && !(await names.first().innerText()).includes("…"), "pods are listed");
+  const total = (await demo.api("counts/pods")).objects;
+  await until(async () => {
+    const shown = Number((await page.locator("main > .hint").innerText()).match(/^([0-9,]+) objects/)?.[1].replaceAll(",", ""));
+    return Math.abs(shown - total) < 20;
+  }, "the number of pods is shown");
+  await page.getByLabel("Text").fill("worker");
+  await until(async () => (await names.allInnerTexts()).every((text) => text.includes("worker")), "only matches are listed");
+  // Arrow keys move the active row, Enter opens it.
+  await page.getByRole("grid").focus();
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowUp", "End", "Home"]) await page.keyboard.press(key);
+  await page.locator('.row[aria-selected="true"][aria-rowindex="2"]').waitFor();
+  const first = await names.first().innerText();
+  await page.keyboard.press("Enter");
+  await page.getByText("kind: Pod").first().waitFor();
+  assert.ok(page.url().endsWith(`/${first}`), page.url());
+  await page.goBack();
+  await names.first().click();
+  await page.getByText("kind: Pod").first().waitFor();
+});
+
+test("the list of objects shows ages and readable titles", async (t) => {
+  const page = await visit(t, "#/objects/pods");
+  await page.locator(".rows .row .state").first().waitFor();
+  assert.deepEqual(await page.getByRole("columnheader").allInnerTexts(), ["Namespace", "Name", "Phase", "Node", "Age"]);
+  await until(async () => /^\d+[smh]/.test(await page.locator(".rows .row > :last-child").first().innerText()), "an age is shown");
+  const [grid, row] = await page.evaluate(() => [document.querySelector(".rows").clientHeight - document.querySelector(".row-head").offsetHeight, document.querySelector(".row").offsetHeight]);
+  assert.equal(grid % row, 0, "no row is cut off at the bottom");
+  await page.getByLabel("Text").fill("no such pod");
+  await until(async () => (await page.locator("main > .hint").innerText()).startsWith("0 objects"), "nothing matches");
+});
+
+test("a query is shown as a table and a chart", async (t) => {
+  const page = await visit(t, query);
+  const rows = page.locator("tbody tr");
+  await until(async () => (await rows.count()) > 3, "groups are shown");
+  const shown = await page.locator("tbody tr td:last-child").allInnerTexts();
+  const objects = (await demo.api("counts/pods")).objects;
+  const sum = shown.reduce((total, text) => total + Number(text.replaceAll(",", "")), 0);
+  assert.ok(Math.abs(sum - objects) < 10, `${sum} of ${objects}`);
+  assert.ok((await page.locator(".bars .part").count()) > 3);
+  await page.getByLabel("Count by field").fill("spec..x");
+  await page.getByRole("button", { name: "Count" }).click();
+  await until(async () => (await page.getByRole("alert").innerText()).includes("spec..x"), "the error is shown");
+});
+
+test("a query says what it leaves out", async (t) => {
+  const page = await visit(t, "#/query?kind=pods&by=metadata.namespace&within=spec.nodeName");
+  await page.locator("tbody tr").first().waitFor();
+  const heads = await page.locator("thead th").allInnerTexts();
+  assert.equal(heads.length, 9, `a label, 6 series, the rest and the total: ${heads}`);
+  assert.match(heads[7], /^other \(\d\)$/);
+  for (const row of await page.locator("tbody tr").all()) {
+    const cells = (await row.locator("td").allInnerTexts()).slice(1).map((text) => Number(text.replaceAll(",", "")));
+    assert.equal(cells.slice(0, -1).reduce((sum, cell) => sum + cell, 0), cells.at(-1), "the columns add up");
+  }
+  const note = page.locator("main > .hint");
+  assert.doesNotMatch(await note.innerText(), /are shown/, "8 rows are all of them, whatever the number of groups");
+  const heights = await page.evaluate(() => ["Chart", "Table"].map((name) => document.querySelector(`section[aria-label="${name}"]`).offsetHeight));
+  assert.equal(heights[0], heights[1]);
+  await page.goto(`${demo.url}#/query?kind=pods&by=metadata.name`);
+  await page.reload();
+  await until(async () => /The 40 largest of [0-9]+ rows are shown/.test(await note.innerText()), "rows that are left out are counted");
+  // A large answer is cut off by the server.
+  await page.route("**/api/v1/counts/**", async (route) => {
+    const response = await route.fetch();
+    const counts = await response.json();
+    await route.fulfill({ response, json: { ...counts, omitted: 7000 } });
+  });
+  await page.getByRole("button", { name: "Count" }).click();
+  await until(async () => (await note.innerText()).includes("totals lack 7,000 objects"), "the note says that totals are too low");
+});
+
+test("back-off is shown with its reason, and ends", async (t) => {
+  const page = await visit(t, "#/demo");
+  const fault = page.locator('[data-fault="unavailable"]');
+  await fault.click();
+  await until(async () => (await fault.getAttribute("aria-checked")) === "true", "the fault is armed");
+  await page.goto(`${demo.url}#/`);
+  const pods = page.locator('tr[data-resource="pods"]');
+  await until(async () => (await pods.innerText()).includes("backing off"), "the informer backs off");
+  assert.match(await pods.locator(".reason").innerText(), /503/);
+  // The reasons can be reached with the keyboard.
+  const errors = pods.getByRole("button", { name: /errors? of pods/ });
+  await errors.focus();
+  await page.keyboard.press("Enter");
+  await until(async () => (await page.locator(".reasons:visible li").allInnerTexts()).some((text) => text.includes("503")), "the reasons are listed");
+  await page.keyboard.press("Enter");
+  await until(async () => (await page.locator(".reasons:visible").count()) === 0, "the list is closed");
+  await page.goto(`${demo.url}#/demo`);
+  await fault.click();
+  await until(async () => (await fault.getAttribute("aria-checked")) === "false", "the fault is disarmed");
+  await page.goto(`${demo.url}#/`);
+  await until(async () => (await pods.innerText()).includes("watching"), "the informer recovers", 40_000);
+});
+
+test("the overview shows reconciles, failures and the lag per handler", async (t) => {
+  const page = await visit(t, "#/demo");
+  const fault = page.locator('[data-fault="failing"]');
+  await fault.click();
+  await until(async () => (await fault.getAttribute("aria-checked")) === "true", "the fault is armed");
+  await page.goto(`${demo.url}#/`);
+  const figure = (name) => page.locator(`tr[data-controller="availability"] [data-figure="${name}"]`);
+  await figure("failures").waitFor();
+  await until(async () => (await number(figure("failures"))) > 0, "reconciles fail");
+  await page.goto(`${demo.url}#/demo`);
+  await fault.click();
+  await page.goto(`${demo.url}#/`);
+  const failures = await number(figure("failures"));
+  const successes = async () => (await number(figure("reconciles"))) - (await number(figure("failures")));
+  const earlier = await successes();
+  await until(async () => (await successes()) > earlier + 5, "reconciles succeed again");
+  assert.ok((await number(figure("retries"))) > 0 && failures > 0);
+  assert.match(await page.locator('tr[data-resource="pods"] .handlers').innerText(), /^journal \d+, terminal \d+$/);
+  const { controllers } = await demo.api("informers");
+  assert.deepEqual(controllers.map((controller) => controller.name), ["availability"]);
+});
+
+test("the page survives a restart of the program", async (t) => {
+  const port = await freePort();
+  const arguments_ = ["pods", "-A", "--port", String(port), "--kubeconfig", demo.kubeconfig];
+  let serve = await Program.serve(...arguments_);
+  const page = await visit(t, "", {}, serve.url);
+  const objects = page.locator(".tile .figure").first();
+  await until(async () => (await number(objects)) > 0, "objects are shown");
+  await serve.stop();
+  await page.locator('#link[data-state="offline"]').waitFor();
+  serve = await Program.serve(...arguments_);
+  await page.locator('#link[data-state="live"]').waitFor();
+  const { informers } = await serve.api("informers");
+  await until(async () => Math.abs((await number(objects)) - informers[0].objects) < 20, "the counts are shown again");
+  await page.goto(`${serve.url}#/changes`);
+  await until(async () => (await page.locator("main > .hint").innerText()).includes("was restarted"), "it says that changes may be missing");
+  await serve.stop();
+});
+
+test("values of Secrets are shown in no view and no answer", async (t) => {
+  const annotations = { [LAST_APPLIED]: JSON.stringify({ data: { pw: SECRET } }) };
+  await demo.write("POST", "/api/v1/namespaces/default/secrets", { metadata: { name: "planted", annotations }, data: { pw: SECRET } });
+  await demo.write("POST", "/api/v1/namespaces/default/configmaps", { metadata: { name: "planted", annotations }, data: { colour: "blue" } });
+  const serve = await Program.serve("secrets,configmaps,pods", "-A", "--port", "0", "--kubeconfig", demo.kubeconfig);
+  const page = await visit(t, "#/object/secrets/default/planted", {}, serve.url);
+  const bodies = [];
+  page.on("response", async (response) => bodies.push(await response.text().catch(() => "")));
+  const stream = await recordStream(page);
+  await page.reload();
+  await page.getByText("***").first().waitFor();
+  const texts = [await page.locator("body").innerText()];
+  await demo.write("PATCH", "/api/v1/namespaces/default/secrets/planted", { data: { pw: "bmV3LWh1bnRlcg==" } });
+  const history = page.getByRole("region", { name: "History", exact: true });
+  await until(async () => (await history.innerText()).includes("data.pw: *** → ***"), "the change is shown, masked");
+  // kubectl's copy is masked in objects of any kind.
+  await page.goto(`${serve.url}#/object/configmaps/default/planted`);
+  await page.getByText("colour: blue").waitFor();
+  assert.match(await page.locator(".yaml").innerText(), /last-applied-configuration: "\*\*\*"/);
+  await demo.write("PATCH", "/api/v1/namespaces/default/configmaps/planted", { metadata: { annotations: { [LAST_APPLIED]: "bmV3LWh1bnRlcg" } } });
+  await until(async () => /last-applied-configuration: \*\*\* → \*\*\*/.test(await history.innerText()), "the change is shown, masked");
+  texts.push(await page.locator("body").innerText());
+  const masked = [
+    { hash: "#/objects/secrets", shown: [".rows .row a"] },
+    { hash: "#/changes", shown: [".changes .row"] },
+    { hash: "#/query?kind=secrets&by=type", shown: ["tbody tr"] },
+  ];
+  for (const view of masked) {
+    await show(page, serve.url, view);
+    if (view.hash === "#/changes") {
+      for (const kind of ["secrets", "configmaps"]) {
+        await page.getByLabel("Kind").selectOption(kind);
+        await page.locator(`.changes .row:has-text("${kind}")`).first().click();
+        await page.getByRole("region", { name: "Selected change" }).getByText("***").first().waitFor();
+      }
+    }
+    texts.push(await page.locator("body").innerText());
+  }
+  await page.goto(`${serve.url}#/query?kind=secrets&by=data.pw`);
+  await until(async () => (await page.getByRole("alert").innerText()).includes("masked"), "grouping by a value is refused");
+  assert.ok(["event: hello", "data.pw", "last-applied-configuration", "***"].every((part) => stream().includes(part)), "the stream is recorded");
+  for (const text of [...texts, ...bodies, stream()]) {
+    for (const value of [SECRET, "bmV3LWh1bnRlcg"]) {
+      const at = text.indexOf(value);
+      assert.ok(at < 0, text.slice(Math.max(at - 200, 0), at + 50));
+    }
+  }
+  await serve.stop();
+});
+
+test("a foreign Host is refused", async () => {
+  assert.equal(await statusWithHost(demo.url, "evil.example"), 403);
+  const rebound = await launch("--host-resolver-rules=MAP evil.example 127.0.0.1");
+  const page = await rebound.newPage();
+  const response = await page.goto(demo.url.replace("127.0.0.1", "evil.example"));
+  assert.equal(response.status(), 403);
+  await rebound.close();
+});
+
+test("with a token the page asks for it", async (t) => {
+  const serve = await Program.serve("pods", "-A", "--port", "0", "--token", "right", "--kubeconfig", demo.kubeconfig);
+  const page = await openPage(browser, serve.url);
+  t.after(() => page.context().close());
+  assert.equal(await page.getByRole("alert").count(), 0);
+  await page.getByLabel("Token").fill("wrong");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await until(async () => (await page.getByRole("alert").allInnerTexts()).join().includes("rejected this token"), "a wrong token is reported");
+  await page.getByLabel("Token").fill("right");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.locator('#link[data-state="live"]').waitFor();
+  await until(async () => (await number(page.locator(".tile .figure").first())) > 0, "objects are shown");
+  await serve.stop();
+});
+
+test("a back-off in one of several namespaces is shown", async (t) => {
+  const serve = await Program.serve("pods", "-n", "shop,search", "--port", "0", "--kubeconfig", demo.kubeconfig);
+  const page = await visit(t, "", {}, serve.url);
+  const pods = page.locator('tr[data-resource="pods"]');
+  await until(async () => (await pods.innerText()).includes("watching"), "both are watched");
+  // The answer of the API for one namespace that backs off; tests of the program produce it with a fault.
+  await page.route("**/api/v1/informers", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    report.informers[0].state = { state: "backing off", since: Date.now(), reason: "503 planted", namespace: "search" };
+    report.informers[0].scopes = { count: 2, watching: 1 };
+    await route.fulfill({ response, json: report });
+  });
+  await page.route("**/api/v1/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: 'event: hello\ndata: {"session":"x","newest":1,"demo":false}\n\n' }));
+  await page.reload();
+  await until(async () => (await pods.innerText()).includes("backing off (1 of 2 namespaces)"), "the state is that of the worst namespace");
+  assert.equal(await pods.locator(".reason").innerText(), "search: 503 planted");
+  await serve.stop();
+});
+
+test("no view has a serious accessibility violation, in light and in dark", async (t) => {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await visit(t, "", { colorScheme });
+    for (const [name, view] of Object.entries(await views())) {
+      await show(page, demo.url, view);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => window.axe.run(document));
+      const serious = violations.filter((violation) => ["serious", "critical"].includes(violation.impact));
+      const found = serious.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
+      assert.deepEqual(found, [], `${name} in ${colorScheme}`);
+    }
+  }
+});
+
+test("pictures of every view", async (t) => {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await visit(t, "", { colorScheme, deviceScaleFactor: 1 });
+    for (const [name, view] of Object.entries(await views())) {
+      await show(page, demo.url, view);
+      if (name === "object") await page.getByRole("button", { name: "Show the last change" }).click();
+      if (name === "changes") await selectForPicture(page);
+      const fault = page.locator('[data-fault="overloaded"]');
+      if (name === "demo") {
+        await fault.click();
+        await until(async () => /affected [1-9]/.test(await fault.innerText()), "the fault affects requests");
+      }
+      await page.mouse.move(0, 0);
+      await page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), fullPage: ["overview", "demo"].includes(name) });
+      if (name === "demo") await fault.click();
+    }
+  }
+});
+
+/// Selects a change with several differences in a list that no longer moves. Rows outside of the visible part are reused while the
+/// list is scrolled, so only a visible one is clicked.
+async function selectForPicture(page) {
+  await page.getByRole("button", { name: "Pause" }).click();
+  const place = await page.evaluate(() => {
+    const list = document.querySelector(".changes .rows").getBoundingClientRect();
+    const rows = [...document.querySelectorAll(".changes .row")].map((row) => ({ text: row.innerText, box: row.getBoundingClientRect() }));
+    const visible = rows.filter(({ box }) => box.top > list.top + 40 && box.bottom < list.bottom);
+    const { box } = visible.find(({ text }) => /MODIFIED[^]*deployments[^]*→[^]*→/.test(text)) ?? visible.find(({ text }) => text.includes("→"));
+    return { x: box.left + 100, y: box.top + box.height / 2 };
+  });
+  await page.mouse.click(place.x, place.y);
+  await page.locator('.row[aria-selected="true"]').waitFor();
+  await page.locator(".diff-table dt").first().waitFor();
+}
+
+test("every view fits on a phone", async (t) => {
+  const phone = await visit(t, "", { viewport: { width: 390, height: 844 } });
+  for (const [name, view] of Object.entries(await views())) {
+    await show(phone, demo.url, view);
+    const width = await phone.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(width <= 390, `${name} is ${width} pixels wide on a phone`);
+  }
+});
+
+test(`with ${OBJECTS} objects it stays small and smooth`, async (t) => {
+  const large = await Program.demo("--objects", String(OBJECTS), "--rate", "2000");
+  const page = await visit(t, "", {}, large.url);
+  const nodes = () => page.evaluate(() => document.querySelectorAll("*").length);
+  const frames = () =>
+    page.evaluate(async () => {
+      const times = [];
+      let last = performance.now();
+      for (let at = 0; at < 120; at += 1) {
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+        const now = performance.now();
+        times.push(now - last);
+        last = now;
+        const rows = document.querySelector(".rows");
+        if (rows) rows.scrollTop += 400;
+      }
+      times.sort((a, b) => a - b);
+      return { median: times[60], p95: times[114], longest: times[119] };
+    });
+  const report = {};
+  const { items } = await large.api("objects/deployments?limit=1&column=spec.replicas");
+  const object = `#/object/deployments.apps/${items[0].namespace}/${items[0].name}`;
+  const selectors = { "#/": "tr[data-controller]", "#/changes": ".changes .row", "#/objects/pods": ".rows .row a", [object]: ".graph svg rect", [query]: "tbody tr" };
+  for (const [view, selector] of Object.entries(selectors)) {
+    await show(page, large.url, { hash: view, shown: [selector] });
+    const before = await page.evaluate(() => window.kubeInformer.streamBytes());
+    const started = Date.now();
+    const frame = await frames();
+    await nextStatus(page, 3);
+    const bytes = (await page.evaluate(() => window.kubeInformer.streamBytes())) - before;
+    const perSecond = Math.round((bytes / (Date.now() - started)) * 1000);
+    const elements = await nodes();
+    report[view] = { elements, perSecond, frame };
+    assert.ok(elements <= NODES_MAX, `${view}: ${elements} elements`);
+    assert.ok(perSecond <= BYTES_PER_SECOND_MAX, `${view}: ${perSecond} bytes per second`);
+  }
+  for (const [view, { elements, perSecond, frame }] of Object.entries(report)) {
+    const milliseconds = (value) => `${value.toFixed(1)} ms`;
+    console.log(`${view}: ${elements} elements, ${perSecond} bytes per second, frames: median ${milliseconds(frame.median)}, p95 ${milliseconds(frame.p95)}, longest ${milliseconds(frame.longest)}`);
+  }
+  await large.stop();
+});

@@ -1,0 +1,249 @@
+// The page: routes between the views, keeps the model that the event stream fills, and shows the state of the connection.
+
+import { get, setToken, token } from "./api.js";
+import { Changes } from "./changes.js";
+import { Demo } from "./demo.js";
+import { field, h, perFrame, setAttribute, setText } from "./dom.js";
+import { ObjectView } from "./object.js";
+import { Objects } from "./objects.js";
+import { Overview } from "./overview.js";
+import { Query } from "./query.js";
+import { EventStream } from "./stream.js";
+
+/// Changes that this tab keeps.
+const CHANGES_MAX = 1000;
+/// Objects whose last change is remembered, so that an open object is read again.
+const LATEST_MAX = 5000;
+const SEGMENTS_MAX = 256;
+/// The shortest time between two reads of the timelines.
+const TIMELINES_PERIOD = 2000;
+const RATES_MAX = 120;
+
+const model = {
+  informers: new Map(),
+  timelines: new Map(),
+  rates: new Map(),
+  controllers: [],
+  reconciles: new Map(),
+  changes: [],
+  changeCount: 0,
+  latest: new Map(),
+  skipped: 0,
+  /// How often the stream has left changes out.
+  skips: 0,
+  restarts: 0,
+  filters: {},
+  filterError: null,
+  time: Date.now(),
+  residentBytes: null,
+  demo: null,
+  session: null,
+  statuses: 0,
+};
+
+const main = document.getElementById("main");
+const link = document.getElementById("link");
+let view = null;
+
+// --- the stream ---
+
+const draw = perFrame(() => view?.update());
+
+const stream = new EventStream(receive, (state, error) => {
+  setAttribute(link, "data-state", state);
+  setText(link, state === "live" ? "live" : error?.code === 401 ? "token required" : "reconnecting");
+  if (state === "live") model.filterError = null;
+  else if (error?.code === 401) askForToken();
+  else if ([400, 403, 404].includes(error?.code)) {
+    model.filterError = error.message;
+    setText(link, "filter refused");
+  }
+  draw();
+});
+
+function receive(name, data) {
+  if (name === "hello") hello(data);
+  else if (name === "status") status(data);
+  else if (name === "change") change(data);
+  else if (name === "skipped") {
+    model.skipped += data.count ?? 0;
+    model.skips += 1;
+    push({ type: "SKIPPED", time: Date.now(), differences: [], more: 0, note: data.count ? `${data.count} changes were left out: ${data.reason}` : data.reason });
+  }
+  draw();
+}
+
+async function hello(data) {
+  document.querySelector('[data-view="demo"]').hidden = !data.demo;
+  if (data.demo) setText(document.getElementById("foot"), "Only the faults of the demo's own server can be changed here.");
+  if (model.session === data.session) return;
+  // After a restart, the earlier changes are no longer available.
+  if (model.session) model.restarts += 1;
+  model.session = data.session;
+  model.informers.clear();
+  model.timelines.clear();
+  model.rates.clear();
+  model.controllers = [];
+  model.reconciles.clear();
+  await readTimelines();
+}
+
+let timelinesTimer = 0;
+
+/// Reads all informers with their past.
+async function readTimelines() {
+  clearTimeout(timelinesTimer);
+  timelinesTimer = 0;
+  try {
+    const { informers, controllers } = await get("informers");
+    model.controllers = controllers;
+    for (const { name, reconcilesPerSecond } of controllers) model.reconciles.set(name, reconcilesPerSecond ?? []);
+    for (const informer of informers) {
+      model.informers.set(informer.number, informer);
+      model.timelines.set(informer.number, informer.timeline);
+      model.rates.set(informer.number, informer.eventsPerSecond);
+    }
+  } catch (error) {
+    if (error.code === 401) askForToken();
+  }
+  draw();
+}
+
+function status(data) {
+  model.time = data.time;
+  model.statuses += 1;
+  model.residentBytes = data.residentBytes;
+  if (data.demo) model.demo = data.demo;
+  model.controllers = data.controllers;
+  for (const { name, rate } of data.controllers) {
+    const rates = model.reconciles.get(name) ?? [];
+    rates.push(rate);
+    while (rates.length > RATES_MAX) rates.shift();
+    model.reconciles.set(name, rates);
+  }
+  for (const informer of data.informers) {
+    // A status has only the current state. What happened in between is read if something failed.
+    const before = model.informers.get(informer.number);
+    if (before && before.errors !== informer.errors && !timelinesTimer) timelinesTimer = setTimeout(readTimelines, TIMELINES_PERIOD);
+    model.informers.set(informer.number, informer);
+    const past = model.timelines.get(informer.number) ?? [];
+    const state = informer.state;
+    if (state && past[past.length - 1]?.since !== state.since) past.push(state);
+    while (past.length > SEGMENTS_MAX) past.shift();
+    model.timelines.set(informer.number, past);
+  }
+  for (const [number, informer] of model.informers) {
+    const rates = model.rates.get(number) ?? [];
+    const isNew = data.informers.some((changed) => changed.number === number);
+    rates.push(isNew ? (informer.rate ?? 0) : 0);
+    while (rates.length > RATES_MAX) rates.shift();
+    model.rates.set(number, rates);
+  }
+}
+
+function change(data) {
+  push(data);
+  model.latest.set(`${data.resource} ${data.namespace} ${data.name}`, data);
+  if (model.latest.size > LATEST_MAX) model.latest.delete(model.latest.keys().next().value);
+}
+
+function push(data) {
+  model.changes.push(data);
+  model.changeCount += 1;
+  if (model.changes.length > CHANGES_MAX) model.changes.splice(0, model.changes.length - CHANGES_MAX);
+}
+
+const actions = {
+  /// Other filters mean another stream: drop the changes of the previous one.
+  setFilters(filters) {
+    model.filters = filters;
+    model.filterError = null;
+    model.changes = [];
+    model.changeCount += 1;
+    model.skipped = 0;
+    stream.open(filters);
+    draw();
+  },
+};
+
+function askForToken() {
+  if (document.querySelector('input[name="token"]')) return;
+  const input = h("input", { type: "password", name: "token", autocomplete: "off" });
+  const form = h(
+    "form",
+    {
+      class: "filters",
+      onsubmit: (event) => {
+        event.preventDefault();
+        setToken(input.value.trim());
+        route();
+        stream.open(model.filters);
+      },
+    },
+    field("Token", input),
+    h("button", { class: "main-action", type: "submit" }, "Continue"),
+  );
+  const rejected = token() ? h("p", { class: "error", role: "alert" }, "The program rejected this token. Check it and try again.") : "";
+  closeView();
+  main.replaceChildren(h("h1", {}, "Token required"), h("p", { class: "hint" }, "This program was started with a token. It is kept in this tab only."), form, rejected);
+  input.focus();
+}
+
+// --- routes ---
+
+const VIEWS = { "": Overview, changes: Changes, objects: Objects, object: ObjectView, query: Query, demo: Demo };
+const TITLES = { "": "Overview", changes: "Changes", objects: "Objects", object: "Object", query: "Query", demo: "Demo" };
+
+function closeView() {
+  view?.close?.();
+  view = null;
+}
+
+function route() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  if (path === "main") return;
+  const [name, ...parts] = path.split("/").map(decodeURIComponent);
+  const View = VIEWS[name] ?? Overview;
+  closeView();
+  // Only the list of changes is filtered; other views follow everything.
+  if (name !== "changes" && Object.values(model.filters).some(Boolean)) actions.setFilters({});
+  view = new View(model, actions, ...(name === "query" ? [query] : parts));
+  main.replaceChildren(...[view.element].flat());
+  document.title = `${name === "object" ? parts[parts.length - 1] : (TITLES[name] ?? "Overview")} – kube-informer`;
+  const current = name === "object" ? "objects" : name || "overview";
+  for (const anchor of document.querySelectorAll(".nav a")) {
+    setAttribute(anchor, "aria-current", anchor.dataset.view === current ? "page" : null);
+  }
+  window.scrollTo(0, 0);
+  view.update();
+}
+
+// --- light and dark ---
+
+const THEMES = ["system", "light", "dark"];
+const themeButton = document.getElementById("theme");
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function theme() {
+  const chosen = localStorage.getItem("kube-informer-theme") ?? "system";
+  const isDark = chosen === "dark" || (chosen === "system" && prefersDark.matches);
+  document.documentElement.dataset.theme = isDark ? "dark" : "light";
+  setText(themeButton, `Theme: ${chosen}`);
+  draw();
+}
+
+themeButton.addEventListener("click", () => {
+  const chosen = localStorage.getItem("kube-informer-theme") ?? "system";
+  localStorage.setItem("kube-informer-theme", THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]);
+  theme();
+});
+prefersDark.addEventListener("change", theme);
+
+window.addEventListener("hashchange", route);
+window.addEventListener("resize", draw);
+// For tests: the bytes received from the stream, and the current statuses.
+window.kubeInformer = { streamBytes: () => stream.bytes, statuses: () => model.statuses };
+
+theme();
+route();
+stream.open(model.filters);

@@ -1,0 +1,207 @@
+//! The demo's server on the page: its figures, faults that can be switched on and off, and faults that strike once.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use embedded_apiserver::{Action, Fault, FaultId, Faults, Match, RequestCount, Server, Verb};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::controller::USER_AGENT;
+use crate::web::{Playground, UnknownFault};
+
+/// Maximum number of clients that are shown.
+const CLIENTS_MAX: usize = 20;
+/// Maximum number of strikes that wait to be carried out; further ones are ignored.
+const STRIKES_MAX: usize = 16;
+
+/// Faults that last until they are switched off: name and description.
+const SWITCHES: [(&str, &str); 5] = [
+    ("overloaded", "Answer 429 to lists and watches"),
+    ("unavailable", "Answer 503 to lists and watches"),
+    ("slow", "Delay lists and watches by a second"),
+    ("expired", "Answer 410 to watches, so that informers list again"),
+    ("failing", "Answer 500 to the controller's writes, so that its reconciles fail"),
+];
+
+/// Faults that strike once: name and description.
+const STRIKES: [(&str, &str); 2] =
+    [("disconnect", "Cut all connections"), ("compact", "Compact the history and cut all connections")];
+
+/// A fault that strikes once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strike {
+    Disconnect,
+    Compact,
+}
+
+/// The parts of the server that the page can show and disturb.
+pub(super) struct Stage {
+    faults: Faults,
+    /// The faults that each switch has armed, by the number of the switch.
+    armed: Mutex<[Vec<FaultId>; SWITCHES.len()]>,
+    strikes: mpsc::Sender<Strike>,
+    started: Instant,
+    revision: AtomicU64,
+    writes: AtomicU64,
+    clients: Mutex<Vec<RequestCount>>,
+}
+
+impl Strike {
+    pub(super) fn carry_out(self, server: &Server) {
+        if self == Self::Compact {
+            server.compact();
+        }
+        server.disconnect_all();
+    }
+}
+
+impl Stage {
+    /// The strikes are carried out by the owner of the server.
+    pub(super) fn new(server: &Server) -> (Self, mpsc::Receiver<Strike>) {
+        let (strikes, struck) = mpsc::channel(STRIKES_MAX);
+        let stage = Self {
+            faults: server.faults(),
+            armed: Mutex::default(),
+            strikes,
+            started: Instant::now(),
+            revision: AtomicU64::new(server.revision()),
+            writes: AtomicU64::new(0),
+            clients: Mutex::default(),
+        };
+        (stage, struck)
+    }
+
+    /// Updates the figures of the server.
+    pub(super) fn note(&self, server: &Server, writes: u64) {
+        self.revision.store(server.revision(), Ordering::Relaxed);
+        self.writes.store(writes, Ordering::Relaxed);
+        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) = server.requests();
+    }
+
+    fn clients(&self) -> Vec<Value> {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = clients.iter().take(CLIENTS_MAX);
+        shown
+            .map(
+                |client| json!({"name": client.user_agent, "verb": client.verb, "requests": client.requests}),
+            )
+            .collect()
+    }
+
+    /// How often an armed switch has struck; `None` if it is off. `--chaos` disarms every fault.
+    fn fired(&self, switch: usize) -> Option<u64> {
+        let armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        armed[switch].iter().filter_map(|id| self.faults.fired(*id)).reduce(|a, b| a + b)
+    }
+
+    fn strike(&self, strike: Strike) {
+        // If the queue is full, one more strike makes no difference.
+        let _ = self.strikes.try_send(strike);
+    }
+}
+
+impl Playground for Stage {
+    fn report(&self) -> Value {
+        let switches = SWITCHES.iter().enumerate().map(|(number, (name, title))| {
+            let fired = self.fired(number);
+            json!({"name": name, "title": title, "switch": true, "armed": fired.is_some(), "fired": fired})
+        });
+        let strikes =
+            STRIKES.iter().map(|(name, title)| json!({"name": name, "title": title, "switch": false}));
+        json!({
+            "clock": Timestamp::now().as_millisecond(),
+            "uptimeSeconds": self.started.elapsed().as_secs(),
+            "revision": self.revision.load(Ordering::Relaxed),
+            "writes": self.writes.load(Ordering::Relaxed),
+            "clients": self.clients(),
+            "faults": switches.chain(strikes).collect::<Vec<_>>(),
+        })
+    }
+
+    fn arm(&self, name: &str) -> Result<(), UnknownFault> {
+        match name {
+            "disconnect" => self.strike(Strike::Disconnect),
+            "compact" => self.strike(Strike::Compact),
+            name => {
+                let number = switch(name)?;
+                if self.fired(number).is_some() {
+                    return Ok(());
+                }
+                let armed = faults(name).into_iter().map(|fault| self.faults.arm(fault)).collect();
+                self.armed.lock().unwrap_or_else(PoisonError::into_inner)[number] = armed;
+                // A fault does not affect watches that are open already.
+                if name != "failing" {
+                    self.strike(Strike::Disconnect);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn disarm(&self, name: &str) -> Result<(), UnknownFault> {
+        let number = switch(name)?;
+        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        armed[number].drain(..).for_each(|id| self.faults.disarm(id));
+        Ok(())
+    }
+}
+
+/// The number of a switch.
+fn switch(name: &str) -> Result<usize, UnknownFault> {
+    let names = || SWITCHES.iter().chain(&STRIKES).map(|(name, _)| *name).collect();
+    SWITCHES.iter().position(|(known, _)| *known == name).ok_or_else(|| UnknownFault(names()))
+}
+
+/// The faults that a switch arms: one per verb. They do not affect the simulation.
+fn faults(name: &str) -> Vec<Fault> {
+    let action = match name {
+        "overloaded" => Action::Overloaded { retry_after_seconds: 1 },
+        "unavailable" => refusal(503, "ServiceUnavailable"),
+        "failing" => {
+            let writes = Match::verb(Verb::Patch).user_agent(USER_AGENT);
+            return vec![Fault::new(refusal(500, "InternalError")).on(writes)];
+        }
+        "slow" => Action::Delay(Duration::from_secs(1)),
+        _ => Action::Expired,
+    };
+    let verbs =
+        if matches!(action, Action::Expired) { &[Verb::Watch][..] } else { &[Verb::Watch, Verb::List] };
+    verbs.iter().map(|verb| Fault::new(action.clone()).on(Match::verb(*verb))).collect()
+}
+
+fn refusal(code: u16, reason: &str) -> Action {
+    let message = "injected by the demo's page".to_owned();
+    Action::Status { code, reason: reason.to_owned(), message, retry_after_seconds: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn switches_arm_and_disarm_faults_and_strikes_are_handed_to_the_server() {
+        let server = Server::builder().without_socket().start().await.unwrap();
+        let (stage, mut struck) = Stage::new(&server);
+        stage.arm("overloaded").unwrap();
+        stage.arm("overloaded").unwrap();
+        assert_eq!(server.faults().armed().len(), 2, "one per verb, and once");
+        assert_eq!(stage.report()["faults"][0]["armed"], true);
+        assert_eq!(struck.try_recv().unwrap(), Strike::Disconnect);
+        assert!(struck.try_recv().is_err());
+        stage.disarm("overloaded").unwrap();
+        assert!(server.faults().armed().is_empty());
+        stage.arm("failing").unwrap();
+        assert_eq!(server.faults().armed().len(), 1);
+        stage.disarm("failing").unwrap();
+        stage.arm("slow").unwrap();
+        server.faults().clear();
+        assert_eq!(stage.report()["faults"][2]["armed"], false, "the server knows best");
+        assert!(stage.arm("nothing").unwrap_err().0.contains(&"compact"));
+        server.shutdown().await;
+    }
+}

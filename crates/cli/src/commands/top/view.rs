@@ -1,0 +1,272 @@
+//! Draws the view: a header, a page (kinds, objects or one object), the recent changes, and a line with the keys.
+
+use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Row, Table};
+
+use super::kinds::{Figures, Kinds};
+use super::model::{Model, Page, SortColumn};
+use crate::output::EventType;
+use crate::terminal::escape;
+
+/// Below this height, recent changes are not shown.
+const HEIGHT_WITH_CHANGES_MIN: u16 = 14;
+
+const HELP: &[(&str, &str)] = &[
+    ("↑ ↓ j k", "select a row, scroll"),
+    ("PgUp PgDn g G", "move by a page, to the start, to the end"),
+    ("Enter", "open the kind or the object"),
+    ("Esc", "go back; clear the filter"),
+    ("/", "filter by name; Enter keeps the filter, Esc clears it"),
+    ("s", "sort by the next column"),
+    ("r", "reverse the order"),
+    ("Space", "pause or resume the changes"),
+    ("?", "show or hide this help"),
+    ("q Ctrl-C", "quit"),
+];
+
+pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model, kinds: &Kinds) {
+    model.follow(kinds);
+    let area = frame.area();
+    let with_changes = area.height >= HEIGHT_WITH_CHANGES_MIN && !matches!(model.page, Page::Object(..));
+    let changes_height = if with_changes { area.height / 3 } else { 0 };
+    let [header, page, changes, footer] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(changes_height),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    let palette = Palette { colours: model.colours };
+    frame.render_widget(Paragraph::new(title(model, kinds)).style(palette.title()), header);
+    match model.page.clone() {
+        Page::Kinds => draw_kinds(frame, page, model, kinds, palette),
+        Page::Objects(number) => draw_objects(frame, page, model, kinds, number, palette),
+        Page::Object(..) => draw_object(frame, page, model),
+    }
+    if with_changes {
+        draw_changes(frame, changes, model, palette);
+    }
+    frame.render_widget(Paragraph::new(keys(model)).style(palette.faint()), footer);
+    if model.help {
+        draw_help(frame, area);
+    }
+}
+
+/// Styles. Without colours only bold, faint and reversed text is used.
+#[derive(Clone, Copy)]
+struct Palette {
+    colours: bool,
+}
+
+impl Palette {
+    fn title(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    fn faint(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn colour(self, colour: Color) -> Style {
+        if self.colours { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn event(self, event_type: EventType) -> Style {
+        self.colour(match event_type {
+            EventType::Added => Color::Green,
+            EventType::Modified => Color::Yellow,
+            EventType::Deleted => Color::Red,
+            EventType::Relisted => Color::Magenta,
+        })
+    }
+}
+
+fn title(model: &Model, kinds: &Kinds) -> String {
+    let objects: usize = kinds.figures().map(|figures| figures.objects).sum();
+    let bytes: usize = kinds.figures().map(|figures| figures.bytes).sum();
+    let events: f64 = kinds.figures().map(|figures| figures.events_per_second).sum();
+    let place = match &model.page {
+        Page::Kinds => String::new(),
+        Page::Objects(number) => format!("  {}", kinds.mirror(*number).selected.kind.qualified()),
+        Page::Object(number, key) => format!("  {} {key}", kinds.mirror(*number).selected.kind.qualified()),
+    };
+    let filter = match (model.filter.as_str(), model.editing) {
+        ("", false) => String::new(),
+        (filter, false) => format!("  filter: {filter}"),
+        (filter, true) => format!("  filter: {filter}_"),
+    };
+    let text = format!(
+        "{}  {}  {}  {}  {events:.1} events/s{place}{filter}",
+        model.url,
+        counted(kinds.figures().len(), "kind"),
+        counted(objects, "object"),
+        memory(bytes)
+    );
+    escape::one_line(&text).into_owned()
+}
+
+fn keys(model: &Model) -> String {
+    match (&model.page, model.editing) {
+        (_, true) => "type a filter  Enter: keep  Esc: clear".to_owned(),
+        (Page::Kinds, _) => "?: help  Enter: objects  s: sort  r: reverse  /: filter  q: quit".to_owned(),
+        (Page::Objects(_), _) => {
+            "?: help  Enter: object  Esc: back  s: sort  r: reverse  /: filter  q: quit".to_owned()
+        }
+        (Page::Object(..), _) => "?: help  ↑↓: scroll  Esc: back  q: quit".to_owned(),
+    }
+}
+
+fn draw_kinds(frame: &mut Frame<'_>, area: Rect, model: &mut Model, kinds: &Kinds, palette: Palette) {
+    let rows = model.kinds(kinds);
+    let window = window(model, area, rows.len());
+    let row = |(at, (_, figures)): (usize, &(usize, &Figures))| {
+        let state = if figures.is_live { palette.colour(Color::Green) } else { palette.colour(Color::Red) };
+        let cells = [
+            Span::raw(figures.kind.clone()),
+            Span::raw(figures.objects.to_string()),
+            Span::raw(memory(figures.bytes)),
+            Span::raw(format!("{:.1}", figures.events_per_second)),
+            Span::raw(figures.lag.to_string()),
+            Span::styled(figures.state.clone(), state),
+        ];
+        highlighted(Row::new(cells), at, model.selected, palette)
+    };
+    let rows = rows.iter().enumerate().skip(window.0).take(window.1).map(row).collect::<Vec<_>>();
+    let header = SortColumn::ALL.map(|(column, title)| {
+        let ascending = matches!(column, SortColumn::Kind | SortColumn::State) != model.reversed;
+        sort_title(title, (column == model.sort).then_some(ascending))
+    });
+    let widths = [
+        Constraint::Min(20),
+        Constraint::Length(9),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(6),
+        Constraint::Min(12),
+    ];
+    frame.render_widget(Table::new(rows, widths).header(Row::new(header).style(palette.title())), area);
+}
+
+fn draw_objects(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    model: &mut Model,
+    kinds: &Kinds,
+    number: usize,
+    palette: Palette,
+) {
+    let window = window(model, area, model.list.objects.len());
+    let (columns, reader) = kinds.columns(number);
+    let (namespaced, now) = (kinds.mirror(number).selected.kind.namespaced, Timestamp::now());
+    let list = &model.list;
+    let title =
+        |(at, title): (usize, &String)| sort_title(title, (at == list.column).then_some(!list.reversed));
+    let titles = list.titles.iter().enumerate().map(title).collect::<Vec<_>>();
+    // Only visible objects are read.
+    let row = |(at, object): (usize, &kube_informer::StoredObject)| {
+        let mut cells = columns.cells(&reader.fields(object), now, false);
+        if namespaced {
+            cells.insert(0, object.namespace().to_owned());
+        }
+        let cells = cells.iter().map(|cell| escape::one_line(cell).into_owned()).collect::<Vec<_>>();
+        (at, cells)
+    };
+    let rows = list.objects.iter().enumerate().skip(window.0).take(window.1).map(row).collect::<Vec<_>>();
+    let width = |at: usize| {
+        let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
+        let width = cells.chain([titles[at].chars().count()]).max().unwrap_or(0);
+        Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
+    };
+    let widths = (0..titles.len()).map(width).collect::<Vec<_>>();
+    let rows = rows.into_iter().map(|(at, cells)| highlighted(Row::new(cells), at, model.selected, palette));
+    let table = Table::new(rows, widths).column_spacing(3).header(Row::new(titles).style(palette.title()));
+    frame.render_widget(table, area);
+}
+
+fn draw_object(frame: &mut Frame<'_>, area: Rect, model: &mut Model) {
+    model.height = usize::from(area.height);
+    model.offset = model.offset.min(model.lines.len().saturating_sub(model.height));
+    let lines = model.lines.iter().skip(model.offset).take(model.height);
+    let lines = lines.map(|line| Line::raw(escape::one_line(line).into_owned())).collect::<Vec<_>>();
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_changes(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Palette) {
+    let mut remarks = Vec::new();
+    if model.paused {
+        remarks.push(format!("paused, {} new", model.waiting));
+    }
+    if model.omitted > 0 {
+        remarks.push(format!("{} not shown", model.omitted));
+    }
+    let title = match remarks.as_slice() {
+        [] => " changes ".to_owned(),
+        remarks => format!(" changes ({}) ", remarks.join(", ")),
+    };
+    let block = Block::new().borders(Borders::TOP).title(title);
+    let height = usize::from(area.height.saturating_sub(1));
+    let skipped = model.changes.len().saturating_sub(height);
+    let line = |change: &super::changes::ChangeLine| {
+        Line::from(vec![
+            Span::styled(format!("{} ", change.time), palette.faint()),
+            Span::styled(format!("{:<9}", change.event_type.name()), palette.event(change.event_type)),
+            Span::raw(format!("{}  {}", change.object, change.change)),
+        ])
+    };
+    let lines = model.changes.iter().skip(skipped).map(line).collect::<Vec<_>>();
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+fn draw_help(frame: &mut Frame<'_>, area: Rect) {
+    let lines =
+        HELP.iter().map(|(key, meaning)| Line::raw(format!(" {key:<15} {meaning}"))).collect::<Vec<_>>();
+    let (width, height) = (area.width.min(72), area.height.min(lines.len() as u16 + 2));
+    let place =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
+}
+
+/// The first visible row and the number of visible rows, so that the selected row is visible. One row is the header.
+fn window(model: &mut Model, area: Rect, rows: usize) -> (usize, usize) {
+    let height = usize::from(area.height.saturating_sub(1));
+    model.height = height;
+    model.offset = model.offset.min(model.selected).min(rows.saturating_sub(height));
+    if model.selected >= model.offset + height.max(1) {
+        model.offset = model.selected + 1 - height.max(1);
+    }
+    (model.offset, height)
+}
+
+/// The title of a column; with an arrow if rows are sorted by it, in ascending order or not.
+fn sort_title(title: &str, ascending: Option<bool>) -> String {
+    match ascending {
+        None => title.to_owned(),
+        Some(true) => format!("{title}▲"),
+        Some(false) => format!("{title}▼"),
+    }
+}
+
+fn highlighted(row: Row<'_>, at: usize, selected: usize, palette: Palette) -> Row<'_> {
+    if at == selected { row.style(palette.selected()) } else { row }
+}
+
+fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+fn memory(bytes: usize) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}

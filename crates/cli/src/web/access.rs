@@ -1,0 +1,131 @@
+//! Access control: clients with the token or, without a token, processes on this machine; never web pages of other origins.
+//!
+//! Any page in a browser can send requests to the loopback interface. A page of another origin is recognized by its
+//! `Origin` and `Sec-Fetch-Site`; one whose host name was made to resolve to this machine (DNS rebinding) by its `Host`. With a token the
+//! name does not matter, because a page does not know the token. The page's own files need no token: they hold no data.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
+
+use super::Refusal;
+
+/// The access rules.
+#[derive(Clone, Default)]
+pub(crate) struct Access {
+    /// The token that clients must send.
+    pub(crate) token: Option<String>,
+    /// Accepted values of `Host`, in addition to loopback names.
+    pub(crate) allowed_hosts: Vec<String>,
+}
+
+impl Access {
+    /// Refuses requests of foreign pages.
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let host = text(HOST).unwrap_or_default();
+        if self.token.is_none() && !is_own(host_of(host), &self.allowed_hosts) {
+            return Err(Refusal::forbidden("unknown Host: use localhost, or start with --allowed-host"));
+        }
+        let Some(origin) = text(ORIGIN) else { return Ok(()) };
+        let origin = origin.split_once("://").map_or("", |(_, authority)| authority);
+        if origin.is_empty() || !origin.eq_ignore_ascii_case(host) {
+            return Err(Refusal::forbidden("requests of pages from another origin are refused"));
+        }
+        Ok(())
+    }
+
+    /// Refuses requests that a page of another site makes without an `Origin`, such as an image or a script.
+    pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
+        let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+        if site.is_none_or(|site| [&b"same-origin"[..], b"none"].contains(&site)) {
+            return Ok(());
+        }
+        Err(Refusal::forbidden("requests of pages from another origin are refused"))
+    }
+
+    /// Refuses clients without the token.
+    pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let given = headers.get(AUTHORIZATION).and_then(|header| {
+            // The scheme is case-insensitive.
+            let (scheme, given) = header.as_bytes().split_at_checked(b"Bearer ".len())?;
+            scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+        });
+        // In constant time.
+        let is_right = given.is_some_and(|given| {
+            given.len() == token.len()
+                && given.iter().zip(token.bytes()).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
+        });
+        if is_right {
+            Ok(())
+        } else {
+            Err(Refusal::unauthorized("send the token: Authorization: Bearer …"))
+        }
+    }
+}
+
+/// The host of `HOST`, `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`.
+fn host_of(text: &str) -> &str {
+    match text.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => text.rsplit_once(':').map_or(text, |(host, _)| host),
+    }
+}
+
+fn is_own(host: &str, allowed: &[String]) -> bool {
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_loopback
+        || host.eq_ignore_ascii_case("localhost")
+        || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn own_hosts_are_loopback_addresses_localhost_and_allowed_names() {
+        let own = |host: &str| is_own(host_of(host), &["mirror.example".to_owned()]);
+        for host in
+            ["localhost", "LOCALHOST:8080", "127.0.0.1:80", "127.9.9.9", "[::1]:8080", "mirror.example:1"]
+        {
+            assert!(own(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", "[::2]"]
+        {
+            assert!(!own(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_ours_only_with_the_same_host_and_port() {
+        let check = |origin: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("localhost:8080"));
+            headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
+            Access::default().check_origin(&headers).is_ok()
+        };
+        assert!(check("http://localhost:8080") && check("http://LOCALHOST:8080"));
+        for origin in ["http://localhost:9090", "http://localhost", "http://evil.example", "null", ""] {
+            assert!(!check(origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused_and_programs_are_not() {
+        let check = |site: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(site) = site {
+                headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            Access::check_site(&headers).is_ok()
+        };
+        assert!(check(None) && check(Some("same-origin")) && check(Some("none")));
+        assert!(!check(Some("cross-site")) && !check(Some("same-site")));
+    }
+}

@@ -1,0 +1,522 @@
+//! `GET /api/v1/stream`: one stream of events for everything that the page shows, as server-sent events.
+//!
+//! | event | data |
+//! |---|---|
+//! | `hello` | the run of the program, and the number of the newest change |
+//! | `change` | one change; its `id` lets a client resume with `Last-Event-ID` |
+//! | `skipped` | how many changes were left out, and why |
+//! | `status` | once per second, the informers whose figures have changed, and the controllers |
+//!
+//! If a client reads slowly, or the cluster changes quickly, the changes of one object are coalesced; then the oldest are left
+//! out and counted. So memory and bytes per second are bounded per client.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderName};
+use kube_informer::StoredObject;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
+
+use super::journal::{JournalEntry, RecordedChange};
+use super::params::Params;
+use super::selection::{Selection, key_contains};
+use super::{Refusal, Served, informers, process, routes};
+use crate::changes::{self, ChangeDetail, Difference};
+use crate::masks;
+use crate::output::EventType;
+use crate::terminal::escape;
+
+/// A token bucket limits the bytes per second and client to the sum of its size and its rate.
+const BUCKET_BYTES: usize = 64 << 10;
+const BYTES_PER_SECOND: usize = 192 << 10;
+/// Changes are sent in groups, at most this often.
+const CHANGES_PERIOD: Duration = Duration::from_millis(100);
+/// Most changes of one group.
+const CHANGES_MAX: usize = 40;
+/// Most past changes that a new client can request.
+const RECENT_MAX: usize = 100;
+/// How much of the differences is shown: a few of each change, or nearly all of one.
+const SUMMARY: DifferenceLimits = DifferenceLimits { count: 8, path_chars: 160, detail: ChangeDetail::SHORT };
+const DETAIL: DifferenceLimits =
+    DifferenceLimits { count: 500, path_chars: 1000, detail: ChangeDetail::LONG };
+const TOO_MANY_BYTES: &str = "the recent changes are too large";
+const STATUS_PERIOD: Duration = Duration::from_secs(1);
+/// Most bytes of one status; informers that do not fit are in the next one.
+const STATUS_BYTES_MAX: usize = 24 << 10;
+
+/// Which changes a client wants.
+struct ChangeFilter {
+    /// By the number of the mirror.
+    mirrors: Vec<bool>,
+    selection: Selection,
+    /// In lower case; matches the key or the differences.
+    text: Option<String>,
+}
+
+/// The bytes that may be sent now: a token bucket.
+struct Budget {
+    bytes: usize,
+    at: Instant,
+}
+
+/// The stream of one client.
+struct Feed {
+    served: Arc<Served>,
+    filter: ChangeFilter,
+    /// The last change that was considered.
+    cursor: u64,
+    newest: watch::Receiver<u64>,
+    budget: Budget,
+    /// The events that the stream begins with.
+    greeting: String,
+    next_changes: Instant,
+    next_status: Instant,
+    /// The status that was sent last, by the number of the mirror.
+    statuses: Vec<Value>,
+    /// The mirror that the next status begins with.
+    status_from: usize,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Most differences that are shown of one change, most characters of each path, and the detail of each value.
+#[derive(Clone, Copy)]
+struct DifferenceLimits {
+    count: usize,
+    path_chars: usize,
+    detail: ChangeDetail,
+}
+
+/// Changes of one object that become one.
+struct Coalesced {
+    first: Arc<JournalEntry>,
+    last: Arc<JournalEntry>,
+    count: usize,
+}
+
+pub(super) async fn stream(
+    State(served): State<Arc<Served>>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let mut params = Params::parse(query.as_deref())?;
+    let filter = ChangeFilter::take(&mut params, &served)?;
+    let recent = params.number("recent", RECENT_MAX)?.unwrap_or(0);
+    params.finish()?;
+    let permit = served.streams.clone().try_acquire_owned();
+    let permit = permit
+        .map_err(|_| Refusal::unavailable(format!("{} streams are open already", super::STREAMS_MAX)))?;
+    let last_event = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let mut feed = Feed::new(served, filter, permit);
+    feed.greet(last_event, recent);
+    let body = Body::from_stream(stream::unfold(feed, |mut feed| async move {
+        let chunk = feed.next_chunk().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), feed))
+    }));
+    let unbuffered = (HeaderName::from_static("x-accel-buffering"), "no");
+    Ok(([(CONTENT_TYPE, "text/event-stream"), unbuffered], body).into_response())
+}
+
+/// `GET /api/v1/changes/ID`: one change of the journal with its differences. With `first`, the changes of the same object
+/// since that number are coalesced into it, as the stream does.
+pub(super) async fn change(
+    State(served): State<Arc<Served>>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let mut params = Params::parse(query.as_deref())?;
+    let first = params.number("first", usize::MAX)?.map(|first| first as u64);
+    params.finish()?;
+    let journal = &served.journal;
+    let missing =
+        || Refusal::not_found(format!("no change {id}: the journal has dropped it, or never had it"));
+    let (session, sequence) = id.split_once('-').ok_or_else(missing)?;
+    let last = sequence.parse().ok().filter(|_| session == journal.session());
+    let last = last.and_then(|last| journal.entry(last)).ok_or_else(missing)?;
+    let first = journal.entry(first.unwrap_or(last.sequence)).ok_or_else(missing)?;
+    let key = |entry: &JournalEntry| (entry.mirror, entry.change.object().key().as_str().to_owned());
+    if key(&first) != key(&last) || first.sequence > last.sequence {
+        return Err(Refusal::bad_request("first is not an earlier change of the same object"));
+    }
+    let count = journal.count_between(&first, &last);
+    let change = Coalesced { first, last, count };
+    // Large objects take a while to compare.
+    let rendered = tokio::task::spawn_blocking(move || change.render(&served, DETAIL));
+    let rendered = rendered.await.map_err(|_| Refusal::unavailable("the request was cancelled"))?;
+    Ok(routes::json(&rendered))
+}
+
+/// One change as JSON.
+pub(super) fn render(served: &Served, entry: &Arc<JournalEntry>) -> Value {
+    Coalesced::one(entry.clone()).render(served, SUMMARY)
+}
+
+// === impl ChangeFilter ===
+
+impl ChangeFilter {
+    fn take(params: &mut Params, served: &Served) -> Result<Self, Refusal> {
+        let mut mirrors = vec![false; served.mirrors.len()];
+        let kinds = params.all("kind");
+        for kind in &kinds {
+            served.mirrors_of(kind)?.iter().for_each(|(number, _)| mirrors[*number] = true);
+        }
+        if kinds.is_empty() {
+            mirrors.fill(true);
+        }
+        let mut selection = Selection::parse(params)?;
+        if selection.index.is_some() {
+            return Err(Refusal::bad_request("cannot select changes by index: use field=PATH=VALUE"));
+        }
+        let text = selection.text.take();
+        // Kinds without a field have no such changes; if no kind has it, the path is wrong.
+        let mut wrong = None;
+        for (number, mirror) in
+            served.mirrors.iter().enumerate().filter(|(number, _)| mirrors[*number]).collect::<Vec<_>>()
+        {
+            match selection.check(mirror) {
+                Ok(()) => {}
+                Err(refusal) if refusal.code == http::StatusCode::FORBIDDEN => return Err(refusal),
+                Err(refusal) => {
+                    mirrors[number] = false;
+                    wrong = Some(refusal);
+                }
+            }
+        }
+        match wrong {
+            Some(refusal) if !mirrors.contains(&true) => Err(refusal),
+            _ => Ok(Self { mirrors, selection, text }),
+        }
+    }
+
+    /// Whether a change may match; decided without comparing its states.
+    fn wants(&self, entry: &JournalEntry) -> bool {
+        let object = entry.change.object();
+        let selector = || self.selection.selector(object.type_meta());
+        self.mirrors[entry.mirror] && selector().is_ok_and(|selector| selector.selects(object))
+    }
+
+    /// Whether the text is in the key or in the differences.
+    fn has_text(&self, object: &StoredObject, rendered: &Value) -> bool {
+        let Some(text) = &self.text else { return true };
+        key_contains(object, text) || rendered["differences"].to_string().to_lowercase().contains(text)
+    }
+}
+
+// === impl Budget ===
+
+impl Budget {
+    fn new(now: Instant) -> Self {
+        Self { bytes: BUCKET_BYTES, at: now }
+    }
+
+    fn available(&mut self, now: Instant) -> usize {
+        let flown = now.duration_since(self.at).as_secs_f64() * BYTES_PER_SECOND as f64;
+        (self.bytes, self.at) = ((self.bytes + flown as usize).min(BUCKET_BYTES), now);
+        self.bytes
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+// === impl Feed ===
+
+impl Feed {
+    fn new(served: Arc<Served>, filter: ChangeFilter, permit: OwnedSemaphorePermit) -> Self {
+        let now = Instant::now();
+        let newest = served.journal.follow();
+        Self {
+            cursor: served.journal.last(),
+            statuses: vec![Value::Null; served.mirrors.len()],
+            status_from: 0,
+            served,
+            filter,
+            newest,
+            budget: Budget::new(now),
+            greeting: String::new(),
+            next_changes: now,
+            next_status: now,
+            _permit: permit,
+        }
+    }
+
+    /// Where the client continues: after the last event that it received, or with the next change.
+    fn greet(&mut self, last_event: Option<&str>, recent: usize) {
+        let journal = &self.served.journal;
+        let hello = json!({
+            "session": journal.session(),
+            "newest": self.cursor,
+            "version": env!("CARGO_PKG_VERSION"),
+            "demo": self.served.playground.is_some(),
+        });
+        let mut greeting = format!("retry: 1000\n{}", event("hello", None, &hello));
+        match last_event.map(|id| id.split_once('-')) {
+            Some(Some((session, sequence))) if session == journal.session() => {
+                // Changes that were dropped meanwhile are reported with the next ones.
+                self.cursor = sequence.parse().unwrap_or(self.cursor).min(self.cursor);
+            }
+            Some(_) => {
+                greeting +=
+                    &event("skipped", None, &json!({"count": null, "reason": "the server was restarted"}));
+            }
+            None => greeting += &self.recent(recent, BUCKET_BYTES.saturating_sub(greeting.len())),
+        }
+        self.budget.spend(greeting.len());
+        self.greeting = greeting;
+    }
+
+    /// The newest changes that fit into these bytes. Older ones are left out and counted.
+    fn recent(&self, count_max: usize, bytes_max: usize) -> String {
+        let past = self.served.journal.newest(count_max, |entry| self.filter.wants(entry));
+        let (mut events, mut bytes, mut considered) = (Vec::new(), 0, 0);
+        for entry in &past {
+            let event = self.change_event(&Coalesced::one(entry.clone())).unwrap_or_default();
+            bytes += event.len();
+            if bytes > bytes_max {
+                break;
+            }
+            events.push(event);
+            considered += 1;
+        }
+        if considered < past.len() {
+            // Whether the text is in the rest of them is unknown.
+            let count = self.filter.text.is_none().then_some(past.len() - considered);
+            events.push(event("skipped", None, &json!({"count": count, "reason": TOO_MANY_BYTES})));
+        }
+        events.reverse();
+        events.concat()
+    }
+
+    /// The next events; `None` when the program ends.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if !self.greeting.is_empty() {
+            return Some(std::mem::take(&mut self.greeting).into());
+        }
+        let stop = self.served.stop.clone();
+        loop {
+            let status_at = self.next_status;
+            let chunk = tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep_until(status_at) => self.status(),
+                () = self.changes_due() => self.changes(),
+            };
+            if !chunk.is_empty() {
+                return Some(chunk.into());
+            }
+        }
+    }
+
+    /// Waits until there are changes that may be sent. Cancel safe: nothing is taken.
+    async fn changes_due(&mut self) {
+        while *self.newest.borrow_and_update() <= self.cursor {
+            if self.newest.changed().await.is_err() {
+                // The journal lives as long as this stream.
+                std::future::pending::<()>().await;
+            }
+        }
+        tokio::time::sleep_until(self.next_changes).await;
+    }
+
+    /// The changes since the last time.
+    fn changes(&mut self) -> String {
+        self.next_changes = Instant::now() + CHANGES_PERIOD;
+        let (entries, dropped) = self.served.journal.after(self.cursor);
+        self.cursor = entries.last().map_or_else(|| self.served.journal.last(), |entry| entry.sequence);
+        let wanted: Vec<_> = entries.into_iter().filter(|entry| self.filter.wants(entry)).collect();
+        let mut changes = coalesce(wanted);
+        let excess = changes.len().saturating_sub(CHANGES_MAX);
+        changes.drain(..excess);
+
+        let mut skipped = excess;
+        let mut text = String::new();
+        let budget = self.budget.available(Instant::now());
+        for change in &changes {
+            match self.change_event(change) {
+                Some(event) if text.len() + event.len() <= budget => text.push_str(&event),
+                Some(_) => skipped += 1,
+                None => {}
+            }
+        }
+        if dropped > 0 {
+            text += &event("skipped", None, &json!({"count": dropped, "reason": "the client was too slow"}));
+        }
+        if skipped > 0 {
+            text +=
+                &event("skipped", None, &json!({"count": skipped, "reason": "too many changes per second"}));
+        }
+        self.budget.spend(text.len());
+        text
+    }
+
+    /// A change, unless it lacks the text that the client asked for.
+    fn change_event(&self, change: &Coalesced) -> Option<String> {
+        let rendered = change.render(&self.served, SUMMARY);
+        if !self.filter.has_text(change.last.change.object(), &rendered) {
+            return None;
+        }
+        Some(event("change", rendered["id"].as_str(), &rendered))
+    }
+
+    /// The informers whose figures have changed.
+    fn status(&mut self) -> String {
+        self.next_status = Instant::now() + STATUS_PERIOD;
+        let budget = self.budget.available(Instant::now()).min(STATUS_BYTES_MAX);
+        let (mut changed, mut bytes) = (Vec::new(), 0);
+        let count = self.served.mirrors.len();
+        for number in (0..count).map(|at| (self.status_from + at) % count) {
+            let status = informers::status(&self.served, number);
+            if self.statuses[number] == status {
+                continue;
+            }
+            bytes += status.to_string().len();
+            if bytes > budget && !changed.is_empty() {
+                self.status_from = number;
+                break;
+            }
+            self.statuses[number] = status.clone();
+            changed.push(status);
+        }
+        let status = json!({
+            "time": jiff::Timestamp::now().as_millisecond(),
+            "informers": changed,
+            "controllers": self.served.timelines.controllers(),
+            "changes": self.served.journal.last(),
+            "residentBytes": process::resident_bytes(),
+            "demo": self.served.playground.as_deref().map(|playground| playground.report()),
+        });
+        let text = event("status", None, &status);
+        self.budget.spend(text.len());
+        text
+    }
+}
+
+// === impl Coalesced ===
+
+impl Coalesced {
+    fn one(entry: Arc<JournalEntry>) -> Self {
+        Self { first: entry.clone(), last: entry, count: 1 }
+    }
+
+    fn render(&self, served: &Served, limits: DifferenceLimits) -> Value {
+        let (first, last) = (&*self.first, &*self.last);
+        let object = last.change.object();
+        let kind = &served.mirrors[last.mirror].selected.kind;
+        let (event_type, note) = match &last.change {
+            RecordedChange::Deleted { final_state_known: false, .. } => {
+                (EventType::Deleted, Some("deleted while the watch was down; the last state is unknown"))
+            }
+            RecordedChange::Deleted { .. } => (EventType::Deleted, None),
+            _ if first.change.old().is_none() => (EventType::Added, None),
+            _ if last.relisted => (EventType::Relisted, None),
+            _ => (EventType::Modified, None),
+        };
+        let compared = match (event_type, first.change.old()) {
+            (EventType::Modified | EventType::Relisted, Some(old)) => differences(old, object, limits.detail),
+            _ => Vec::new(),
+        };
+        let shown = compared.iter().take(limits.count);
+        let shown: Vec<_> = shown.map(|found| difference(found, limits.path_chars)).collect();
+        json!({
+            "id": format!("{}-{}", served.journal.session(), last.sequence),
+            "sequence": last.sequence,
+            "first": first.sequence,
+            "time": last.at.as_millisecond(),
+            "type": event_type.name(),
+            "resource": kind.qualified(),
+            "kind": kind.resource.kind,
+            "namespace": object.namespace(),
+            "name": object.name(),
+            "resourceVersion": object.resource_version(),
+            "differences": shown,
+            "more": compared.len().saturating_sub(limits.count),
+            "coalesced": self.count,
+            "note": note,
+        })
+    }
+}
+
+/// A few changes stay as they are. More are coalesced per object, in the order of the last change of each.
+fn coalesce(entries: Vec<Arc<JournalEntry>>) -> Vec<Coalesced> {
+    if entries.len() <= CHANGES_MAX {
+        return entries.into_iter().map(Coalesced::one).collect();
+    }
+    let mut changes = HashMap::<(usize, String), Coalesced>::new();
+    for entry in entries {
+        let key = (entry.mirror, entry.change.object().key().as_str().to_owned());
+        match changes.get_mut(&key) {
+            Some(change) => (change.last, change.count) = (entry, change.count + 1),
+            None => drop(changes.insert(key, Coalesced::one(entry))),
+        }
+    }
+    let mut changes: Vec<_> = changes.into_values().collect();
+    changes.sort_unstable_by_key(|change| change.last.sequence);
+    changes
+}
+
+fn differences(old: &StoredObject, new: &StoredObject, detail: ChangeDetail) -> Vec<Difference> {
+    match (old.decode::<Value>(), new.decode::<Value>()) {
+        (Ok(old), Ok(new)) => changes::differences(&old, &new, detail),
+        _ => Vec::new(),
+    }
+}
+
+fn difference(difference: &Difference, path_chars_max: usize) -> Value {
+    let mut path = difference.path.as_str();
+    let is_masked = masks::is_last_applied(path);
+    if let Some((end, _)) = path.char_indices().nth(path_chars_max) {
+        path = &path[..end];
+    }
+    let mut shown = json!({"path": path});
+    for (name, text) in [("before", &difference.before), ("after", &difference.after)] {
+        // The side without the field is omitted.
+        if !text.is_empty() {
+            shown[name] = if is_masked { masks::MASK.into() } else { text.as_str().into() };
+        }
+    }
+    shown
+}
+
+/// One server-sent event. JSON has no line breaks, so one line of data is enough.
+fn event(name: &str, id: Option<&str>, data: &Value) -> String {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    format!("event: {name}\n{id}data: {}\n\n", escape::json(&data.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_never_allows_more_than_its_rate_in_any_second() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let mut sent = Vec::new();
+        for step in 0..50 {
+            let bytes = budget.available(start + step * Duration::from_millis(100));
+            budget.spend(bytes);
+            sent.push(bytes);
+        }
+        for second in sent.windows(10) {
+            assert!(second.iter().sum::<usize>() <= 256 << 10, "{second:?}");
+        }
+        assert!(sent.iter().sum::<usize>() > 5 * (180 << 10), "it is used: {sent:?}");
+    }
+
+    #[test]
+    fn kubectls_copy_is_masked_in_differences_of_any_kind() {
+        let path = "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration".to_owned();
+        let shown = Difference { path: path.clone(), before: String::new(), after: "{\"data\"".into() };
+        let shown = difference(&shown, SUMMARY.path_chars);
+        assert_eq!(shown, json!({"path": path, "after": "***"}));
+    }
+}

@@ -1,0 +1,204 @@
+//! The recent changes of all mirrors, numbered in one sequence.
+//!
+//! An entry holds handles to the object's states before and after, not values: what changed is computed when a client asks
+//! for it. So recording costs a lock and two reference counts, and a change that no client sees is never decoded. The oldest
+//! entries are dropped when the journal is full.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kube_informer::Event;
+use kube_informer::Origin;
+use kube_informer::StoredObject;
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// Most entries.
+const ENTRIES_MAX: usize = 4096;
+/// Most bytes of the states that entries hold.
+const BYTES_MAX: usize = 32 << 20;
+
+/// The recent changes.
+pub(super) struct Journal {
+    /// Identifies this run of the program: sequence numbers of another run are not comparable.
+    session: String,
+    ring: Mutex<Ring>,
+    /// The number of the newest entry.
+    newest: watch::Sender<u64>,
+}
+
+struct Ring {
+    entries: VecDeque<Arc<JournalEntry>>,
+    bytes: usize,
+    /// The number of the next entry; the first is 1.
+    next: u64,
+}
+
+/// One change.
+pub(super) struct JournalEntry {
+    pub(super) sequence: u64,
+    pub(super) at: Timestamp,
+    /// The number of the mirror.
+    pub(super) mirror: usize,
+    pub(super) change: RecordedChange,
+    /// Found by a relist; intermediate states may be missing.
+    pub(super) relisted: bool,
+}
+
+/// The states before and after.
+pub(super) enum RecordedChange {
+    Added(StoredObject),
+    Updated { old: StoredObject, new: StoredObject },
+    Deleted { last: StoredObject, final_state_known: bool },
+}
+
+impl Journal {
+    pub(super) fn new() -> Self {
+        let ring = Ring { entries: VecDeque::new(), bytes: 0, next: 1 };
+        Self {
+            session: format!("{:016x}", RandomState::new().hash_one(())),
+            ring: Mutex::new(ring),
+            newest: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Records a change; the initial state is not recorded.
+    pub(super) fn record(&self, mirror: usize, event: &Event<Value>) {
+        let Some(change) = RecordedChange::of(event) else { return };
+        let mut ring = self.ring();
+        let sequence = ring.next;
+        ring.next += 1;
+        ring.bytes += change.bytes();
+        let relisted = event.origin() == Some(Origin::Relist);
+        ring.entries.push_back(Arc::new(JournalEntry {
+            sequence,
+            at: Timestamp::now(),
+            mirror,
+            change,
+            relisted,
+        }));
+        while ring.entries.len() > ENTRIES_MAX || ring.bytes > BYTES_MAX {
+            let Some(oldest) = ring.entries.pop_front() else { break };
+            ring.bytes -= oldest.change.bytes();
+        }
+        drop(ring);
+        self.newest.send_replace(sequence);
+    }
+
+    /// The number of the newest entry, now and later.
+    pub(super) fn follow(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    /// The entries after a number, and how many of them were dropped.
+    pub(super) fn after(&self, sequence: u64) -> (Vec<Arc<JournalEntry>>, u64) {
+        let ring = self.ring();
+        let first = ring.entries.front().map_or(ring.next, |entry| entry.sequence);
+        let from = sequence.saturating_add(1);
+        let skip = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+        let entries = ring.entries.iter().skip(skip).cloned().collect();
+        (entries, first.saturating_sub(from))
+    }
+
+    /// The newest entries that pass a test, the newest first.
+    pub(super) fn newest(
+        &self,
+        limit: usize,
+        test: impl Fn(&JournalEntry) -> bool,
+    ) -> Vec<Arc<JournalEntry>> {
+        let ring = self.ring();
+        ring.entries.iter().rev().filter(|entry| test(entry)).take(limit).cloned().collect()
+    }
+
+    /// How many entries pass a test.
+    pub(super) fn count(&self, test: impl Fn(&JournalEntry) -> bool) -> usize {
+        self.ring().entries.iter().filter(|entry| test(entry)).count()
+    }
+
+    /// How many changes of one object there are from one entry to another.
+    pub(super) fn count_between(&self, first: &JournalEntry, last: &JournalEntry) -> usize {
+        let (mirror, key) = (last.mirror, last.change.object().key());
+        self.count(|entry| {
+            (first.sequence..=last.sequence).contains(&entry.sequence)
+                && entry.mirror == mirror
+                && entry.change.object().key() == key
+        })
+    }
+
+    /// The entry with this number, unless it was dropped.
+    pub(super) fn entry(&self, sequence: u64) -> Option<Arc<JournalEntry>> {
+        let ring = self.ring();
+        let first = ring.entries.front()?.sequence;
+        ring.entries.get(usize::try_from(sequence.checked_sub(first)?).ok()?).cloned()
+    }
+
+    pub(super) fn oldest(&self) -> Option<Arc<JournalEntry>> {
+        self.ring().entries.front().cloned()
+    }
+
+    /// Whether changes since the start are missing.
+    pub(super) fn has_dropped(&self) -> bool {
+        let ring = self.ring();
+        let first = ring.entries.front().map_or(ring.next, |entry| entry.sequence);
+        first > 1
+    }
+
+    /// The number of the newest entry.
+    pub(super) fn last(&self) -> u64 {
+        *self.newest.borrow()
+    }
+
+    /// No user code runs under the lock, so a panic cannot leave it inconsistent.
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RecordedChange {
+    fn of(event: &Event<Value>) -> Option<Self> {
+        if matches!(event.origin()?, Origin::Initial | Origin::Resync) {
+            return None;
+        }
+        match event {
+            Event::Added { object, .. } => Some(Self::Added((**object).clone())),
+            Event::Updated { old, new, .. } => {
+                Some(Self::Updated { old: (**old).clone(), new: (**new).clone() })
+            }
+            Event::Deleted { last, final_state_known, .. } => {
+                Some(Self::Deleted { last: (**last).clone(), final_state_known: *final_state_known })
+            }
+            Event::Synced => None,
+        }
+    }
+
+    /// The last known state.
+    pub(super) fn object(&self) -> &StoredObject {
+        match self {
+            Self::Added(object) | Self::Updated { new: object, .. } | Self::Deleted { last: object, .. } => {
+                object
+            }
+        }
+    }
+
+    /// The state before, if there was one.
+    pub(super) fn old(&self) -> Option<&StoredObject> {
+        match self {
+            Self::Added(_) => None,
+            Self::Updated { old, .. } => Some(old),
+            Self::Deleted { last, .. } => Some(last),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Added(object) | Self::Deleted { last: object, .. } => object.stored_bytes(),
+            Self::Updated { old, new } => old.stored_bytes() + new.stored_bytes(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One object: its state, its changes since the start, and its values in the indexes.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use kube_informer::StoredObject;
+use kube_informer::{Index, Key};
+use kube_informer_controller::OWNER_INDEX;
+use kube_wire::FieldPath;
+use serde_json::{Value, json};
+
+use super::journal::JournalEntry;
+use super::listing::path_reader;
+use super::params::Params;
+use super::representation::Representation;
+use super::{Refusal, Served, feed, routes, shown};
+
+/// Most changes of one object that are shown.
+const HISTORY_MAX: usize = 100;
+
+/// The parts of a path: a resource, then `NAME` or `NAMESPACE/NAME`.
+pub(super) struct Asked {
+    pub(super) resource: String,
+    pub(super) key: Key,
+}
+
+impl Asked {
+    pub(super) fn new(parts: &[(String, String)]) -> Result<Self, Refusal> {
+        let part = |at: usize| parts.get(at).map(|(_, value)| value.as_str());
+        let (resource, key) = match (part(0), part(1), part(2)) {
+            (Some(resource), Some(name), None) => (resource, Key::new("", name)),
+            (Some(resource), Some(namespace), Some(name)) => (resource, Key::new(namespace, name)),
+            _ => return Err(Refusal::bad_request("give RESOURCE/NAME or RESOURCE/NAMESPACE/NAME")),
+        };
+        Ok(Self { resource: resource.to_owned(), key })
+    }
+
+    /// The object, and the number of its mirror.
+    pub(super) fn find(&self, served: &Served) -> Result<(usize, StoredObject), Refusal> {
+        let mirrors = served.mirrors_of(&self.resource)?;
+        let found = mirrors.iter().find_map(|(number, mirror)| {
+            let view = mirror.informer.lister().view();
+            Some((*number, view.snapshot().get(&self.key)?.clone()))
+        });
+        found.ok_or_else(|| Refusal::not_found(format!("no object {} {}", self.resource, self.key)))
+    }
+}
+
+/// `GET /api/v1/objects/RESOURCE/[NAMESPACE/]NAME`
+pub(super) async fn object(
+    State(served): State<Arc<Served>>,
+    Path(parts): Path<Vec<(String, String)>>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let asked = Asked::new(&parts)?;
+    let mut params = Params::parse(query.as_deref())?;
+    let representation = Representation::take(&mut params, &headers)?;
+    params.finish()?;
+    let (_, object) = asked.find(&served)?;
+    let text = representation.single(&shown::value(&object));
+    Ok(([(CONTENT_TYPE, representation.content_type())], text).into_response())
+}
+
+/// `GET /api/v1/history/RESOURCE/[NAMESPACE/]NAME`: the recorded changes of an object, the newest first. Also for deleted
+/// objects.
+pub(super) async fn history(
+    State(served): State<Arc<Served>>,
+    Path(parts): Path<Vec<(String, String)>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let asked = Asked::new(&parts)?;
+    let mut params = Params::parse(query.as_deref())?;
+    let limit = params.number("limit", HISTORY_MAX)?.unwrap_or(HISTORY_MAX);
+    params.finish()?;
+    let mirrors: Vec<_> = served.mirrors_of(&asked.resource)?.iter().map(|(number, _)| *number).collect();
+    let is_asked = |entry: &JournalEntry| {
+        let object = entry.change.object();
+        mirrors.contains(&entry.mirror)
+            && (object.namespace(), object.name()) == (asked.key.namespace(), asked.key.name())
+    };
+    let entries = served.journal.newest(limit, is_asked);
+    let changes: Vec<_> = entries.iter().map(|entry| feed::render(&served, entry)).collect();
+    let oldest = served.journal.oldest();
+    Ok(routes::json(&json!({
+        "changes": changes,
+        "total": served.journal.count(is_asked),
+        "journal": {"since": oldest.map(|entry| entry.at.to_string()), "complete": !served.journal.has_dropped()},
+    })))
+}
+
+/// `GET /api/v1/indexes/RESOURCE/[NAMESPACE/]NAME`: the values of an object in each index of its mirror.
+pub(super) async fn indexes(
+    State(served): State<Arc<Served>>,
+    Path(parts): Path<Vec<(String, String)>>,
+) -> Result<Response, Refusal> {
+    let asked = Asked::new(&parts)?;
+    let (number, object) = asked.find(&served)?;
+    let view = served.mirrors[number].informer.lister().view();
+    let rows: Vec<_> = view.snapshot().indexes().map(|index| index_row(index, &object)).collect();
+    Ok(routes::json(&json!({"indexes": rows})))
+}
+
+/// An index over a field is named after its path. A controller adds an index over owners.
+fn index_row(index: &str, object: &StoredObject) -> Value {
+    let mut values = Vec::new();
+    if index == Index::namespace().as_ref() {
+        values.push(object.namespace().to_owned());
+    } else if index == OWNER_INDEX {
+        values.extend(object.owners().map(|owner| owner.uid.into_owned()));
+    } else if let Ok(path) = index.parse::<FieldPath>()
+        && let Ok(reader) = path_reader(&path, object.type_meta())
+    {
+        // An object whose bytes cannot be read has no values.
+        let _ = object.for_each_field(&reader, |value| values.extend(value.text().map(String::from)));
+    }
+    json!({"name": index, "values": values})
+}

@@ -1,0 +1,62 @@
+//! `/api/v1/demo`: the clients, the clock and the faults of the demo's server. Only the faults can be changed.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use serde_json::Value;
+
+use super::{Refusal, Served, routes};
+
+/// A server that can be disturbed.
+pub(crate) trait Playground: Send + Sync {
+    /// The figures for the page.
+    fn report(&self) -> Value;
+
+    /// Arms a fault, or strikes once.
+    ///
+    /// # Errors
+    /// If there is no such fault.
+    fn arm(&self, name: &str) -> Result<(), UnknownFault>;
+
+    /// Disarms a fault.
+    ///
+    /// # Errors
+    /// If there is no such fault.
+    fn disarm(&self, name: &str) -> Result<(), UnknownFault>;
+}
+
+/// The names of the faults that exist.
+#[derive(Debug)]
+pub(crate) struct UnknownFault(pub(crate) Vec<&'static str>);
+
+pub(super) async fn show(State(served): State<Arc<Served>>) -> Result<Response, Refusal> {
+    Ok(routes::json(&playground(&served)?.report()))
+}
+
+pub(super) async fn arm(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    switched(&served, playground(&served)?.arm(&name), &name)
+}
+
+pub(super) async fn disarm(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    switched(&served, playground(&served)?.disarm(&name), &name)
+}
+
+fn switched(served: &Served, done: Result<(), UnknownFault>, name: &str) -> Result<Response, Refusal> {
+    match done {
+        Ok(()) => Ok(routes::json(&playground(served)?.report())),
+        Err(UnknownFault(names)) => {
+            Err(Refusal::not_found(format!("unknown fault {name:?}; use {}", names.join(", "))))
+        }
+    }
+}
+
+fn playground(served: &Served) -> Result<&dyn Playground, Refusal> {
+    served.playground.as_deref().ok_or_else(|| Refusal::not_found("only the demo has a server to disturb"))
+}

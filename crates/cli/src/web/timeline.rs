@@ -1,0 +1,311 @@
+//! The history of each informer since the start: its states with their reasons, and its events per second.
+//!
+//! A sampler reads the state of every informer ten times per second. A watch that breaks and reopens between two samples shows in
+//! the counters, so it is recorded as well. Every timeline is bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube_informer::building_blocks::ReflectorState;
+use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
+
+use super::gauges::{self, Gauges, PendingChanges};
+use super::scopes::{self, WatchedScope};
+use super::{Served, estimate};
+use crate::mirror::Mirror;
+
+/// How often informers are sampled.
+const SAMPLE: Duration = Duration::from_millis(100);
+/// Samples per second, and between two estimates of the decoded size.
+const SAMPLES_PER_SECOND: u64 = 10;
+const SAMPLES_PER_ESTIMATE: u64 = 100;
+/// Most states that are kept per informer.
+const SEGMENTS_MAX: usize = 256;
+/// Seconds for which the rate is kept.
+const RATES_MAX: usize = 120;
+
+/// One timeline per mirror.
+pub(super) struct Timelines {
+    timelines: Mutex<Vec<Timeline>>,
+    controllers: Mutex<ControllerPast>,
+}
+
+/// The controllers as they were at the last full second, and their reconciles per second, by name.
+#[derive(Default)]
+struct ControllerPast {
+    present: Vec<Value>,
+    rates: BTreeMap<String, VecDeque<u64>>,
+}
+
+/// The history of one informer.
+#[derive(Default)]
+struct Timeline {
+    segments: VecDeque<Segment>,
+    /// Events per second, the newest last.
+    rates: VecDeque<u64>,
+    /// Events at the last full second.
+    events: u64,
+    /// Broken watches and failed requests that are in the timeline already, by scope.
+    errors: Vec<u64>,
+    decoded_bytes: Option<u64>,
+    waiting: PendingChanges,
+}
+
+/// A state, and since when.
+#[derive(Clone, Debug, PartialEq)]
+struct Segment {
+    since: Timestamp,
+    state: &'static str,
+    reason: Option<String>,
+    /// The namespace that is in this state, if several are watched.
+    namespace: Option<String>,
+}
+
+impl Timelines {
+    pub(super) fn new(mirrors: usize) -> Self {
+        let timelines = std::iter::repeat_with(Timeline::default).take(mirrors).collect();
+        Self { timelines: Mutex::new(timelines), controllers: Mutex::default() }
+    }
+
+    /// The controllers of this process; `serve` runs no controller.
+    pub(super) fn controllers(&self) -> Vec<Value> {
+        self.lock_controllers().present.clone()
+    }
+
+    /// The controllers with their past.
+    pub(super) fn controllers_with_past(&self) -> Vec<Value> {
+        let controllers = self.lock_controllers();
+        let with_past = |controller: &Value| {
+            let mut controller = controller.clone();
+            let rates = controller["name"].as_str().and_then(|name| controllers.rates.get(name));
+            controller["reconcilesPerSecond"] = json!(rates);
+            controller
+        };
+        controllers.present.iter().map(with_past).collect()
+    }
+
+    fn lock_controllers(&self) -> MutexGuard<'_, ControllerPast> {
+        self.controllers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything of one informer, as JSON.
+    pub(super) fn past(&self, mirror: usize) -> Value {
+        let timelines = self.lock();
+        let timeline = &timelines[mirror];
+        json!({
+            "timeline": timeline.segments.iter().map(Segment::to_json).collect::<Vec<_>>(),
+            "eventsPerSecond": timeline.rates,
+        })
+    }
+
+    /// The current state, rate and estimate of one informer.
+    pub(super) fn present(&self, mirror: usize) -> Value {
+        let timelines = self.lock();
+        let timeline = &timelines[mirror];
+        json!({
+            "state": timeline.segments.back().map(Segment::to_json),
+            "rate": timeline.rates.back(),
+            "decodedBytesEstimate": timeline.decoded_bytes,
+            "queued": timeline.waiting.queued,
+            "undelivered": timeline.waiting.undelivered,
+        })
+    }
+
+    fn has_estimate(&self, mirror: usize) -> bool {
+        self.lock()[mirror].decoded_bytes.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Timeline>> {
+        self.timelines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Samples all informers until the program ends.
+pub(super) async fn sample(served: Arc<Served>) {
+    let mut ticks = tokio::time::interval(SAMPLE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut gauges = Gauges::default();
+    for tick in 0_u64.. {
+        tokio::select! {
+            biased;
+            () = served.stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let is_second = tick.is_multiple_of(SAMPLES_PER_SECOND);
+        if is_second {
+            let before = std::mem::replace(&mut gauges, gauges::read(&served.registry));
+            served.timelines.lock_controllers().note(gauges.controllers(&before));
+        }
+        for (number, mirror) in served.mirrors.iter().enumerate() {
+            // Before the initial state is complete, an estimate would be far too low.
+            let is_due = tick.is_multiple_of(SAMPLES_PER_ESTIMATE) || !served.timelines.has_estimate(number);
+            let estimate = (is_due && mirror.informer.is_synced())
+                .then(|| estimate::decoded_bytes(mirror.informer.lister().view().snapshot()));
+            let mut timelines = served.timelines.lock();
+            let timeline = &mut timelines[number];
+            timeline.look(mirror);
+            timeline.decoded_bytes = estimate.or(timeline.decoded_bytes);
+            if is_second {
+                timeline.count(mirror.traffic.events());
+                let name = mirror.selected.kind.qualified();
+                timeline.waiting = gauges.pending.get(&name).copied().unwrap_or_default();
+            }
+        }
+    }
+}
+
+impl Timeline {
+    fn look(&mut self, mirror: &Mirror) {
+        self.note(&scopes::watched(&mirror.informer.status()), Timestamp::now());
+    }
+
+    fn note(&mut self, watched: &[WatchedScope<'_>], now: Timestamp) {
+        self.errors.resize(watched.len(), 0);
+        let mut failed = None;
+        for (scope, known) in watched.iter().zip(&mut self.errors) {
+            let errors = scopes::errors(scope.status);
+            if errors > *known {
+                failed = Some(*scope);
+            }
+            *known = errors;
+        }
+        let Some(mut scope) = scopes::worst(watched) else { return };
+        let (state, mut reason) = name(&scope.status.state);
+        if reason.is_none()
+            && let Some(failed) = failed
+        {
+            // It has recovered between two samples.
+            reason = failed.status.last_error.as_ref().map(ToString::to_string);
+            scope = failed;
+        }
+        let namespace = scope.namespace.filter(|_| state != "watching" || reason.is_some());
+        let is_new = self.segments.back().is_none_or(|last| {
+            // While one namespace backs off after another, the state is the same.
+            let moved = reason.is_some() && last.namespace.as_deref() != namespace;
+            last.state != state || moved || (reason.is_some() && failed.is_some())
+        });
+        if is_new {
+            let namespace = namespace.map(str::to_owned);
+            self.segments.push_back(Segment { since: now, state, reason, namespace });
+            if self.segments.len() > SEGMENTS_MAX {
+                self.segments.pop_front();
+            }
+        }
+    }
+
+    fn count(&mut self, events: u64) {
+        remember(&mut self.rates, events.saturating_sub(self.events));
+        self.events = events;
+    }
+}
+
+impl ControllerPast {
+    fn note(&mut self, controllers: Vec<Value>) {
+        for controller in &controllers {
+            if let (Some(name), Some(rate)) = (controller["name"].as_str(), controller["rate"].as_u64()) {
+                remember(self.rates.entry(name.to_owned()).or_default(), rate);
+            }
+        }
+        self.present = controllers;
+    }
+}
+
+fn remember(rates: &mut VecDeque<u64>, rate: u64) {
+    rates.push_back(rate);
+    if rates.len() > RATES_MAX {
+        rates.pop_front();
+    }
+}
+
+impl Segment {
+    fn to_json(&self) -> Value {
+        json!({
+            "since": self.since.as_millisecond(),
+            "state": self.state,
+            "reason": self.reason,
+            "namespace": self.namespace,
+        })
+    }
+}
+
+/// The name of a state on the page, and its reason.
+fn name(state: &ReflectorState) -> (&'static str, Option<String>) {
+    match state {
+        ReflectorState::Pending => ("pending", None),
+        ReflectorState::Listing => ("listing", None),
+        ReflectorState::Streaming => ("streaming", None),
+        ReflectorState::Opening => ("opening", None),
+        ReflectorState::Watching => ("watching", None),
+        ReflectorState::BackingOff { error, .. } => ("backing off", Some(error.to_string())),
+        ReflectorState::Degraded { error } => ("degraded", Some(error.to_string())),
+        ReflectorState::Stopped => ("stopped", None),
+        _ => ("unknown", None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_informer::building_blocks::{ReflectorError, ReflectorStatus};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_state_is_noted_once_and_old_ones_are_dropped() {
+        let mut timeline = Timeline::default();
+        let mut note = |state: &ReflectorState, second| {
+            let mut status = ReflectorStatus::default();
+            status.state = state.clone();
+            timeline.note(&[WatchedScope { namespace: None, status: &status }], at(second));
+            timeline.segments.len()
+        };
+        for second in 0..10 {
+            assert_eq!(note(&ReflectorState::Pending, second), 1);
+        }
+        for second in 0..2 * SEGMENTS_MAX as i64 {
+            note(if second % 2 == 0 { &ReflectorState::Watching } else { &ReflectorState::Opening }, second);
+        }
+        assert_eq!(timeline.segments.len(), SEGMENTS_MAX);
+        assert_eq!(timeline.segments.back().unwrap().state, "opening");
+    }
+
+    #[test]
+    fn an_error_in_any_namespace_is_noted_with_its_name() {
+        let mut timeline = Timeline::default();
+        let mut statuses = [ReflectorStatus::default(), ReflectorStatus::default()];
+        statuses.iter_mut().for_each(|status| status.state = ReflectorState::Watching);
+        let mut note = |statuses: &[ReflectorStatus; 2], second| {
+            let [a, b] = statuses;
+            let scopes = [(Some("a"), a), (Some("b"), b)];
+            timeline.note(&scopes.map(|(namespace, status)| WatchedScope { namespace, status }), at(second));
+            let last = timeline.segments.back().unwrap();
+            (timeline.segments.len(), last.state, last.namespace.clone())
+        };
+        assert_eq!(note(&statuses, 1), (1, "watching", None));
+        // The second namespace recovered between two samples.
+        statuses[1].broken_watches = 1;
+        statuses[1].last_error = Some(ReflectorError::VeryShortWatch.into());
+        assert_eq!(note(&statuses, 2), (2, "watching", Some("b".to_owned())));
+        assert_eq!(note(&statuses, 3), (2, "watching", Some("b".to_owned())));
+        let error = ReflectorError::VeryShortWatch.into();
+        statuses[0].state = ReflectorState::Degraded { error };
+        assert_eq!(note(&statuses, 4), (3, "degraded", Some("a".to_owned())));
+        statuses[0].state = ReflectorState::Watching;
+        assert_eq!(note(&statuses, 5), (4, "watching", None));
+    }
+
+    #[test]
+    fn rates_are_events_since_the_last_second() {
+        let mut timeline = Timeline::default();
+        for events in [5, 5, 12] {
+            timeline.count(events);
+        }
+        assert_eq!(timeline.rates, [5, 0, 7]);
+    }
+}
