@@ -29,6 +29,9 @@ struct Version {
     state: Option<Value>,
 }
 
+/// Objects by key.
+pub(crate) type Objects<'a> = BTreeMap<&'a str, &'a Value>;
+
 impl History {
     /// Begins the first epoch, or a new one: the server has just these objects, at this revision.
     pub fn begin_epoch(&mut self, objects: &[Value], revision: u64) {
@@ -52,52 +55,55 @@ impl History {
         epoch.keys.entry(key(object)).or_default().push(Version { revision, state });
     }
 
-    /// The number of the current epoch.
-    pub fn epoch(&self) -> usize {
+    /// The current epoch and its newest revision.
+    pub fn now(&self) -> (usize, u64) {
+        (self.epoch(), self.epochs.last().map_or(0, |epoch| epoch.newest))
+    }
+
+    pub(crate) fn epoch(&self) -> usize {
         self.epochs.len().saturating_sub(1)
     }
 
-    /// The newest recorded revision of the current epoch.
-    pub fn newest(&self) -> u64 {
-        self.epochs.last().map_or(0, |epoch| epoch.newest)
+    /// The selected objects as they are now.
+    pub(crate) fn state(&self, selection: &Selection) -> Objects<'_> {
+        self.state_at(self.epoch(), u64::MAX, selection)
     }
 
-    /// The selected objects at a revision of an epoch, by key.
-    pub(crate) fn state_at<'a>(
-        &'a self,
-        epoch: usize,
-        revision: u64,
-        selection: &Selection,
-    ) -> BTreeMap<&'a str, &'a Value> {
+    /// The selected objects at a revision of an epoch.
+    pub(crate) fn state_at(&self, epoch: usize, revision: u64, selection: &Selection) -> Objects<'_> {
         let Some(epoch) = self.epochs.get(epoch) else { return BTreeMap::new() };
-        let at = |versions: &'a [Version]| versions.iter().rfind(|version| version.revision <= revision);
-        let states =
-            epoch.keys.iter().filter_map(|(key, versions)| Some((&**key, at(versions)?.state.as_ref()?)));
+        let states = epoch.keys.iter().filter_map(|(key, versions)| {
+            let at = versions.iter().rfind(|version| version.revision <= revision)?;
+            Some((&**key, at.state.as_ref()?))
+        });
         states.filter(|(_, state)| selection.selects(state)).collect()
+    }
+
+    /// The first change of the selected objects in the current epoch, strictly between two revisions.
+    pub(crate) fn change_between(&self, after: u64, before: u64, selection: &Selection) -> Option<u64> {
+        let selected =
+            |version: &Version| version.state.as_ref().is_some_and(|state| selection.selects(state));
+        let changes = self.epochs.last()?.keys.values().flat_map(|versions| {
+            let previous = [None].into_iter().chain(versions.iter().map(Some));
+            let concerned = versions.iter().zip(previous);
+            concerned.filter(|(version, previous)| selected(version) || previous.is_some_and(selected))
+        });
+        let revisions = changes.map(|(version, _)| version.revision);
+        revisions.filter(|revision| (after + 1..before).contains(revision)).min()
     }
 
     /// Whether the server had this very state of an object in an epoch.
     pub(crate) fn had(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        self.versions(epoch, object).iter().filter_map(|version| version.state.as_ref()).any(|state| {
-            version(state) == version(object)
-                && uid(state) == uid(object)
-                && selection.selects(state)
-                && selection.same_content(state, object)
-        })
-    }
-
-    /// Whether an object left the selection (deleted, replaced, or no longer selected) after a revision.
-    pub(crate) fn left_after(
-        &self,
-        epoch: usize,
-        object: &Value,
-        revision: u64,
-        selection: &Selection,
-    ) -> bool {
         self.versions(epoch, object)
             .iter()
-            .filter(|version| version.revision > revision)
-            .any(|version| !is_selected(version, uid(object), selection))
+            .filter_map(|version| version.state.as_ref())
+            .any(|state| version(state) == version(object) && is_same_object(state, object, selection))
+    }
+
+    /// Whether an object left the selection (deleted, replaced, or no longer selected) after the state at hand.
+    pub(crate) fn left_after(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
+        let mut later = self.versions(epoch, object).iter().filter(|later| later.revision > version(object));
+        later.any(|later| !is_selected(later, uid(object), selection))
     }
 
     /// Whether an object left the selection at exactly this revision, and had this content before.
@@ -108,11 +114,7 @@ impl History {
         };
         let before = at.checked_sub(1).and_then(|before| versions[before].state.as_ref());
         !is_selected(&versions[at], uid(object), selection)
-            && before.is_some_and(|before| {
-                uid(before) == uid(object)
-                    && selection.selects(before)
-                    && selection.same_content(before, object)
-            })
+            && before.is_some_and(|before| is_same_object(before, object, selection))
     }
 
     fn versions(&self, epoch: usize, object: &Value) -> &[Version] {
@@ -122,4 +124,8 @@ impl History {
 
 fn is_selected(version: &Version, of: &str, selection: &Selection) -> bool {
     version.state.as_ref().is_some_and(|state| uid(state) == of && selection.selects(state))
+}
+
+fn is_same_object(state: &Value, object: &Value, selection: &Selection) -> bool {
+    uid(state) == uid(object) && selection.selects(state) && selection.same_content(state, object)
 }

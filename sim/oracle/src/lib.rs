@@ -2,38 +2,26 @@
 //!
 //! The oracle shares no code with the library and depends on `serde_json` only. Objects are JSON values as the server
 //! sent them. The simulator records the history through a connection without faults, and hands every observation of a
-//! client to a [`Listener`] or a [`Reader`]; the first one that breaks a promise is returned as a [`Violation`].
+//! client to a [`Listener`], a [`Reader`], a [`Controller`] or a [`Leadership`].
 //!
 //! A server that is restored from a backup begins a new *epoch*: the same resourceVersions mean other states there. A
 //! client may stay behind in an old epoch, but never returns to one that it has left.
 
+mod controller;
 mod history;
 mod listener;
 mod reader;
 mod selection;
 
+pub use controller::{Controller, Leadership};
 pub use history::History;
 pub use listener::{Listener, Seen};
-pub use reader::{Reader, check_index};
+pub use reader::{Reader, check_current, check_index, check_state};
 pub use selection::Selection;
 
-use std::fmt;
+/// What a check returns: the promise that is broken, in words, with its number in docs/contract.md.
+pub type Judged = Result<(), String>;
 
-/// A broken promise, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise's number in docs/contract.md.
-    pub promise: u8,
-    /// What was observed, and what the history says.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "promise {} is broken: {}", self.promise, self.what)
-    }
-}
-
-fn broken<T>(promise: u8, what: impl Into<String>) -> Result<T, Violation> {
-    Err(Violation { promise, what: what.into() })
+fn broken(promise: &str, what: impl std::fmt::Display) -> Judged {
+    Err(format!("promise {promise} is broken: {what}"))
 }

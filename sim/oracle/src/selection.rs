@@ -18,11 +18,14 @@ impl Selection {
     pub fn selects(&self, object: &Value) -> bool {
         let namespace = text(object, "/metadata/namespace");
         let in_namespace = self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace);
-        let labelled = self
-            .label
-            .as_ref()
-            .is_none_or(|(label, value)| object["metadata"]["labels"].get(label).is_some_and(|v| v == value));
-        in_namespace && labelled
+        let labels = &object["metadata"]["labels"];
+        in_namespace && self.label.as_ref().is_none_or(|(label, value)| labels[label.as_str()] == **value)
+    }
+
+    /// The part of the selection that one watch is for: one of its namespaces, or all.
+    pub(crate) fn of_scope(&self, namespace: &str) -> Self {
+        let namespaces = self.namespaces.iter().filter(|name| *name == namespace).cloned().collect();
+        Self { namespaces, ..self.clone() }
     }
 
     /// Whether two states of an object are equal in the fields that the client keeps.
@@ -37,7 +40,8 @@ fn present(value: Option<&Value>) -> Option<&Value> {
 }
 
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    let found = pointer.split('/').skip(1).try_fold(object, |value, name| value.get(name));
+    found.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// `namespace/name`.

@@ -11,25 +11,40 @@ use kube_informer::EncodingPreference;
 use kube_informer::Scope;
 use kube_informer::WatchList;
 use kube_informer::building_blocks::Packing;
-use kube_informer::building_blocks::{ErrorReport, NextStep, ReflectorConfig};
-use kube_informer::{Event, HandlerHandle, Index, Informer, ListenerConfig, Lister, Memory, Object, Origin};
-use kube_informer_oracle::{Listener, Reader, Seen, Selection, check_index};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{
+    ErrorReport, Event, HandlerHandle, Index, Informer, ListenerConfig, Memory, Object, Origin,
+};
+use kube_informer_oracle::{
+    History, Listener, Reader, Seen, Selection, check_current, check_index, check_state,
+};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::decision;
 use crate::link::Link;
 use crate::plan::{InformerPlan, ListenerKind, ListenerPlan, TEAMS};
+use crate::trace::PLANNED_PANIC;
 use crate::world::World;
 
-/// An informer and everybody who listens to it.
+/// A listener with this limit is never coalesced in a run.
+pub(crate) const UNLIMITED: usize = 10_000;
+
+/// What a coalesced listener may have pending beyond its limit: the batch that it reads, and one entry for each key. There are
+/// 15 keys, each with at most a deletion and an addition.
+const LAG_MAX: usize = 30 + 30 + 1;
+
+/// An informer and its listeners.
 pub(crate) struct Subject {
     pub(crate) link: Link,
     name: String,
     world: Arc<World>,
     informer: Informer<ConfigMap>,
     selection: Selection,
+    /// Epoch and revision when it was started.
+    started: (usize, u64),
     reader: Mutex<Reader>,
     listeners: Mutex<Vec<Listening>>,
     /// How many there ever were.
@@ -63,8 +78,11 @@ impl Subject {
         config.watch_list = if plan.watch_list { WatchList::Auto } else { WatchList::Off };
         let (trace, reporter) = (world.trace.clone(), name.clone());
         let report = move |report: &ErrorReport| {
-            trace.note(format_args!("{reporter}: {}; {:?}", report.error, report.next));
-            trace.count(&format!("error: {}", row(report)));
+            trace.note(format_args!("{reporter}: {}; {:?}", report.error, report.next()));
+            match decision::cell_of(report) {
+                Some(cell) => trace.count(decision::CELL, cell),
+                None => trace.count("other error", variant(report)),
+            }
         };
         let mut builder = Informer::<ConfigMap>::builder(Client::new(link.clone(), "default"))
             .reflector(config)
@@ -78,7 +96,7 @@ impl Subject {
         if let Some(team) = plan.team {
             builder = builder.labels(format!("team={team}"));
         }
-        let mut fields = vec!["/metadata/labels".to_owned()];
+        let mut fields = vec!["/metadata/labels".to_owned(), "/metadata/annotations".to_owned()];
         if plan.projected {
             builder = builder.drop_fields(["data"]);
         } else {
@@ -89,14 +107,16 @@ impl Subject {
             label: plan.team.map(|team| ("team".to_owned(), team.to_owned())),
             fields,
         };
+        let started = world.judge(History::now);
         let informer = builder.start().map_err(io::Error::other)?;
-        let reader = world.judge(|history| Reader::new(selection.clone(), history));
+        let reader = Reader::new(selection.clone());
         let subject = Self {
             link,
             name,
             world: world.clone(),
             informer,
             selection,
+            started,
             reader: Mutex::new(reader),
             listeners: Mutex::default(),
             numbers: Mutex::default(),
@@ -115,16 +135,17 @@ impl Subject {
             *numbers
         };
         let name = format!("{} listener-{number} {:?}", self.name, plan.kind);
-        let judged = Arc::new(Mutex::new(Listener::new(self.selection.clone())));
+        let judged = Arc::new(Mutex::new(Listener::new(self.selection.clone(), self.started)));
         let mut config = ListenerConfig::default();
         config.changes_max = plan.changes_max;
         config.resync = plan.resync.then(|| Duration::from_secs(30));
         let ear = Ear {
             name: name.clone(),
             world: self.world.clone(),
-            lister: self.informer.lister(),
+            informer: self.informer.clone(),
             selection: self.selection.clone(),
             judged: judged.clone(),
+            coalesces: plan.changes_max < UNLIMITED,
         };
         let (mut handle, mut reading) = (None, None);
         if let ListenerKind::Subscription(pause) = plan.kind {
@@ -146,7 +167,7 @@ impl Subject {
                     ear.receive(&event);
                     match plan.kind {
                         ListenerKind::Slow(pause) => pause_for(pause).await,
-                        ListenerKind::Panicking => assert!(call % 3 != 0, "as planned"),
+                        ListenerKind::Panicking => assert!(call % 3 != 0, "{PLANNED_PANIC}"),
                         ListenerKind::Hanging(at) if call >= u32::from(at) => {
                             let _ = released.wait_for(|released| *released).await;
                         }
@@ -196,19 +217,17 @@ impl Subject {
                 inside.len()
             ));
             let judged = self.world.judge(|history| reader.view(scope, revision, &inside, history));
-            self.judged(judged.map_err(|violation| violation.to_string()));
+            self.judged(judged);
         }
         for team in TEAMS {
             let found = view.by_index("team", team).unwrap_or_default();
             let found = found.iter().filter_map(|object| self.value(object)).collect::<Vec<_>>();
-            let judged = check_index("team", team, &found, &objects);
-            self.judged(judged.map_err(|violation| violation.to_string()));
+            self.judged(check_index("team", team, &found, &objects));
         }
         for listening in &*self.listeners.lock() {
             let Some(handle) = &listening.handle else { continue };
-            // Coalesced per key: nothing waits beyond the limit but one change of each key, and of each deleted one.
-            let bound = listening.plan.changes_max + 2 * 5 * 3 * 4;
-            if listening.plan.changes_max < 100 && handle.lag() > bound {
+            let bound = listening.plan.changes_max + LAG_MAX;
+            if listening.plan.changes_max < UNLIMITED && handle.lag() > bound {
                 self.world.trace.fail(&format!(
                     "promise 6 is broken: {} lags by {}",
                     listening.name,
@@ -216,6 +235,46 @@ impl Subject {
                 ));
             }
         }
+    }
+
+    /// A caller waits for a write, and reads it.
+    pub(crate) fn wait_for(&self, written: Value) {
+        let Ok(object) = serde_json::from_value::<ConfigMap>(written.clone()) else { return };
+        let (name, world) = (self.name.clone(), self.world.clone());
+        let (informer, selection) = (self.informer.clone(), self.selection.clone());
+        tokio::spawn(async move {
+            // It takes too long, is not selected, or the server was reset: nothing was promised.
+            let Ok(found) = informer.wait_for(&object).await else { return };
+            world.trace.count("wait", "written");
+            let found = found.map(|found| value(&found)).transpose().unwrap_or_default();
+            let judged = world.judge(|history| match history.now() {
+                (0, _) => check_current("11", (&written, found.as_ref()), &selection, history),
+                // A rolled-back server that is not noticed yet seems to be past the write.
+                _ => Ok(()),
+            });
+            if let Err(violation) = judged {
+                world.trace.fail(&format!("{name}: a caller that waited for a write: {violation}"));
+            }
+        });
+    }
+
+    /// A caller waits for a deletion.
+    pub(crate) fn wait_deleted(&self, deleted: &Value) {
+        let Ok(object) = serde_json::from_value::<ConfigMap>(deleted.clone()) else { return };
+        let (name, world, informer) = (self.name.clone(), self.world.clone(), self.informer.clone());
+        tokio::spawn(async move {
+            if informer.wait_deleted(&object).await.is_err() {
+                return;
+            }
+            world.trace.count("wait", "deleted");
+            let Ok(key) = informer.key_in_scope(&object.metadata) else { return };
+            let uid = object.metadata.uid.unwrap_or_default();
+            if informer.lister().get(&key).is_some_and(|found| found.uid() == uid) {
+                world
+                    .trace
+                    .fail(&format!("{name}: promise 11 is broken: {key} was waited for, and is still there"));
+            }
+        });
     }
 
     fn value(&self, object: &Object<ConfigMap>) -> Option<Value> {
@@ -238,8 +297,7 @@ impl Subject {
     pub(crate) fn differs(&self) -> Option<String> {
         let objects =
             self.informer.lister().list().iter().filter_map(|object| self.value(object)).collect::<Vec<_>>();
-        let reader = self.reader.lock();
-        let store = self.world.judge(|history| reader.converged(&objects, history));
+        let store = self.world.judge(|history| check_state(&objects, history, &self.selection));
         if let Err(why) = store {
             return Some(format!("{}: the store: {why}; state: {:?}", self.name, self.informer.state()));
         }
@@ -269,21 +327,10 @@ async fn pause_for(milliseconds: u16) {
     tokio::time::sleep(Duration::from_millis(milliseconds.into())).await;
 }
 
-/// What was reported, and what is done about it, without numbers and names.
-fn row(report: &ErrorReport) -> String {
-    let next = match report.next {
-        NextStep::Resume(_) => "resume",
-        NextStep::ListInstead(_) => "list instead",
-        NextStep::Relist(_) => "relist",
-        NextStep::ReadOn => "read on",
-        NextStep::Wait => "wait",
-        NextStep::AskForMostRecent => "ask for the most recent state",
-        _ => "other",
-    };
+/// The variant of the error, without numbers and names.
+fn variant(report: &ErrorReport) -> String {
     let debug = format!("{:?}", report.error);
-    let shape: Vec<&str> = debug.split(['(', '{', ' ']).filter(|part| !part.is_empty()).take(2).collect();
-    let code = report.error.status().map(|status| format!(" {}", status.code)).unwrap_or_default();
-    format!("{}{code}: {next}", shape.join("/"))
+    debug.split(['(', '{', ' ']).next().unwrap_or_default().to_owned()
 }
 
 fn value(object: &Object<ConfigMap>) -> Result<Value, String> {
@@ -291,13 +338,24 @@ fn value(object: &Object<ConfigMap>) -> Result<Value, String> {
     serde_json::to_value(&*decoded).map_err(|error| error.to_string())
 }
 
+/// What tells one state of an object from others: enough where the oracle has judged the rest before.
+fn identity(object: &Object<ConfigMap>) -> Value {
+    json!({"metadata": {
+        "namespace": object.namespace(),
+        "name": object.name(),
+        "uid": object.uid(),
+        "resourceVersion": object.resource_version(),
+    }})
+}
+
 /// Receives the events of one listener, and hands them to the oracle.
 struct Ear {
     name: String,
     world: Arc<World>,
-    lister: Lister<ConfigMap>,
+    informer: Informer<ConfigMap>,
     selection: Selection,
     judged: Arc<Mutex<Listener>>,
+    coalesces: bool,
 }
 
 impl Ear {
@@ -306,7 +364,7 @@ impl Ear {
             return;
         }
         self.world.trace.note(format_args!("{}: {event:?}", self.name));
-        self.world.trace.count(&format!("event: {}", shape(event)));
+        self.world.trace.count("event", shape(event));
         if let Err(why) = self.judge(event) {
             self.world.trace.fail(&format!("{}: {event:?}: {why}", self.name));
         }
@@ -314,27 +372,38 @@ impl Ear {
 
     fn judge(&self, event: &Event<ConfigMap>) -> Result<(), String> {
         let seen = seen(event)?;
-        let stored = event.object().and_then(|object| self.lister.get(&object.key()));
-        let stored = stored.map(|stored| value(&stored)).transpose()?;
+        let stored = event.object().and_then(|object| self.informer.lister().get(&object.key()));
+        let stored = stored.as_ref().map(identity);
+        let follows = self.follows(event);
         self.world.judge(|history| {
-            if let Seen::Added(new) | Seen::Updated { new, .. } = &seen {
-                let reader = Reader::new(self.selection.clone(), history);
-                reader.store_first(new, stored.as_ref(), history).map_err(|why| why.to_string())?;
+            let mut listener = self.judged.lock();
+            if let Seen::Added(new) | Seen::Updated(_, new) | Seen::Resynced(_, new) = &seen {
+                check_current("4", (new, stored.as_ref()), &self.selection, history)?;
             }
-            self.judged.lock().receive(&seen, history).map_err(|why| why.to_string())
+            if let Seen::Added(state) | Seen::Updated(_, state) | Seen::Deleted(state) = &seen
+                && follows
+            {
+                listener.follow(state, history)?;
+            }
+            listener.receive(&seen, history)
         })
+    }
+
+    /// Whether the event is of a watch, and no relist has hidden anything from this listener.
+    fn follows(&self, event: &Event<ConfigMap>) -> bool {
+        !self.coalesces
+            && event.origin() == Some(Origin::Live)
+            && self.informer.status().iter().all(|scope| scope.reflector().complete_lists <= 1)
     }
 }
 
 fn seen(event: &Event<ConfigMap>) -> Result<Seen, String> {
     Ok(match event {
         Event::Added { object, .. } => Seen::Added(value(object)?),
-        Event::Updated { old, new, origin } => {
-            Seen::Updated { old: value(old)?, new: value(new)?, resync: *origin == Origin::Resync }
-        }
-        Event::Deleted { last, final_state_known, .. } => {
-            Seen::Deleted { last: value(last)?, final_state_known: *final_state_known }
-        }
+        Event::Updated { old, new, origin: Origin::Resync } => Seen::Resynced(identity(old), value(new)?),
+        Event::Updated { old, new, .. } => Seen::Updated(identity(old), value(new)?),
+        Event::Deleted { last, final_state_known: true, .. } => Seen::Deleted(value(last)?),
+        Event::Deleted { last, .. } => Seen::Vanished(value(last)?),
         Event::Synced => Seen::Synced,
     })
 }

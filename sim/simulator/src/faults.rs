@@ -1,70 +1,109 @@
 //! The server's own faults that a plan can choose from.
 
-use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 use std::time::Duration;
 
-/// Their names, as they are counted.
-pub(crate) const NAMES: [&str; 20] = [
-    "500 to a list",
-    "503 to a list",
-    "429 to a list",
-    "410 to a list",
-    "403 to a list",
-    "hanging list",
-    "slow list",
-    "500 to a watch",
-    "503 to a watch",
-    "429 to a watch",
-    "410 in a watch",
-    "500 in a watch",
-    "504 in a watch",
-    "watch cut between events",
-    "watch ended between events",
-    "silent watch",
-    "repeated event",
-    "truncated event",
-    "no bookmarks",
-    "no end of the initial events",
-];
+use embedded_apiserver::{Action, Fault, FaultId, Match, Server, Verb};
+use parking_lot::Mutex;
+
+use crate::trace::Trace;
 
 /// Clients of the simulation begin their User-Agent with this; the oracle's connection does not.
 pub(crate) const USER_AGENT: &str = "sim-";
 
-/// Makes the next matching request fail.
-pub(crate) fn arm(server: &Server, which: u8, events: u64) {
-    let status = |code: u16, reason: &str| Action::Status {
-        code,
-        reason: reason.to_owned(),
-        message: "as the plan says".to_owned(),
-        retry_after_seconds: 0,
-    };
-    let in_stream = |code: u16, reason: &str| Action::ErrorAfterEvents {
-        events,
-        code,
-        reason: reason.to_owned(),
-        message: "as the plan says".to_owned(),
-    };
-    let (verb, action) = match usize::from(which) % NAMES.len() {
-        0 => (Verb::List, status(500, "InternalError")),
-        1 => (Verb::List, status(503, "ServiceUnavailable")),
-        2 => (Verb::List, Action::Overloaded { retry_after_seconds: 2 }),
-        3 => (Verb::List, Action::Expired),
-        4 => (Verb::List, status(403, "Forbidden")),
-        5 => (Verb::List, Action::Hang),
-        6 => (Verb::List, Action::Delay(Duration::from_secs(3))),
-        7 => (Verb::Watch, status(500, "InternalError")),
-        8 => (Verb::Watch, status(503, "ServiceUnavailable")),
-        9 => (Verb::Watch, Action::Overloaded { retry_after_seconds: 1 }),
-        10 => (Verb::Watch, Action::Expired),
-        11 => (Verb::Watch, in_stream(500, "InternalError")),
-        12 => (Verb::Watch, in_stream(504, "Timeout")),
-        13 => (Verb::Watch, Action::CutAfterEvents(events)),
-        14 => (Verb::Watch, Action::EndAfterEvents(events)),
-        15 => (Verb::Watch, Action::StallAfterEvents(events)),
-        16 => (Verb::Watch, Action::DuplicateEvent(events)),
-        17 => (Verb::Watch, Action::TruncateEvent(events)),
-        18 => (Verb::Watch, Action::SkipBookmarks),
-        _ => (Verb::Watch, Action::SkipInitialEventsEnd),
-    };
-    server.faults().arm(Fault::new(action).on(Match::verb(verb).user_agent(USER_AGENT)).once());
+/// The name of the fault that revokes a client's token.
+pub(crate) const REVOKED: &str = "token revoked";
+
+/// A fault: its name, the requests it strikes, and what it does after so many events.
+type Choice = (&'static str, Verb, fn(u64) -> Action);
+
+const CHOICES: [Choice; 30] = [
+    ("500 to a list", Verb::List, |_| status(500, "InternalError")),
+    ("503 to a list", Verb::List, |_| status(503, "ServiceUnavailable")),
+    ("429 to a list", Verb::List, |_| Action::Overloaded { retry_after_seconds: 2 }),
+    ("410 to a list", Verb::List, |_| Action::Expired),
+    ("403 to a list", Verb::List, |_| status(403, "Forbidden")),
+    ("hanging list", Verb::List, |_| Action::Hang),
+    ("slow list", Verb::List, |_| Action::Delay(Duration::from_secs(3))),
+    ("500 to a watch", Verb::Watch, |_| status(500, "InternalError")),
+    ("503 to a watch", Verb::Watch, |_| status(503, "ServiceUnavailable")),
+    ("429 to a watch", Verb::Watch, |_| Action::Overloaded { retry_after_seconds: 1 }),
+    ("410 to a watch", Verb::Watch, |_| status(410, "Expired")),
+    ("403 to a watch", Verb::Watch, |_| status(403, "Forbidden")),
+    ("hanging watch", Verb::Watch, |_| Action::Hang),
+    ("410 in a watch", Verb::Watch, |_| Action::Expired),
+    ("429 in a watch", Verb::Watch, |events| in_stream(events, 429, "TooManyRequests")),
+    ("500 in a watch", Verb::Watch, |events| in_stream(events, 500, "InternalError")),
+    ("504 in a watch", Verb::Watch, |events| in_stream(events, 504, "Timeout")),
+    ("too large version in a watch", Verb::Watch, too_large),
+    ("403 in a watch", Verb::Watch, |events| in_stream(events, 403, "Forbidden")),
+    ("watch cut between events", Verb::Watch, Action::CutAfterEvents),
+    ("watch ended between events", Verb::Watch, Action::EndAfterEvents),
+    ("silent watch", Verb::Watch, Action::StallAfterEvents),
+    ("repeated event", Verb::Watch, Action::DuplicateEvent),
+    ("truncated event", Verb::Watch, Action::TruncateEvent),
+    ("no bookmarks", Verb::Watch, |_| Action::SkipBookmarks),
+    ("no end of the initial events", Verb::Watch, |_| Action::SkipInitialEventsEnd),
+    ("503 to a create", Verb::Create, |_| status(503, "ServiceUnavailable")),
+    ("500 to an update", Verb::Update, |_| status(500, "InternalError")),
+    ("answer to an update lost", Verb::Update, |_| Action::CutAfterBytes(0)),
+    ("web page for a list", Verb::List, |_| Action::Html { code: 200 }),
+];
+
+/// How many there are to choose from.
+pub(crate) const COUNT: u8 = CHOICES.len() as u8;
+
+/// The name of a fault.
+pub(crate) fn name(which: u8) -> &'static str {
+    CHOICES[usize::from(which) % CHOICES.len()].0
+}
+
+/// Faults that are armed, so that those that struck can be counted.
+#[derive(Default)]
+pub(crate) struct ArmedFaults(Mutex<Vec<(FaultId, &'static str)>>);
+
+impl ArmedFaults {
+    /// Makes the next matching request fail.
+    pub(crate) fn arm(&self, server: &Server, which: u8, events: u64) {
+        let (name, verb, action) = CHOICES[usize::from(which) % CHOICES.len()];
+        let fault = Fault::new(action(events)).on(Match::verb(verb).user_agent(USER_AGENT)).once();
+        self.0.lock().push((server.faults().arm(fault), name));
+    }
+
+    /// Answers everything that a client asks with 401.
+    pub(crate) fn revoke(&self, server: &Server, client: &str) -> FaultId {
+        let on = Match::default().user_agent(format!("{USER_AGENT}{client}"));
+        let id = server.faults().arm(Fault::new(status(401, "Unauthorized")).on(on));
+        self.0.lock().push((id, REVOKED));
+        id
+    }
+
+    /// Counts those that struck, and disarms this one, or all.
+    pub(crate) fn disarm(&self, server: &Server, only: Option<FaultId>, trace: &Trace) {
+        let faults = server.faults();
+        self.0.lock().retain(|(id, name)| {
+            if only.is_some_and(|only| only != *id) {
+                return true;
+            }
+            if faults.fired(*id).is_some_and(|times| times > 0) {
+                trace.count("fault", *name);
+            }
+            faults.disarm(*id);
+            false
+        });
+    }
+}
+
+fn status(code: u16, reason: &str) -> Action {
+    let (reason, message) = (reason.to_owned(), "as planned".to_owned());
+    Action::Status { code, reason, message, retry_after_seconds: 0 }
+}
+
+fn too_large(events: u64) -> Action {
+    let (reason, message) = ("Timeout".to_owned(), "Too large resource version: as planned".to_owned());
+    Action::ErrorAfterEvents { events, code: 504, reason, message }
+}
+
+fn in_stream(events: u64, code: u16, reason: &str) -> Action {
+    let (reason, message) = (reason.to_owned(), "as planned".to_owned());
+    Action::ErrorAfterEvents { events, code, reason, message }
 }

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::faults::USER_AGENT;
+use crate::plan::Action;
 use crate::trace::Trace;
 
 /// A client's connection to the server.
@@ -72,6 +73,11 @@ impl Link {
             chance: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))),
             next: Arc::default(),
         }
+    }
+
+    /// The client's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn latency(&self, max: Duration) {
@@ -197,6 +203,7 @@ impl Link {
     ) -> Response<StreamBody<Frames>> {
         let (mut head, body) = response.into_parts();
         if let Some(BodyFault::Garbage(which)) = fault {
+            self.trace.count("fault", Action::Garbage { link: 0, which }.kind());
             head.status = http::StatusCode::OK;
             head.headers.remove(header::CONTENT_LENGTH);
             let (kind, text) = GARBAGE[usize::from(which) % GARBAGE.len()];
@@ -204,7 +211,7 @@ impl Link {
             let only = stream::once(async move { Ok(Frame::data(Bytes::from_static(text.as_bytes()))) });
             return Response::from_parts(head, StreamBody::new(only.boxed()));
         }
-        let reading = Reading { link: self, body, connection, fault, passed: 0, ended: false };
+        let reading = Reading { link: self, body, connection, fault, passed: 0, cut: false, ended: false };
         let frames = stream::unfold(reading, |mut reading| async move {
             let frame = reading.next().await?;
             Some((frame, reading))
@@ -227,6 +234,8 @@ struct Reading {
     connection: u64,
     fault: Option<BodyFault>,
     passed: u64,
+    /// The connection is cut behind what has passed.
+    cut: bool,
     ended: bool,
 }
 
@@ -234,6 +243,10 @@ impl Reading {
     async fn next(&mut self) -> Option<io::Result<Frame<Bytes>>> {
         if self.ended {
             return None;
+        }
+        if self.cut {
+            self.ended = true;
+            return Some(Err(io::ErrorKind::ConnectionReset.into()));
         }
         let frame = tokio::select! {
             biased;
@@ -259,27 +272,35 @@ impl Reading {
     fn pass(&mut self, bytes: Bytes) -> Option<io::Result<Frame<Bytes>>> {
         let (from, to) = (self.passed, self.passed + bytes.len() as u64);
         self.passed = to;
-        match self.fault {
-            Some(BodyFault::Cut(at)) if at < to => {
-                self.ended = at <= from;
-                if self.ended {
-                    return Some(Err(io::ErrorKind::ConnectionReset.into()));
-                }
-                // The part before the cut; the cut itself comes next.
-                self.fault = Some(BodyFault::Cut(0));
-                Some(Ok(Frame::data(bytes.slice(..(at - from) as usize))))
-            }
-            Some(BodyFault::End(at)) if at < to => {
+        let Some(at) = self.fault.and_then(BodyFault::at).filter(|at| *at < to) else {
+            return Some(Ok(Frame::data(bytes)));
+        };
+        let before = bytes.slice(..(at - from) as usize);
+        let (kind, passes) = match self.fault {
+            Some(BodyFault::End(_)) => {
                 self.ended = true;
-                Some(Ok(Frame::data(bytes.slice(..at.saturating_sub(from) as usize))))
+                ("end early", before)
             }
-            Some(BodyFault::Junk(at)) if at < to => {
-                let mut junk = bytes[..at.saturating_sub(from) as usize].to_vec();
-                junk.extend([0xff; 16]);
-                self.fault = Some(BodyFault::Cut(0));
-                Some(Ok(Frame::data(junk.into())))
+            Some(BodyFault::Junk(_)) => {
+                self.cut = true;
+                ("junk", [&before[..], &[0xff; 16]].concat().into())
             }
-            _ => Some(Ok(Frame::data(bytes))),
+            _ => {
+                self.cut = true;
+                ("cut", before)
+            }
+        };
+        self.link.trace.count("fault", kind);
+        Some(Ok(Frame::data(passes)))
+    }
+}
+
+impl BodyFault {
+    /// The byte that it strikes.
+    fn at(self) -> Option<u64> {
+        match self {
+            Self::Cut(at) | Self::End(at) | Self::Junk(at) => Some(at),
+            Self::Garbage(_) => None,
         }
     }
 }

@@ -1,48 +1,57 @@
 //! Deterministic simulation: informers, a network that fails and a server that misbehaves, in one thread and in virtual
-//! time, judged by an oracle at every step.
-//!
-//! ```text
-//! kube-informer-sim --seed 7           replays one run and prints its trace; a failing one is shrunk
-//! kube-informer-sim --seeds 10000      runs seeds 0 to 9,999 on all cores, and prints what was covered
-//! kube-informer-sim --seeds 100 --from 5000
-//! kube-informer-sim --digest 20        prints a digest of each trace, to compare runs of two processes
-//! ```
+//! time, judged by an oracle at every step. `cargo xtask sim` builds and runs it; docs/reliability.md explains it.
 
 #![allow(clippy::print_stdout, reason = "a program that reports")]
 
+mod bugs;
+mod bulk;
 mod client;
+mod coverage;
+mod decision;
+mod deterministic;
 mod faults;
 mod link;
+mod mirror;
 mod plan;
+mod replay;
+mod replica;
 mod run;
 mod shrink;
 mod trace;
 mod world;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-use parking_lot::Mutex;
+const USAGE: &str = "\
+usage: cargo xtask sim <what>
 
-use plan::Plan;
+  --seed N                   replay one run and print its trace; a failing one is shrunk
+  --seeds N [--from N]       run many, on all cores, and print what was covered
+  --deterministic N          run N seeds in two processes each, and compare their traces
+  --bugs [--seeds N] [NAME]  switch on each deliberate bug, or one, and run up to N seeds (1,000) until it is found";
 
-const USAGE: &str = "usage: kube-informer-sim --seed N | --seeds N [--from N] | --digest N";
+/// Seeds within which a deliberate bug must be found.
+const SEEDS_PER_BUG: u64 = 1000;
 
 fn main() -> ExitCode {
-    // Some handlers panic on purpose.
-    std::panic::set_hook(Box::new(|_| {}));
+    trace::observe();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u64>().ok();
     let passed = match arguments[..] {
-        ["--seed", seed] => number(seed).map(replay),
-        ["--seeds", count] => number(count).map(|count| bulk(0, count)),
+        ["--seed", seed] => number(seed).map(replay::replay),
+        ["--seeds", count] => number(count).map(|count| bulk::run(0, count)),
         ["--seeds", count, "--from", from] => {
-            number(count).zip(number(from)).map(|(count, from)| bulk(from, count))
+            number(count).zip(number(from)).map(|(count, from)| bulk::run(from, count))
         }
-        ["--digest", count] => number(count).map(digest),
+        ["--deterministic", count] => number(count).map(deterministic::check),
+        ["--bugs"] => Some(bugs::find_all(None, SEEDS_PER_BUG)),
+        ["--bugs", "--seeds", count] => number(count).map(|count| bugs::find_all(None, count)),
+        ["--bugs", "--seeds", count, name] => number(count).map(|count| bugs::find_all(Some(name), count)),
+        ["--bugs", name] => Some(bugs::find_all(Some(name), SEEDS_PER_BUG)),
+        // The processes that the last two start.
+        ["--trace", seed] => number(seed).map(deterministic::print_trace),
+        ["--first-failure", count] => number(count).map(bugs::print_first_failure),
         _ => None,
     };
     match passed {
@@ -53,91 +62,4 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Runs one seed, with its trace. If it fails, it is shrunk, and the trace of the smallest failing plan is printed.
-fn replay(seed: u64) -> bool {
-    let plan = Plan::new(seed);
-    let recorded = run::run(&plan, true);
-    let Some(failure) = recorded.failure else {
-        println!("{}", recorded.lines.join("\n"));
-        println!(
-            "seed {seed} passed: {} steps, {} s of virtual time",
-            plan.steps.len(),
-            plan.ends().as_secs()
-        );
-        return true;
-    };
-    println!("seed {seed} failed: {failure}\nshrinking {} steps …", plan.steps.len());
-    let smallest = shrink::shrink(&plan, &failure);
-    let recorded = run::run(&smallest, true);
-    println!("{}", recorded.lines.join("\n"));
-    println!("\nthe smallest plan that fails:");
-    for informer in &smallest.informers {
-        println!("  {informer:?}");
-    }
-    println!("  the server keeps {} events", smallest.history_events);
-    for step in &smallest.steps {
-        println!("{step}");
-    }
-    println!("{}", recorded.failure.unwrap_or(failure));
-    false
-}
-
-/// Runs many seeds on all cores.
-fn bulk(from: u64, count: u64) -> bool {
-    let began = Instant::now();
-    let next = AtomicU64::new(from);
-    let counts = Mutex::new(BTreeMap::<String, u64>::new());
-    let failures = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= from + count {
-                        return;
-                    }
-                    let recorded = run::run(&Plan::new(seed), false);
-                    let mut counts = counts.lock();
-                    for (what, times) in recorded.counts {
-                        *counts.entry(what).or_default() += times;
-                    }
-                    if let Some(failure) = recorded.failure {
-                        failures.lock().push((seed, failure));
-                    }
-                }
-            });
-        }
-    });
-    let seconds = began.elapsed().as_secs_f64();
-    print_counts(&counts.into_inner());
-    let mut failures = failures.into_inner();
-    failures.sort();
-    for (seed, failure) in failures.iter().take(20) {
-        println!("seed {seed}: {failure}");
-    }
-    println!(
-        "{count} seeds in {seconds:.1} s, {:.0} a second; {} failed",
-        count as f64 / seconds,
-        failures.len()
-    );
-    failures.is_empty()
-}
-
-fn print_counts(counts: &BTreeMap<String, u64>) {
-    let pairs = counts.keys().filter(|what| what.starts_with("pair: ")).count();
-    for (what, times) in counts.iter().filter(|(what, _)| !what.starts_with("pair: ")) {
-        println!("{times:>10}  {what}");
-    }
-    println!("{pairs:>10}  different pairs of faults");
-}
-
-/// Prints what two processes must agree on.
-fn digest(count: u64) -> bool {
-    for seed in 0..count {
-        println!("{seed} {:016x}", run::run(&Plan::new(seed), false).digest);
-    }
-    true
 }

@@ -20,6 +20,12 @@ const NAMES: u8 = 5;
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) informers: Vec<InformerPlan>,
+    /// A controller.
+    pub(crate) mirror: Option<MirrorPlan>,
+    /// Replicas that compete for a lease.
+    pub(crate) replicas: Vec<ReplicaPlan>,
+    /// What the server has before the first informer starts.
+    pub(crate) initial: Vec<ObjectPlan>,
     /// How many events the server keeps for watches that resume.
     pub(crate) history_events: usize,
     pub(crate) steps: Vec<Step>,
@@ -40,8 +46,23 @@ pub(crate) struct InformerPlan {
     pub(crate) listeners: Vec<ListenerPlan>,
 }
 
-/// One listener of an informer.
+/// A controller that mirrors objects, on a network link of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct MirrorPlan {
+    /// Empty: all.
+    pub(crate) namespaces: Vec<&'static str>,
+    pub(crate) concurrency: u8,
+}
+
+/// A replica, on a network link of its own.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplicaPlan {
+    /// How fast its clock runs.
+    pub(crate) clock_percent: u8,
+}
+
+/// One listener of an informer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerPlan {
     pub(crate) kind: ListenerKind,
     /// Changes that may wait before they are coalesced.
@@ -63,6 +84,14 @@ pub(crate) enum ListenerKind {
     Subscription(u16),
 }
 
+/// An object, and its label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectPlan {
+    pub(crate) namespace: u8,
+    pub(crate) name: u8,
+    pub(crate) team: u8,
+}
+
 /// Something that happens at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -75,48 +104,102 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     // Writes.
-    Put { namespace: u8, name: u8, team: u8 },
-    Delete { namespace: u8, name: u8 },
-    Recreate { namespace: u8, name: u8, team: u8 },
-    Burst { namespace: u8, writes: u8 },
+    Put(ObjectPlan),
+    Delete(ObjectPlan),
+    Recreate(ObjectPlan),
+    Burst {
+        namespace: u8,
+        writes: u8,
+    },
+    /// A write that a caller waits for.
+    PutAndWait {
+        object: ObjectPlan,
+        informer: u8,
+    },
+    DeleteAndWait {
+        object: ObjectPlan,
+        informer: u8,
+    },
+    BreakMirror {
+        object: ObjectPlan,
+        deletes: bool,
+    },
     // The network of one informer.
-    Latency { link: u8, max_ms: u16 },
-    Refuse { link: u8, for_ms: u16 },
-    Partition { link: u8, for_ms: u16 },
-    HalfOpen { link: u8 },
-    Reset { link: u8 },
-    CutNext { link: u8, bytes: u16 },
-    EndNext { link: u8, bytes: u16 },
-    JunkNext { link: u8, bytes: u16 },
-    Garbage { link: u8, which: u8 },
+    Latency {
+        link: u8,
+        max_ms: u16,
+    },
+    Refuse {
+        link: u8,
+        for_ms: u16,
+    },
+    Partition {
+        link: u8,
+        for_ms: u16,
+    },
+    HalfOpen {
+        link: u8,
+    },
+    Reset {
+        link: u8,
+    },
+    CutNext {
+        link: u8,
+        bytes: u16,
+    },
+    EndNext {
+        link: u8,
+        bytes: u16,
+    },
+    JunkNext {
+        link: u8,
+        bytes: u16,
+    },
+    Garbage {
+        link: u8,
+        which: u8,
+    },
+    Revoke {
+        link: u8,
+        for_ms: u16,
+    },
     // The server.
     Compact,
     RestartKeepingHistory,
     RestartLosingHistory,
     Backup,
     Restore,
-    ServerFault { which: u8, events: u8 },
+    /// The rolled-back server has passed the old revision before any client is back.
+    RestoreAndOvertake,
+    ServerFault {
+        which: u8,
+        events: u8,
+    },
     ForgetFaults,
     // The clients.
-    AddListener { informer: u8, plan: ListenerPlan },
-    RemoveListener { informer: u8 },
-    Look { informer: u8 },
-}
-
-impl PartialEq for ListenerPlan {
-    fn eq(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.changes_max == other.changes_max && self.resync == other.resync
-    }
+    AddListener {
+        informer: u8,
+        plan: ListenerPlan,
+    },
+    RemoveListener {
+        informer: u8,
+    },
+    Look {
+        informer: u8,
+    },
 }
 
 impl Action {
     /// The name under which it is counted.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Put { .. } => "put",
-            Self::Delete { .. } => "delete",
-            Self::Recreate { .. } => "recreate",
+            Self::Put(_) => "put",
+            Self::Delete(_) => "delete",
+            Self::Recreate(_) => "recreate",
             Self::Burst { .. } => "burst",
+            Self::PutAndWait { .. } => "put and wait",
+            Self::DeleteAndWait { .. } => "delete and wait",
+            Self::BreakMirror { .. } => "break a mirror",
             Self::Latency { .. } => "latency",
             Self::Refuse { .. } => "refuse",
             Self::Partition { .. } => "partition",
@@ -126,14 +209,14 @@ impl Action {
             Self::EndNext { .. } => "end early",
             Self::JunkNext { .. } => "junk",
             Self::Garbage { .. } => "garbage with 200",
+            Self::Revoke { .. } => crate::faults::REVOKED,
             Self::Compact => "compact",
             Self::RestartKeepingHistory => "restart, history kept",
             Self::RestartLosingHistory => "restart, history lost",
             Self::Backup => "backup",
             Self::Restore => "restart, rolled back",
-            Self::ServerFault { which, .. } => {
-                crate::faults::NAMES[usize::from(*which) % crate::faults::NAMES.len()]
-            }
+            Self::RestoreAndOvertake => "restart, rolled back and overtaken",
+            Self::ServerFault { which, .. } => crate::faults::name(*which),
             Self::ForgetFaults => "forget faults",
             Self::AddListener { .. } => "add listener",
             Self::RemoveListener { .. } => "remove listener",
@@ -141,14 +224,58 @@ impl Action {
         }
     }
 
+    /// Whether it strikes when its time comes. Others strike the next body or request, and are counted there.
+    pub(crate) fn strikes_now(&self) -> bool {
+        self.is_fault() && !self.is_armed()
+    }
+
+    fn is_armed(&self) -> bool {
+        matches!(
+            self,
+            Self::CutNext { .. }
+                | Self::EndNext { .. }
+                | Self::JunkNext { .. }
+                | Self::Garbage { .. }
+                | Self::Revoke { .. }
+                | Self::ServerFault { .. }
+        )
+    }
+
+    /// The names of all faults.
+    pub(crate) fn fault_kinds() -> Vec<&'static str> {
+        let (link, bytes) = (0, 0);
+        let single = [
+            Self::Latency { link, max_ms: 0 },
+            Self::Refuse { link, for_ms: 0 },
+            Self::Partition { link, for_ms: 0 },
+            Self::HalfOpen { link },
+            Self::Reset { link },
+            Self::CutNext { link, bytes },
+            Self::EndNext { link, bytes },
+            Self::JunkNext { link, bytes },
+            Self::Garbage { link, which: 0 },
+            Self::Revoke { link, for_ms: 0 },
+            Self::Compact,
+            Self::RestartKeepingHistory,
+            Self::RestartLosingHistory,
+            Self::Restore,
+            Self::RestoreAndOvertake,
+        ];
+        let of_server = (0..crate::faults::COUNT).map(crate::faults::name);
+        single.iter().map(Self::kind).chain(of_server).collect()
+    }
+
     /// Whether something goes wrong.
     pub(crate) fn is_fault(&self) -> bool {
         !matches!(
             self,
-            Self::Put { .. }
-                | Self::Delete { .. }
-                | Self::Recreate { .. }
+            Self::Put(_)
+                | Self::Delete(_)
+                | Self::Recreate(_)
                 | Self::Burst { .. }
+                | Self::PutAndWait { .. }
+                | Self::DeleteAndWait { .. }
+                | Self::BreakMirror { .. }
                 | Self::Backup
                 | Self::ForgetFaults
                 | Self::AddListener { .. }
@@ -170,6 +297,10 @@ impl Plan {
         let mut rng = StdRng::seed_from_u64(seed);
         let informers =
             (0..rng.random_range(1..=4)).map(|_| InformerPlan::draw(&mut rng)).collect::<Vec<_>>();
+        let mirror = rng.random_bool(0.3).then(|| MirrorPlan::draw(&mut rng));
+        let replicas = if rng.random_bool(0.25) { rng.random_range(2..=3) } else { 0 };
+        let replicas = (0..replicas).map(|_| ReplicaPlan::draw(&mut rng)).collect::<Vec<_>>();
+        let links = (informers.len() + usize::from(mirror.is_some()) + replicas.len()) as u8;
         let history_events = [3, 20, 1000][rng.random_range(0..3)];
         let mut steps = Vec::new();
         let mut at = 0;
@@ -178,13 +309,15 @@ impl Plan {
         for _ in 0..rng.random_range(20..150) {
             at += pause(&mut rng);
             let action = if rng.random_range(0..100) < faults_percent {
-                fault(&mut rng, informers.len() as u8)
+                fault(&mut rng, links, !replicas.is_empty())
             } else {
-                work(&mut rng, informers.len() as u8)
+                work(&mut rng, informers.len() as u8, mirror.is_some())
             };
             steps.push(Step { at, action });
         }
-        Self { seed, informers, history_events, steps }
+        let objects = rng.random_range(0..=12);
+        let initial = (0..objects).map(|_| ObjectPlan::draw(&mut rng)).collect();
+        Self { seed, informers, mirror, replicas, initial, history_events, steps }
     }
 
     /// When the last step happens.
@@ -203,16 +336,19 @@ fn pause(rng: &mut StdRng) -> u64 {
     }
 }
 
-fn work(rng: &mut StdRng, informers: u8) -> Action {
-    let namespace = rng.random_range(0..NAMESPACES.len() as u8);
-    let name = rng.random_range(0..NAMES);
-    let team = rng.random_range(0..TEAMS.len() as u8);
+fn work(rng: &mut StdRng, informers: u8, mirrors: bool) -> Action {
+    let object = ObjectPlan::draw(rng);
+    if mirrors && rng.random_bool(0.08) {
+        return Action::BreakMirror { object, deletes: rng.random_bool(0.5) };
+    }
     let informer = rng.random_range(0..informers);
     match rng.random_range(0..100) {
-        0..=39 => Action::Put { namespace, name, team },
-        40..=54 => Action::Delete { namespace, name },
-        55..=61 => Action::Recreate { namespace, name, team },
-        62..=66 => Action::Burst { namespace, writes: rng.random_range(5..40) },
+        0..=34 => Action::Put(object),
+        35..=46 => Action::Delete(object),
+        47..=53 => Action::Recreate(object),
+        54..=58 => Action::Burst { namespace: object.namespace, writes: rng.random_range(5..40) },
+        59..=63 => Action::PutAndWait { object, informer },
+        64..=66 => Action::DeleteAndWait { object, informer },
         67..=86 => Action::Look { informer },
         87..=90 => Action::Backup,
         91..=93 => Action::ForgetFaults,
@@ -221,40 +357,49 @@ fn work(rng: &mut StdRng, informers: u8) -> Action {
     }
 }
 
-fn fault(rng: &mut StdRng, links: u8) -> Action {
+/// `leases`: no lease is rolled back, because no promise is made for that.
+fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
     let link = rng.random_range(0..links);
     // Short cuts strike in heads and first frames, long ones in later objects.
     let bytes = if rng.random_bool(0.5) { rng.random_range(0..300) } else { rng.random_range(0..8_000) };
     match rng.random_range(0..100) {
-        0..=7 => Action::Latency { link, max_ms: [0, 20, 400, 5_000][rng.random_range(0..4)] },
-        8..=13 => Action::Refuse { link, for_ms: rng.random_range(10..40_000) },
-        14..=19 => Action::Partition { link, for_ms: rng.random_range(10..60_000) },
-        20..=23 => Action::HalfOpen { link },
-        24..=31 => Action::Reset { link },
-        32..=43 => Action::CutNext { link, bytes },
-        44..=49 => Action::EndNext { link, bytes },
-        50..=55 => Action::JunkNext { link, bytes },
-        56..=60 => Action::Garbage { link, which: rng.random_range(0..4) },
-        61..=66 => Action::Compact,
-        67..=70 => Action::RestartKeepingHistory,
-        71..=74 => Action::RestartLosingHistory,
-        75..=78 => Action::Restore,
+        0..=6 => Action::Latency { link, max_ms: [0, 20, 400, 5_000][rng.random_range(0..4)] },
+        7..=11 => Action::Refuse { link, for_ms: rng.random_range(10..40_000) },
+        12..=16 => Action::Partition { link, for_ms: rng.random_range(10..60_000) },
+        17..=20 => Action::HalfOpen { link },
+        21..=26 => Action::Reset { link },
+        27..=36 => Action::CutNext { link, bytes },
+        37..=41 => Action::EndNext { link, bytes },
+        42..=46 => Action::JunkNext { link, bytes },
+        47..=50 => Action::Garbage { link, which: rng.random_range(0..4) },
+        51..=53 => Action::Revoke { link, for_ms: rng.random_range(10..40_000) },
+        54..=58 => Action::Compact,
+        65..=71 if leases => Action::RestartKeepingHistory,
+        59..=61 => Action::RestartKeepingHistory,
+        62..=64 => Action::RestartLosingHistory,
+        65..=68 => Action::Restore,
+        69..=71 => Action::RestoreAndOvertake,
         _ => Action::ServerFault {
-            which: rng.random_range(0..crate::faults::NAMES.len() as u8),
+            which: rng.random_range(0..crate::faults::COUNT),
             events: rng.random_range(0..6),
         },
     }
 }
 
+impl ObjectPlan {
+    fn draw(rng: &mut StdRng) -> Self {
+        Self {
+            namespace: rng.random_range(0..NAMESPACES.len() as u8),
+            name: rng.random_range(0..NAMES),
+            team: rng.random_range(0..TEAMS.len() as u8),
+        }
+    }
+}
+
 impl InformerPlan {
     fn draw(rng: &mut StdRng) -> Self {
-        let namespaces = match rng.random_range(0..4) {
-            0 | 1 => Vec::new(),
-            2 => vec![NAMESPACES[rng.random_range(0..3)]],
-            _ => NAMESPACES[..2].to_vec(),
-        };
         Self {
-            namespaces,
+            namespaces: draw_namespaces(rng),
             team: rng.random_bool(0.3).then(|| TEAMS[rng.random_range(0..3)]),
             packed: rng.random_bool(0.5),
             json: rng.random_bool(0.4),
@@ -263,6 +408,26 @@ impl InformerPlan {
             projected: rng.random_bool(0.25),
             listeners: (0..rng.random_range(1..4)).map(|_| ListenerPlan::draw(rng)).collect(),
         }
+    }
+}
+
+fn draw_namespaces(rng: &mut StdRng) -> Vec<&'static str> {
+    match rng.random_range(0..4) {
+        0 | 1 => Vec::new(),
+        2 => vec![NAMESPACES[rng.random_range(0..3)]],
+        _ => NAMESPACES[..2].to_vec(),
+    }
+}
+
+impl MirrorPlan {
+    fn draw(rng: &mut StdRng) -> Self {
+        Self { namespaces: draw_namespaces(rng), concurrency: rng.random_range(1..4) }
+    }
+}
+
+impl ReplicaPlan {
+    fn draw(rng: &mut StdRng) -> Self {
+        Self { clock_percent: [90, 100, 110][rng.random_range(0..3)] }
     }
 }
 

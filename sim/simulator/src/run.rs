@@ -7,20 +7,37 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client::Subject;
-use crate::faults;
-use crate::link::BodyFault;
-use crate::plan::{Action, Plan};
+use crate::link::{BodyFault, Link};
+use crate::mirror::Mirror;
+use crate::plan::{Action, ObjectPlan, Plan};
+use crate::replica::{Judge, Replica};
 use crate::trace::{Recorded, Trace};
 use crate::world::World;
 
 /// How long after the last fault everything must have converged, in virtual time. A watch whose connection died silently
 /// is noticed by the age of its bookmarks; back-off grows to half a minute; a hanging list has a time limit.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(30 * 60);
+/// How often it is looked whether everything has converged.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+
+/// Faults further apart than this are not a pair.
+const PAIR_WITHIN_MS: u64 = 3_000;
+/// The category of a pair of faults.
+pub(crate) const PAIR: &str = "pair";
+
+/// Everything that takes part in a run.
+struct Cast {
+    world: Arc<World>,
+    subjects: Vec<Subject>,
+    mirror: Option<Mirror>,
+    replicas: Vec<Replica>,
+    leadership: Judge,
+}
 
 /// Runs a plan in virtual time on this thread.
 pub(crate) fn run(plan: &Plan, lines: bool) -> Recorded {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // tokio's own choices (whom to wake first) come from the seed, too; only its unstable part can be told that.
+    // tokio's own choices (which waiter to wake first) come from the seed, too.
     #[cfg(tokio_unstable)]
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_le_bytes()));
     let runtime = match builder.enable_time().start_paused(true).build() {
@@ -28,90 +45,171 @@ pub(crate) fn run(plan: &Plan, lines: bool) -> Recorded {
         Err(error) => return Recorded { failure: Some(error.to_string()), ..Recorded::default() },
     };
     runtime.block_on(async {
-        let trace = Trace::new(lines);
+        let trace = Trace::begin(lines);
         if let Err(error) = follow(plan, &trace).await {
             trace.fail(&format!("the simulator itself failed: {error}"));
         }
-        trace.take()
+        trace.end()
     })
 }
 
 async fn follow(plan: &Plan, trace: &Trace) -> io::Result<()> {
-    let world = Arc::new(World::start(plan.seed, plan.history_events, trace.clone()).await?);
-    let subjects = (0..).zip(&plan.informers);
-    let subjects = subjects.map(|(number, informer)| Subject::start(&world, number, informer, plan.seed));
-    let subjects = subjects.collect::<io::Result<Vec<_>>>()?;
+    let cast = Cast::start(plan, trace).await?;
     let began = Instant::now();
     for (number, step) in (1..).zip(&plan.steps) {
         sleep_until(began + Duration::from_millis(step.at)).await;
         trace.note(format_args!("{:?}", step.action));
-        trace.count(&format!("action: {}", step.action.kind()));
-        play(&step.action, number, &world, &subjects).await?;
+        trace.count(if step.action.strikes_now() { "fault" } else { "step" }, step.action.kind());
+        cast.play(&step.action, number).await?;
         if trace.has_failed() {
             return Ok(());
         }
     }
     count_pairs(plan, trace);
-    heal(&world, &subjects);
-    if let Some(why) = converge(&subjects, trace).await {
-        trace.fail(&format!(
-            "not converged {} minutes after the last fault: {why}",
-            CONVERGED_WITHIN.as_secs() / 60
-        ));
+    cast.heal();
+    if let Some(why) = cast.converge().await? {
+        let minutes = CONVERGED_WITHIN.as_secs() / 60;
+        trace.fail(&format!("not converged {minutes} minutes after the last fault: {why}"));
     }
-    for subject in &subjects {
-        subject.look();
-    }
-    for subject in subjects {
-        subject.stop().await;
-    }
+    cast.subjects.iter().for_each(Subject::look);
+    cast.stop().await;
     Ok(())
 }
 
-async fn play(action: &Action, number: u64, world: &Arc<World>, subjects: &[Subject]) -> io::Result<()> {
-    let subject = |index: u8| &subjects[usize::from(index) % subjects.len()];
-    let milliseconds = |ms: u16| Duration::from_millis(ms.into());
-    match *action {
-        Action::Put { namespace, name, team } => world.put(namespace, name, team, number).await?,
-        Action::Delete { namespace, name } => world.delete(namespace, name).await?,
-        Action::Recreate { namespace, name, team } => {
-            world.delete(namespace, name).await?;
-            world.put(namespace, name, team, number).await?;
-        }
-        Action::Burst { namespace, writes } => {
-            for write in 0..writes {
-                world.put(namespace, write % 5, write % 3, number * 1000 + u64::from(write)).await?;
-            }
-        }
-        Action::Latency { link, max_ms } => subject(link).link.latency(milliseconds(max_ms)),
-        Action::Refuse { link, for_ms } => {
-            let link = subject(link).link.clone();
-            link.refuse(true);
-            later(milliseconds(for_ms), move || link.refuse(false));
-        }
-        Action::Partition { link, for_ms } => {
-            let link = subject(link).link.clone();
-            link.partition(true);
-            later(milliseconds(for_ms), move || link.partition(false));
-        }
-        Action::HalfOpen { link } => subject(link).link.half_open(),
-        Action::Reset { link } => subject(link).link.reset(),
-        Action::CutNext { link, bytes } => subject(link).link.strike_next(BodyFault::Cut(bytes.into())),
-        Action::EndNext { link, bytes } => subject(link).link.strike_next(BodyFault::End(bytes.into())),
-        Action::JunkNext { link, bytes } => subject(link).link.strike_next(BodyFault::Junk(bytes.into())),
-        Action::Garbage { link, which } => subject(link).link.strike_next(BodyFault::Garbage(which)),
-        Action::Compact => world.server.compact(),
-        Action::RestartKeepingHistory => world.restart_keeping_history().await?,
-        Action::RestartLosingHistory => world.restart_losing_history().await?,
-        Action::Backup => world.back_up(),
-        Action::Restore => drop(world.restore().await?),
-        Action::ServerFault { which, events } => faults::arm(&world.server, which, events.into()),
-        Action::ForgetFaults => world.server.faults().clear(),
-        Action::AddListener { informer, plan } => subject(informer).add_listener(plan)?,
-        Action::RemoveListener { informer } => subject(informer).remove_listener(),
-        Action::Look { informer } => subject(informer).look(),
+impl Cast {
+    async fn start(plan: &Plan, trace: &Trace) -> io::Result<Self> {
+        let world = Arc::new(World::start(plan, trace.clone()).await?);
+        let subjects = (0..).zip(&plan.informers);
+        let subjects = subjects.map(|(number, informer)| Subject::start(&world, number, informer, plan.seed));
+        let subjects = subjects.collect::<io::Result<Vec<_>>>()?;
+        let mirror =
+            plan.mirror.as_ref().map(|mirror| Mirror::start(&world, mirror, plan.seed)).transpose()?;
+        let leadership = Judge::default();
+        let replicas = plan.replicas.iter().enumerate();
+        let replicas = replicas
+            .map(|(number, replica)| Replica::start(&world, number, *replica, plan.seed, &leadership))
+            .collect();
+        Ok(Self { world, subjects, mirror, replicas, leadership })
     }
-    Ok(())
+
+    fn links(&self) -> Vec<&Link> {
+        let informers = self.subjects.iter().map(|subject| &subject.link);
+        let mirror = self.mirror.iter().map(|mirror| &mirror.link);
+        informers.chain(mirror).chain(self.replicas.iter().map(|replica| &replica.link)).collect()
+    }
+
+    async fn play(&self, action: &Action, number: u64) -> io::Result<()> {
+        let world = &self.world;
+        let subject = |index: u8| &self.subjects[usize::from(index) % self.subjects.len()];
+        let links = self.links();
+        let link = |index: u8| links[usize::from(index) % links.len()].clone();
+        let milliseconds = |ms: u16| Duration::from_millis(ms.into());
+        match *action {
+            Action::Put(object) => drop(world.put(object, number).await?),
+            Action::Delete(object) => drop(world.delete(object).await?),
+            Action::Recreate(object) => {
+                world.delete(object).await?;
+                world.put(object, number).await?;
+            }
+            Action::Burst { namespace, writes } => {
+                for write in 0..writes {
+                    let object = ObjectPlan { namespace, name: write % 5, team: write % 3 };
+                    world.put(object, number * 1000 + u64::from(write)).await?;
+                }
+            }
+            Action::PutAndWait { object, informer } => {
+                subject(informer).wait_for(world.put(object, number).await?);
+            }
+            Action::DeleteAndWait { object, informer } => {
+                if let Some(deleted) = world.delete(object).await? {
+                    subject(informer).wait_deleted(&deleted);
+                }
+            }
+            Action::BreakMirror { object, deletes } => {
+                let key = world.break_mirror(object, deletes).await?;
+                if let Some(mirror) = self.mirror.as_ref().filter(|_| deletes) {
+                    mirror.was_deleted(&key);
+                }
+            }
+            Action::Latency { link: of, max_ms } => link(of).latency(milliseconds(max_ms)),
+            Action::Refuse { link: of, for_ms } => {
+                let link = link(of);
+                link.refuse(true);
+                later(milliseconds(for_ms), move || link.refuse(false));
+            }
+            Action::Partition { link: of, for_ms } => {
+                let link = link(of);
+                link.partition(true);
+                later(milliseconds(for_ms), move || link.partition(false));
+            }
+            Action::HalfOpen { link: of } => link(of).half_open(),
+            Action::Reset { link: of } => link(of).reset(),
+            Action::CutNext { link: of, bytes } => link(of).strike_next(BodyFault::Cut(bytes.into())),
+            Action::EndNext { link: of, bytes } => link(of).strike_next(BodyFault::End(bytes.into())),
+            Action::JunkNext { link: of, bytes } => link(of).strike_next(BodyFault::Junk(bytes.into())),
+            Action::Garbage { link: of, which } => link(of).strike_next(BodyFault::Garbage(which)),
+            Action::Revoke { link: of, for_ms } => {
+                let (link, world) = (link(of), world.clone());
+                let id = world.faults.revoke(&world.server, link.name());
+                link.reset();
+                later(milliseconds(for_ms), move || {
+                    world.faults.disarm(&world.server, Some(id), &world.trace);
+                });
+            }
+            Action::Compact => world.server.compact(),
+            Action::RestartKeepingHistory => world.restart_keeping_history().await?,
+            Action::RestartLosingHistory => world.restart_losing_history().await?,
+            Action::Backup => world.back_up(),
+            Action::Restore => world.restore().await?,
+            Action::RestoreAndOvertake => world.restore_and_overtake(number).await?,
+            Action::ServerFault { which, events } => world.faults.arm(&world.server, which, events.into()),
+            Action::ForgetFaults => world.faults.disarm(&world.server, None, &world.trace),
+            Action::AddListener { informer, plan } => subject(informer).add_listener(plan)?,
+            Action::RemoveListener { informer } => subject(informer).remove_listener(),
+            Action::Look { informer } => subject(informer).look(),
+        }
+        Ok(())
+    }
+
+    fn heal(&self) {
+        self.world.faults.disarm(&self.world.server, None, &self.world.trace);
+        self.links().into_iter().for_each(Link::heal);
+    }
+
+    /// Waits until everything agrees with the server; returns what does not in time.
+    async fn converge(&self) -> io::Result<Option<String>> {
+        let limit = Instant::now() + CONVERGED_WITHIN;
+        loop {
+            let differs = self.differs().await?;
+            if differs.is_none() || self.world.trace.has_failed() || Instant::now() >= limit {
+                return Ok(differs);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn differs(&self) -> io::Result<Option<String>> {
+        if let Some(why) = self.subjects.iter().find_map(Subject::differs) {
+            return Ok(Some(why));
+        }
+        if let Some(mirror) = &self.mirror
+            && let Some(why) = mirror.differs().await?
+        {
+            return Ok(Some(why));
+        }
+        let leads = self.replicas.is_empty() || self.leadership.lock().converged().is_ok();
+        Ok((!leads).then(|| "promise C8 is broken: no replica leads".to_owned()))
+    }
+
+    async fn stop(self) {
+        self.replicas.iter().for_each(Replica::stop);
+        if let Some(mirror) = self.mirror {
+            mirror.stop().await;
+        }
+        for subject in self.subjects {
+            subject.stop().await;
+        }
+    }
 }
 
 fn later(after: Duration, then: impl FnOnce() + Send + 'static) {
@@ -121,34 +219,29 @@ fn later(after: Duration, then: impl FnOnce() + Send + 'static) {
     });
 }
 
-fn heal(world: &World, subjects: &[Subject]) {
-    world.server.faults().clear();
-    for subject in subjects {
-        subject.link.heal();
-    }
+/// The name of a pair of faults.
+pub(crate) fn pair(one: &str, two: &str) -> String {
+    if one <= two { format!("{one} + {two}") } else { format!("{two} + {one}") }
 }
 
-async fn converge(subjects: &[Subject], trace: &Trace) -> Option<String> {
-    let limit = Instant::now() + CONVERGED_WITHIN;
-    loop {
-        let differs = subjects.iter().find_map(Subject::differs);
-        if differs.is_none() || trace.has_failed() || Instant::now() >= limit {
-            return differs;
-        }
-        sleep(Duration::from_secs(15)).await;
-    }
-}
-
-/// Faults of different kinds that strike within a few seconds of each other.
+/// Faults that strike, or are armed, within a few seconds of each other.
 fn count_pairs(plan: &Plan, trace: &Trace) {
     let faults = plan.steps.iter().filter(|step| step.action.is_fault()).collect::<Vec<_>>();
     for (number, first) in faults.iter().enumerate() {
-        for second in faults[number + 1..].iter().take_while(|second| second.at < first.at + 3_000) {
-            let (mut one, mut two) = (first.action.kind(), second.action.kind());
-            if one > two {
-                (one, two) = (two, one);
-            }
-            trace.count(&format!("pair: {one} + {two}"));
+        for second in faults[number + 1..].iter().take_while(|second| second.at < first.at + PAIR_WITHIN_MS) {
+            trace.count(PAIR, pair(first.action.kind(), second.action.kind()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_seeds_pass() {
+        for seed in 0..10 {
+            assert_eq!(run(&Plan::new(seed), false).failure, None, "cargo xtask sim --seed {seed}");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::run::run;
 /// How often a plan is run at most while it is shrunk.
 const RUNS_MAX: usize = 3_000;
 
-/// A smaller plan that still fails. Steps are left out in halves, then in quarters, and so on to single ones.
+/// A smaller plan that still fails, in the same way.
 pub(crate) fn shrink(plan: &Plan, failure: &str) -> Plan {
     let mut smallest = plan.clone();
     let mut runs = 0;
@@ -15,10 +15,11 @@ pub(crate) fn shrink(plan: &Plan, failure: &str) -> Plan {
         runs <= RUNS_MAX && run(candidate, false).failure.is_some_and(|found| sort(&found) == sort(failure))
     };
     loop {
-        let before = (smallest.steps.len(), size(&smallest));
-        leave_out_steps(&mut smallest, &mut fails);
+        let before = size(&smallest);
+        leave_out(&mut smallest, |plan| &mut plan.steps, &mut fails);
+        leave_out(&mut smallest, |plan| &mut plan.initial, &mut fails);
         leave_out_clients(&mut smallest, &mut fails);
-        if before == (smallest.steps.len(), size(&smallest)) {
+        if before == size(&smallest) {
             return smallest;
         }
     }
@@ -26,21 +27,29 @@ pub(crate) fn shrink(plan: &Plan, failure: &str) -> Plan {
 
 /// What is the same in all failures of one sort: the promise that is broken.
 fn sort(failure: &str) -> Option<&str> {
-    let at = failure.find("promise ")?;
-    failure.get(at..at + "promise 10".len())
+    let (_, rest) = failure.split_once("promise ")?;
+    rest.split(' ').next()
 }
 
 fn size(plan: &Plan) -> usize {
-    plan.informers.iter().map(|informer| 1 + informer.listeners.len()).sum()
+    let clients = plan.informers.iter().map(|informer| 1 + informer.listeners.len());
+    let others = plan.replicas.len() + usize::from(plan.mirror.is_some());
+    plan.steps.len() + plan.initial.len() + others + clients.sum::<usize>()
 }
 
-fn leave_out_steps(plan: &mut Plan, fails: &mut impl FnMut(&Plan) -> bool) {
-    let mut length = plan.steps.len().div_ceil(2).max(1);
+/// Leaves out parts of one of the plan's lists: halves, then quarters, and so on to single entries.
+fn leave_out<T>(
+    plan: &mut Plan,
+    list: impl Fn(&mut Plan) -> &mut Vec<T>,
+    fails: &mut impl FnMut(&Plan) -> bool,
+) {
+    let mut length = list(plan).len().div_ceil(2).max(1);
     loop {
         let mut from = 0;
-        while from < plan.steps.len() {
+        while from < list(plan).len() {
             let mut candidate = plan.clone();
-            candidate.steps.drain(from..(from + length).min(plan.steps.len()));
+            let entries = list(&mut candidate);
+            entries.drain(from..(from + length).min(entries.len()));
             if fails(&candidate) {
                 *plan = candidate;
             } else {
@@ -56,6 +65,11 @@ fn leave_out_steps(plan: &mut Plan, fails: &mut impl FnMut(&Plan) -> bool) {
 
 /// Removes listeners; removing an informer would give the others other numbers, and so other random choices.
 fn leave_out_clients(plan: &mut Plan, fails: &mut impl FnMut(&Plan) -> bool) {
+    leave_out(plan, |plan| &mut plan.replicas, fails);
+    let candidate = Plan { mirror: None, ..plan.clone() };
+    if plan.mirror.is_some() && fails(&candidate) {
+        *plan = candidate;
+    }
     for informer in (0..plan.informers.len()).rev() {
         let mut candidate = plan.clone();
         if informer + 1 == plan.informers.len() && informer > 0 {

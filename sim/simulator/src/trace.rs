@@ -1,11 +1,24 @@
 //! What happened in a run, line by line, and how often each kind of thing did.
+//!
+//! A run has its thread to itself. So what comes from outside of the plan (panics, the reflector's own trace) finds the run
+//! that it belongs to by its thread.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tracing::field::{Field, Visit};
+use tracing::span;
+
+/// What a handler that panics on purpose says.
+pub(crate) const PLANNED_PANIC: &str = "as planned";
+
+thread_local! {
+    static CURRENT: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
 
 /// The trace of a run. Two runs of one seed write the same lines.
 #[derive(Clone)]
@@ -20,36 +33,43 @@ pub(crate) struct Trace {
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) lines: Vec<String>,
-    pub(crate) counts: BTreeMap<String, u64>,
+    /// By category and name.
+    pub(crate) counts: Counts,
     pub(crate) failure: Option<String>,
-    /// A digest of all lines, also of those that are not kept.
-    pub(crate) digest: u64,
 }
 
+/// How often what happened, by category and name.
+pub(crate) type Counts = BTreeMap<(&'static str, String), u64>;
+
 impl Trace {
-    pub(crate) fn new(lines: bool) -> Self {
-        Self { began: Instant::now(), inner: Arc::default(), lines }
+    /// The trace of the run that begins on this thread.
+    pub(crate) fn begin(lines: bool) -> Self {
+        let trace = Self { began: Instant::now(), inner: Arc::default(), lines };
+        CURRENT.with_borrow_mut(|current| *current = Some(trace.clone()));
+        trace
+    }
+
+    /// Everything that was recorded. The run ends.
+    pub(crate) fn end(&self) -> Recorded {
+        CURRENT.with_borrow_mut(|current| *current = None);
+        std::mem::take(&mut self.inner.lock())
+    }
+
+    fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
     }
 
     /// Writes a line.
     pub(crate) fn note(&self, what: fmt::Arguments<'_>) {
-        let line = format!("{:>9} ms  {what}", self.began.elapsed().as_millis());
-        let mut inner = self.inner.lock();
-        for byte in line.bytes() {
-            inner.digest = (inner.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
         if self.lines {
-            inner.lines.push(line);
+            let line = format!("{:>9} ms  {what}", self.began.elapsed().as_millis());
+            self.inner.lock().lines.push(line);
         }
     }
 
     /// Counts something.
-    pub(crate) fn count(&self, what: &str) {
-        let mut inner = self.inner.lock();
-        match inner.counts.get_mut(what) {
-            Some(count) => *count += 1,
-            None => drop(inner.counts.insert(what.to_owned(), 1)),
-        }
+    pub(crate) fn count(&self, category: &'static str, name: impl Into<String>) {
+        *self.inner.lock().counts.entry((category, name.into())).or_default() += 1;
     }
 
     /// A promise is broken. Only the first is kept: the others follow from it.
@@ -64,9 +84,69 @@ impl Trace {
     pub(crate) fn has_failed(&self) -> bool {
         self.inner.lock().failure.is_some()
     }
+}
 
-    /// Everything that was recorded.
-    pub(crate) fn take(&self) -> Recorded {
-        std::mem::take(&mut self.inner.lock())
+/// From now on, panics and the reflectors' traces go to the run of their thread.
+pub(crate) fn observe() {
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("a panic without text");
+        if let Some(trace) = Trace::current().filter(|_| text != PLANNED_PANIC) {
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            trace.fail(&format!("panicked at {place}: {text}"));
+        }
+    }));
+    // Nothing else sets it.
+    let _ = tracing::subscriber::set_global_default(Transitions);
+}
+
+/// Counts the steps that reflectors take from one state to another.
+struct Transitions;
+
+impl tracing::Subscriber for Transitions {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_event()
+            && metadata.target() == "kube_informer::reflector"
+            && *metadata.level() == tracing::Level::TRACE
     }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut states = FromTo::default();
+        event.record(&mut states);
+        if let Some(trace) = Trace::current() {
+            trace.count("transition", format!("{} → {}", states.from, states.to));
+        }
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Default)]
+struct FromTo {
+    from: String,
+    to: String,
+}
+
+impl Visit for FromTo {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "from" => value.clone_into(&mut self.from),
+            "to" => value.clone_into(&mut self.to),
+            _ => {}
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
 }

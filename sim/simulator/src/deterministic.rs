@@ -1,0 +1,60 @@
+//! Whether a seed decides everything: each is run here and in another process, and both traces must be equal.
+//!
+//! The other process is a fresh one per seed, while this one has run other seeds before. So state that survives a run shows,
+//! and so does everything that differs from process to process, such as the order of a hash map.
+
+use std::io;
+use std::process::Command;
+
+use crate::plan::Plan;
+use crate::run::run;
+
+/// Compares the traces of seeds from 0 on; prints the first line that differs.
+pub(crate) fn check(count: u64) -> bool {
+    let mut differ = 0;
+    for seed in 0..count {
+        let (here, there) = (trace(seed), trace_elsewhere(seed));
+        match there {
+            Ok(there) if there == here => {}
+            Ok(there) => {
+                differ += 1;
+                println!("seed {seed} differs:");
+                print_difference(&here, &there);
+            }
+            Err(error) => {
+                println!("cannot run seed {seed} in another process: {error}");
+                return false;
+            }
+        }
+    }
+    println!("{count} seeds in two processes each: {differ} differ");
+    differ == 0
+}
+
+/// Prints the trace of a seed, for the other process.
+pub(crate) fn print_trace(seed: u64) -> bool {
+    print!("{}", trace(seed));
+    true
+}
+
+fn trace(seed: u64) -> String {
+    run(&Plan::new(seed), true).lines.join("\n")
+}
+
+fn trace_elsewhere(seed: u64) -> io::Result<String> {
+    let output = Command::new(std::env::current_exe()?).args(["--trace", &seed.to_string()]).output()?;
+    String::from_utf8(output.stdout).map_err(io::Error::other)
+}
+
+fn print_difference(here: &str, there: &str) {
+    let (mut here, mut there) = (here.lines(), there.lines());
+    loop {
+        match (here.next(), there.next()) {
+            (Some(one), Some(other)) if one == other => {}
+            (one, other) => {
+                println!("  here:  {}\n  there: {}", one.unwrap_or("the end"), other.unwrap_or("the end"));
+                return;
+            }
+        }
+    }
+}

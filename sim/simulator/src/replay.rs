@@ -1,0 +1,45 @@
+//! Replays one seed. If it fails, the fewest steps that still fail are looked for.
+
+use crate::plan::Plan;
+use crate::run::run;
+use crate::shrink::shrink;
+
+/// Runs one seed and prints its trace; of a failing one, the trace of the smallest plan that fails.
+pub(crate) fn replay(seed: u64) -> bool {
+    let plan = Plan::new(seed);
+    let recorded = run(&plan, true);
+    let Some(failure) = recorded.failure else {
+        println!("{}", recorded.lines.join("\n"));
+        let seconds = plan.ends().as_secs();
+        println!("seed {seed} passed: {} steps, {seconds} s of virtual time", plan.steps.len());
+        return true;
+    };
+    println!("seed {seed} failed: {failure}\nshrinking {} steps …", plan.steps.len());
+    print_smallest(&plan, &failure, true);
+    false
+}
+
+/// Shrinks a failing plan and prints the rest of it.
+pub(crate) fn print_smallest(plan: &Plan, failure: &str, with_trace: bool) {
+    let smallest = shrink(plan, failure);
+    let recorded = run(&smallest, true);
+    if with_trace {
+        println!("{}\n", recorded.lines.join("\n"));
+    }
+    println!("the smallest plan that fails:");
+    for informer in &smallest.informers {
+        println!("  {informer:?}");
+    }
+    if let Some(mirror) = &smallest.mirror {
+        println!("  {mirror:?}");
+    }
+    for replica in &smallest.replicas {
+        println!("  {replica:?}");
+    }
+    println!("  the server keeps {} events, and begins with {:?}", smallest.history_events, smallest.initial);
+    for step in &smallest.steps {
+        println!("{step}");
+    }
+    println!("{}", recorded.failure.as_deref().unwrap_or(failure));
+    println!("replay it with: cargo xtask sim --seed {}", plan.seed);
+}

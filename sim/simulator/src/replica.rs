@@ -1,0 +1,93 @@
+//! The replicas of a run: they compete for one lease, and act while they lead.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kube_client::Client;
+use kube_informer_controller::leader::Term;
+use kube_informer_controller::{LeaderElection, LeaseTiming};
+use kube_informer_oracle::Leadership;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::link::Link;
+use crate::plan::{NAMESPACES, ReplicaPlan};
+use crate::world::World;
+
+/// One replica.
+pub(crate) struct Replica {
+    pub(crate) link: Link,
+    running: JoinHandle<()>,
+}
+
+/// The judge of all replicas.
+pub(crate) type Judge = Arc<Mutex<Leadership>>;
+
+impl Replica {
+    pub(crate) fn start(
+        world: &Arc<World>,
+        number: usize,
+        plan: ReplicaPlan,
+        seed: u64,
+        judge: &Judge,
+    ) -> Self {
+        let name = format!("replica-{number}");
+        let seed = seed.wrapping_mul(31).wrapping_add(number as u64 + 100);
+        let link = Link::new(world.server.service(), name.clone(), seed, world.trace.clone());
+        let rate = f64::from(plan.clock_percent) / 100.0;
+        let (began, start) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        let mut election = LeaderElection::new(Client::new(link.clone(), "default"), NAMESPACES[0], "lease")
+            .identity(&name)
+            .seed(seed)
+            .timing(timing(rate))
+            .clock(move || start + began.elapsed().mul_f64(rate));
+        let (world, judge) = (world.clone(), judge.clone());
+        // It stands for the lease as long as it runs, whatever comes of a term.
+        let running = tokio::spawn(async move {
+            let mut chance = StdRng::seed_from_u64(seed);
+            loop {
+                let works_for = Duration::from_millis(chance.random_range(1_000..200_000));
+                let outcome = election.lead(|term| act(&world, &judge, &name, term, works_for)).await;
+                world.trace.note(format_args!("{name}: {outcome:?}"));
+            }
+        });
+        Self { link, running }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.running.abort();
+    }
+}
+
+/// A clock that is slow takes longer to come to its deadlines.
+fn timing(rate: f64) -> LeaseTiming {
+    let LeaseTiming { lease_duration, renew_deadline, retry_period } = LeaseTiming::default();
+    let (renew_deadline, retry_period) = (renew_deadline.div_f64(rate), retry_period.div_f64(rate));
+    LeaseTiming { lease_duration, renew_deadline, retry_period }
+}
+
+/// Acts as the leader for a while, or until it is cut short.
+async fn act(world: &World, judge: &Judge, name: &str, term: Term, works_for: Duration) {
+    world.trace.note(format_args!("{name}: leads under {}", term.token()));
+    world.trace.count("term", "begun");
+    if let Err(violation) = judge.lock().begins(name, &term.token().to_string()) {
+        world.trace.fail(&format!("{name}: {violation}"));
+    }
+    let _acting = Acting { judge: judge.clone(), name: name.to_owned() };
+    sleep(works_for).await;
+}
+
+/// A replica that acts.
+struct Acting {
+    judge: Judge,
+    name: String,
+}
+
+impl Drop for Acting {
+    fn drop(&mut self) {
+        self.judge.lock().ends(&self.name);
+    }
+}

@@ -1,0 +1,39 @@
+//! The soak test: all features of informers and a controller at the same time, for as long as asked, while objects change and
+//! the server and the network fail. At each checkpoint the faults pause, every cache must equal the server, and memory and lag
+//! are recorded. At the end memory must be what it was after the warm-up.
+//!
+//! ```text
+//! kube-informer-soak [--minutes N] [--objects N] [--server real] [--seed N] [--plot FILE]
+//! kube-informer-soak serve FILE      the embedded server in a process of its own; writes a kubeconfig
+//! ```
+#![allow(clippy::print_stdout, reason = "it reports its progress")]
+
+mod clients;
+mod mirror;
+mod options;
+mod plot;
+mod record;
+mod run;
+mod server;
+mod target;
+mod writer;
+
+use options::Options;
+
+/// The result of a step.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", kubeconfig] => server::run(kubeconfig.as_ref()).await,
+        ref given => match Options::parse(given)? {
+            Some(options) => run::run(&options).await,
+            None => {
+                println!("{}", options::USAGE);
+                Ok(())
+            }
+        },
+    }
+}
