@@ -1,4 +1,4 @@
-//! A list's body, in either encoding and any chunks: the same items whatever the chunks, and no panic.
+//! The body of a list, in either encoding: the items do not depend on the chunks, and nothing panics.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! An error answer, whatever it claims to be.
+//! An error response with any content type and content.
 #![no_main]
 
 use kube_wire::Status;

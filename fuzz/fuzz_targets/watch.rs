@@ -1,4 +1,4 @@
-//! A watch's body, in either encoding and any chunks: the same events whatever the chunks, and no panic.
+//! The body of a watch, in either encoding: the events do not depend on the chunks, and nothing panics.
 #![no_main]
 
 use bytes::Bytes;

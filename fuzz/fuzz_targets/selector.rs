@@ -1,0 +1,29 @@
+//! Label and field selectors: parsed as a user's and as a request's, matched and printed.
+#![no_main]
+
+use kube_wire::{FieldSelector, LabelSelector};
+use libfuzzer_sys::fuzz_target;
+
+const LABELS: [(&str, &str); 4] =
+    [("a", "b"), ("tier", "backend"), ("example.com/size", "10"), ("empty", "")];
+
+fuzz_target!(|text: &str| {
+    match text.parse::<LabelSelector>() {
+        Ok(selector) => {
+            selector.matches(LABELS);
+            assert!(!selector.is_empty() || selector.matches([]));
+        }
+        Err(error) => assert!(!error.to_string().is_empty() && !error.kubernetes_message().is_empty()),
+    }
+    for parsed in [text.parse::<FieldSelector>(), FieldSelector::from_request(text)] {
+        match parsed {
+            Ok(selector) => {
+                let printed = selector.to_string();
+                assert_eq!(FieldSelector::from_request(&printed).as_ref(), Ok(&selector), "{printed:?}");
+                selector.may_select("default", "web");
+                selector.matches_by(|path| if path == "spec.nodeName" { "node-7" } else { "" });
+            }
+            Err(error) => assert!(!error.to_string().is_empty() && !error.kubernetes_message().is_empty()),
+        }
+    }
+});
