@@ -1,6 +1,6 @@
-// Package leash ties a server's life to whoever started it, without signals, process groups or pid files:
-// the starter keeps the write end of the server's standard input open, and the kernel closes it however the
-// starter ends. A server started by hand is not on a leash unless it asks for one.
+// Package leash ends a server when the process that started it ends, without signals, process groups or pid files.
+// The parent keeps the write end of the server's standard input open, and the kernel closes it however the parent
+// ends. A server that is started by hand is on a leash only if the environment asks for it.
 package leash
 
 import (
@@ -11,8 +11,8 @@ import (
 // Env is the variable that puts a program on the leash when it is set to "stdin".
 const Env = "KUBE_INFORMER_LEASH"
 
-// Hold ends this program as soon as standard input is at its end, if the environment asks for that.
-// It ends hard, without any clean-up: whoever held the leash is gone, and nobody will look at the remains.
+// Hold exits this program at the end of its standard input, if the environment asks for that. It exits without
+// clean-up, because the parent that would use the data is gone.
 func Hold() {
 	if os.Getenv(Env) != "stdin" {
 		return

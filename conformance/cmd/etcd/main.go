@@ -1,9 +1,8 @@
-// One member of etcd, in the version that the Kubernetes of this module asks for. It listens on a Unix socket
-// in its own directory, so that no port has to be found for it, and a second start is found at the same place.
-// Two commands:
+// A single etcd member, in the version that this module's Kubernetes requires. It listens on a Unix socket in its own
+// directory, so it needs no port and has the same address after a restart. Two commands:
 //
-//	etcd serve DIRECTORY            until the leash is dropped (see package leash) or a signal comes
-//	etcd compact DIRECTORY [REV]    forget history up to REV, or all of it but the present, as a kube-apiserver does
+//	etcd serve DIRECTORY            serve until the leash is dropped (see package leash) or a signal arrives
+//	etcd compact DIRECTORY [REV]    compact the history up to REV, or up to now, as kube-apiserver does
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 	"kube-informer/conformance/leash"
 )
 
-// Where kube-apiserver's compactors agree on what was compacted; they watch it to drop their own history.
+// The key with the compacted revision. kube-apiserver watches it and drops its own history.
 const compactRevKey = "compact_rev_key"
 
 func main() {
@@ -51,8 +50,8 @@ func run(args []string) error {
 	return fmt.Errorf("usage: etcd serve DIRECTORY | etcd compact DIRECTORY [REVISION]")
 }
 
-// serve keeps its data in DIRECTORY/data. Nothing is flushed to the disk: what must survive is the death of
-// this process, not of the machine, and tests start many of these.
+// serve stores its data in DIRECTORY/data without fsync: the data must survive the end of this process, not of the
+// machine, and tests start many of these.
 func serve(directory string) error {
 	client, peer := socket(directory, "client"), socket(directory, "peer")
 	for _, stale := range []url.URL{client, peer} {
@@ -79,9 +78,9 @@ func serve(directory string) error {
 	}
 }
 
-// configure goes through a file (JSON is YAML), because the names in it are the same in etcd 3.5 and 3.6, and
-// those of the structure's fields are not. What it advertises stays the default: it has no peers, and its
-// clients are told the socket.
+// configure goes through a file (JSON is valid YAML), because its names are the same in etcd 3.5 and 3.6, and those of
+// the struct's fields are not. The advertised addresses stay the default: it has no peers, and clients are configured
+// with the socket.
 func configure(directory string, client, peer url.URL) (*embed.Config, error) {
 	text, err := json.Marshal(map[string]any{
 		"name":                "default",
@@ -102,8 +101,8 @@ func configure(directory string, client, peer url.URL) (*embed.Config, error) {
 	return embed.ConfigFromFile(path)
 }
 
-// compact announces the revision first, as kube-apiserver's own compactor does; without that, its watch cache
-// would go on answering for revisions that etcd has forgotten.
+// compact writes the revision to compactRevKey first, as kube-apiserver's own compactor does. Otherwise the watch cache
+// would still serve revisions that etcd has compacted.
 func compact(directory string, revision int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -1,5 +1,5 @@
-// The controller manager as Kubernetes ships it, on a leash (see package leash). Tests switch on only the
-// controllers whose work they look at, with --controllers.
+// The controller manager as Kubernetes ships it, on a leash (see package leash). Tests enable only the
+// controllers that they need, with --controllers.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// kubectl as Kubernetes ships it. It needs no leash: it ends by itself, and reads its standard input.
+// kubectl as Kubernetes ships it. It needs no leash: it runs to completion, and it reads its standard input.
 package main
 
 import (

@@ -1,4 +1,4 @@
-//! How kube-apiserver is started, and when it counts as ready.
+//! The flags of kube-apiserver, and the check that it is ready.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,9 +13,9 @@ use crate::{
     raw,
 };
 
-/// How long one look at a starting server may take.
+/// The time limit of one readiness probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-/// What must be there before a test begins. The server makes its namespaces only after it says that it is ready.
+/// Paths that must succeed before a test begins. The server creates its namespaces only after `/readyz` succeeds.
 const READY: [&str; 3] = ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"];
 
 /// The flags of a server with these options.
@@ -29,7 +29,7 @@ pub(crate) fn flags(
         format!("--etcd-servers={}", etcd.url()),
         format!("--bind-address={}", address.ip()),
         format!("--secure-port={}", address.port()),
-        // The harness holds the port too: see `RealServer`.
+        // The harness binds the port too: see `RealServer`.
         "--permit-port-sharing=true".to_owned(),
         format!("--tls-cert-file={}", credentials.serving_certificate().display()),
         format!("--tls-private-key-file={}", credentials.serving_key().display()),
@@ -39,9 +39,9 @@ pub(crate) fn flags(
         format!("--service-account-signing-key-file={}", credentials.account_key().display()),
         format!("--service-account-key-file={}", credentials.account_public_key().display()),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
-        // Pods need no service account then, which nobody would make.
+        // Without this plugin pods need no service account, which only kube-controller-manager would create.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
-        // An endpoint may not be a loopback address, and nobody looks for this server by its service.
+        // An endpoint must not be a loopback address, and no client finds this server by its service.
         "--endpoint-reconciler-type=none".to_owned(),
     ];
     let gates: Vec<_> = options.feature_gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
@@ -52,7 +52,7 @@ pub(crate) fn flags(
     flags
 }
 
-/// Waits until the server is ready for tests, has ended, or `limit` is over.
+/// Waits until the server is ready for tests. Fails when it has ended or after `limit`.
 pub(crate) async fn ready(process: &mut Process, client: &Client, limit: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + limit;
     for path in READY {
@@ -72,6 +72,6 @@ async fn probe(client: &Client, path: &str) -> Result<(), String> {
         Ok(Ok(answer)) if answer.status.is_success() => Ok(()),
         Ok(Ok(answer)) => Err(format!("{path}: {} {}", answer.status, String::from_utf8_lossy(&answer.body))),
         Ok(Err(error)) => Err(format!("{path}: {error}")),
-        Err(_) => Err(format!("{path}: no answer within {PROBE_LIMIT:?}")),
+        Err(_) => Err(format!("{path}: no response within {PROBE_LIMIT:?}")),
     }
 }

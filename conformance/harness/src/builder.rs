@@ -1,4 +1,4 @@
-//! What a server should be like, said before it starts.
+//! The settings of a server.
 
 use std::time::Duration;
 
@@ -7,11 +7,10 @@ use crate::{
     credentials::{ADMIN, User},
 };
 
-/// How long a server may take to get ready, if nothing else is said. It takes seconds; a machine whose cores are
-/// all busy compiling needs the rest.
+/// Default time limit for a server to become ready. It takes seconds; a machine that is busy compiling needs more.
 const STARTUP_LIMIT: Duration = Duration::from_secs(180);
 
-/// A server to be started: see [`RealServer::builder`].
+/// Settings of a server: see [`RealServer::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -35,63 +34,63 @@ impl Builder {
         }
     }
 
-    /// Whether the server streams the initial state of a watch (`sendInitialEvents`). The version's default holds
-    /// if this is not said.
+    /// Sets whether the server streams the initial list of a watch (`sendInitialEvents`). The default depends on the version.
     pub fn watch_list(self, on: bool) -> Self {
         self.feature_gate("WatchList", on)
     }
 
-    /// Switches a feature gate of kube-apiserver.
+    /// Sets a feature gate of kube-apiserver.
     pub fn feature_gate(mut self, name: &str, on: bool) -> Self {
         self.feature_gates.push((name.to_owned(), on));
         self
     }
 
-    /// Switches the server's watch cache, which is on by default. Without it every list and watch goes to etcd.
+    /// Turns the server's watch cache on or off. It is on by default. Without it every list and watch goes to etcd.
     pub fn watch_cache(self, on: bool) -> Self {
         self.flag(format!("--watch-cache={on}"))
     }
 
-    /// Adds a flag to kube-apiserver's; it comes last, so it wins over what the harness says itself.
+    /// Adds a flag to kube-apiserver. It comes last, so it overrides the flags of the harness.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// Adds a user who may do nothing but what RBAC objects grant to them or to their groups.
+    /// Adds a user. RBAC objects grant permissions to the user or to its groups; without them everything is forbidden.
     pub fn user(mut self, name: &str, groups: &[&str]) -> Self {
         self.users.push((name.to_owned(), groups.iter().map(|&group| group.to_owned()).collect()));
         self
     }
 
     /// Runs a kube-controller-manager with these controllers only, such as `garbage-collector-controller` and
-    /// `namespace-controller`. Without them namespaces stay terminating, and owned objects stay.
+    /// `namespace-controller`. Without them namespaces stay in the phase `Terminating`, and
+    /// owned objects are not collected.
     pub fn controllers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.controllers.extend(names.into_iter().map(str::to_owned));
         self
     }
 
-    /// How long each start (and restart) may take before it is an error; three minutes if not said.
+    /// Sets the time limit of each start and restart. Default: three minutes.
     pub fn startup_limit(mut self, limit: Duration) -> Self {
         self.startup_limit = limit;
         self
     }
 
-    /// Starts etcd, kube-apiserver and what else was asked for; returns when the server is ready and its
-    /// namespaces exist.
+    /// Starts etcd, kube-apiserver and, if requested, kube-controller-manager. Returns when the server is ready and its namespaces
+    /// exist.
     ///
     /// # Errors
     ///
-    /// Whatever keeps a program from starting, with the end of its log.
+    /// Returns an error with the end of the log if a program does not start.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future kills what was started.
+    /// Dropping the future kills the programs that were started.
     pub async fn start(self) -> Result<RealServer, Error> {
         RealServer::start(self).await
     }
 
-    /// The administrator and the users asked for.
+    /// The administrator and the configured users.
     pub(crate) fn all_users(&self) -> Result<Vec<User>, Error> {
         let mut users = vec![User::new(ADMIN, &["system:masters"])?];
         for (name, groups) in &self.users {

@@ -1,4 +1,4 @@
-//! One-shot programs: run to their end, with what they printed as the result.
+//! One-shot programs: runs them to completion and returns their output.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::Error;
 
-/// Runs a command with `input` on its standard input; a failure carries `name` and its standard error.
+/// Runs a command with `input` on its standard input. An error contains `name` and the standard error.
 pub(crate) async fn output_of(mut command: Command, name: String, input: &str) -> Result<String, Error> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -16,7 +16,7 @@ pub(crate) async fn output_of(mut command: Command, name: String, input: &str) -
         .spawn()
         .map_err(Error::io(format!("start `{name}`")))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its input, and is gone already, says why in its own words.
+        // A program that ended without reading its input reports the reason on its standard error.
         let _ = stdin.write_all(input.as_bytes()).await;
     }
     let output = child.wait_with_output().await.map_err(Error::io(format!("wait for `{name}`")))?;

@@ -1,6 +1,6 @@
-//! The throw-away identity of one server, as files in its directory: a certificate authority and a serving
-//! certificate for the loopback address, a key for service-account tokens, a static token per user, and a
-//! kubeconfig with a context per user. Tokens are random: any program of the machine can reach the port.
+//! The credentials of one server, as files in its temporary directory: a certificate authority and a serving certificate for the
+//! loopback address, a key for service-account tokens, a static token per user, and a kubeconfig with a context per user. Tokens are
+//! random, because every program of the machine can reach the port.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::Error;
 
-/// The user in `system:masters`, whom every server knows.
+/// The user in `system:masters`, which every server has.
 pub(crate) const ADMIN: &str = "admin";
 
 /// A user with a static token.
@@ -26,7 +26,7 @@ pub(crate) struct User {
 impl User {
     pub(crate) fn new(name: &str, groups: &[&str]) -> Result<Self, Error> {
         let mut secret = [0; 16];
-        getrandom::fill(&mut secret).map_err(|error| Error::io("make a token")(error.into()))?;
+        getrandom::fill(&mut secret).map_err(|error| Error::io("create a token")(error.into()))?;
         let token = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { name: name.to_owned(), groups: groups.iter().map(|&g| g.to_owned()).collect(), token })
     }
@@ -39,7 +39,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Makes keys and certificates.
+    /// Creates keys and certificates.
     pub(crate) fn create(directory: &Path) -> Result<Self, Error> {
         let this = Self { directory: directory.to_owned() };
         let mut authority = CertificateParams::new(Vec::<String>::new())?;
@@ -60,7 +60,7 @@ impl Credentials {
         Ok(this)
     }
 
-    /// Writes the tokens that the server will know when it starts next.
+    /// Writes the tokens that the server reads at its next start.
     pub(crate) fn write_tokens<'a>(&self, users: impl Iterator<Item = &'a User>) -> Result<(), Error> {
         let lines = users.map(|User { name, groups, token }| {
             format!("{token},{name},uid-of-{name},\"{}\"\n", groups.join(","))
@@ -68,7 +68,7 @@ impl Credentials {
         write(&self.tokens(), &lines.collect::<String>())
     }
 
-    /// Writes the kubeconfig: a context per user, the administrator's the current one. JSON is YAML.
+    /// Writes the kubeconfig with a context per user; the administrator's is current. It is JSON, which is valid YAML.
     pub(crate) fn write_kubeconfig(&self, port: u16, users: &[User]) -> Result<(), Error> {
         let cluster = json!({
             "server": format!("https://127.0.0.1:{port}"),

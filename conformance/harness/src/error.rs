@@ -1,5 +1,5 @@
-//! What can go wrong with a server of the harness. Whatever concerns a program carries the end of its log:
-//! the directory with the whole log is gone by the time somebody reads the message.
+//! The errors of the harness. Errors of a program contain the end of its log, because the directory with the log is removed when
+//! the test ends.
 
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
@@ -7,53 +7,57 @@ use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The programs are not where they were said to be.
-    #[error("no conformance programs: {0}; build them with `cargo xtask conformance --build-only`")]
+    /// The programs are missing.
+    #[error(
+        "cannot find the conformance programs: {0}; build them with `cargo xtask conformance --build-only`"
+    )]
     Programs(String),
 
-    /// The file system or the operating system refused something.
+    /// An operation of the file system or the operating system failed.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was tried, with its object.
+        /// The operation and its object.
         what: String,
-        /// The refusal.
+        /// The reason.
         source: io::Error,
     },
 
-    /// The throw-away keys or certificates could not be made.
-    #[error("cannot make the server's certificates: {0}")]
+    /// The keys or certificates could not be created.
+    #[error("cannot create the server's certificates: {0}")]
     Certificates(#[from] rcgen::Error),
 
-    /// A program ended although nobody asked it to.
-    #[error("{program} ended by itself ({status}); its last words:\n{log}")]
+    /// A program exited unexpectedly.
+    #[error("{program} exited unexpectedly ({status}); end of its log:\n{log}")]
     Ended {
         /// Its name.
         program: &'static str,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
         /// The end of its log.
         log: String,
     },
 
-    /// A program is running but did not get ready in time.
-    #[error("{program} was not ready within {waited:?} (last seen: {last}); its last words:\n{log}")]
+    /// A program is running but was not ready in time.
+    #[error(
+        "timed out after {waited:?} waiting for {program} to be ready (last probe: {last}); end of its log:\n{log}"
+    )]
     NotReady {
         /// Its name.
         program: &'static str,
-        /// How long it was given.
+        /// The time limit.
         waited: Duration,
-        /// What the last attempt to reach it gave.
+        /// The outcome of the last probe.
         last: String,
         /// The end of its log.
         log: String,
     },
 
-    /// Something was asked of a program that is not running now.
-    #[error("{0} is not running: start it first")]
+    /// The operation needs a program that is not running.
+    #[error("{0} is not running; start it first")]
     NotRunning(&'static str),
 
-    /// A user that the builder was not told of.
-    #[error("no user {0:?}: name it with `Builder::user` before the start")]
+    /// A user that was not added to the builder.
+    #[error("unknown user {0:?}; add it with `Builder::user` before the start")]
     UnknownUser(String),
 
     /// A one-shot program (kubectl, or a command of etcd) failed.
@@ -61,37 +65,37 @@ pub enum Error {
     Command {
         /// The program and its arguments.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// What it said.
+        /// Its standard error.
         stderr: String,
     },
 
-    /// The kubeconfig could not be read back.
-    #[error("cannot use {path:?}: {source}")]
+    /// The kubeconfig cannot be read.
+    #[error("cannot read kubeconfig {path:?}: {source}")]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: kube_client::config::KubeconfigError,
     },
 
-    /// A request did not get an answer, or the client could not be made.
-    #[error("no answer: {0}")]
+    /// A request got no response, or the client could not be created.
+    #[error("request failed: {0}")]
     Client(#[from] kube_client::Error),
 
-    /// A request could not be put together.
-    #[error("bad request {path:?}: {source}")]
+    /// A request is invalid.
+    #[error("invalid request {path:?}: {source}")]
     Request {
-        /// The path and query asked for.
+        /// The path and query.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         source: http::Error,
     },
 }
 
 impl Error {
-    /// An [`Error::Io`] that says what was tried.
+    /// An [`Error::Io`] of this operation.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

@@ -1,4 +1,4 @@
-//! The etcd below a server: history forgotten on demand, and backups taken and put back as an operator would.
+//! The etcd of a server: compaction on demand, and backup and restore as an operator would do them.
 
 use std::{
     fs,
@@ -10,17 +10,17 @@ use tokio::process::Command;
 
 use crate::{Error, Programs, RealServer, command::output_of, process::Process};
 
-/// How long etcd may take to end in order.
+/// The time limit of a graceful shutdown.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// A copy of what etcd held, for [`RealServer::restore`]. It lies in the server's directory and goes with it.
+/// A copy of etcd's data, for [`RealServer::restore`]. It is in the server's directory and is removed with it.
 #[derive(Debug)]
 pub struct Backup {
     directory: PathBuf,
 }
 
 impl RealServer {
-    /// Copies etcd's data while etcd is down for a moment; kube-apiserver stays up and reconnects.
+    /// Stops etcd, copies its data and starts it again. kube-apiserver keeps running and reconnects.
     ///
     /// # Errors
     ///
@@ -29,12 +29,12 @@ impl RealServer {
         self.etcd_mut().backup().await
     }
 
-    /// Puts a backup in the place of what etcd holds now, with kube-apiserver down, as the manuals say; so its
-    /// resource versions go back too.
+    /// Replaces etcd's data by a backup while kube-apiserver is stopped, as etcd's manual recommends. Resource versions regress to
+    /// those of the backup.
     ///
     /// # Errors
     ///
-    /// If the data cannot be copied or the server does not come back.
+    /// If the data cannot be copied or the server does not start again.
     pub async fn restore(&mut self, backup: &Backup) -> Result<(), Error> {
         self.shut_down().await?;
         self.etcd_mut().restore(backup).await?;
@@ -54,13 +54,13 @@ pub(crate) struct Etcd {
 impl Etcd {
     pub(crate) fn start(programs: &Programs, parent: &Path) -> Result<Self, Error> {
         let directory = parent.join("etcd");
-        fs::create_dir(&directory).map_err(Error::io(format!("make {}", directory.display())))?;
+        fs::create_dir(&directory).map_err(Error::io(format!("create {}", directory.display())))?;
         let mut etcd = Self { process: None, program: programs.path("etcd"), directory, backups: 0 };
         etcd.serve()?;
         Ok(etcd)
     }
 
-    /// Where kube-apiserver finds it.
+    /// The endpoint for kube-apiserver.
     pub(crate) fn url(&self) -> String {
         format!("unix://{}", self.directory.join("client.sock").display())
     }
@@ -98,7 +98,7 @@ impl Etcd {
         self.serve()
     }
 
-    /// Starts it without waiting: kube-apiserver waits for its etcd by itself.
+    /// Starts etcd without waiting for it, because kube-apiserver waits for its etcd.
     fn serve(&mut self) -> Result<(), Error> {
         let args = ["serve".to_owned(), self.directory.display().to_string()];
         self.process = Some(Process::start("etcd", &self.program, &args, &self.directory)?);
@@ -117,7 +117,7 @@ impl Etcd {
     }
 }
 
-/// Copies a directory with all below it.
+/// Copies a directory recursively.
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     let context = || format!("copy {} to {}", from.display(), to.display());
     fs::create_dir(to).map_err(Error::io(context()))?;
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_holds_every_file_of_every_level() {
+    fn a_copy_has_every_file_of_every_level() {
         let directory = tempfile::tempdir().unwrap();
         let (from, to) = (directory.path().join("from"), directory.path().join("to"));
         fs::create_dir_all(from.join("member/snap")).unwrap();

@@ -1,7 +1,6 @@
-//! One running program: started on a leash, its output in a file, killed when dropped. Each program leads its own
-//! process group, for two reasons: an interrupt at the terminal reaches only the test, whose end then ends the
-//! program; and a *frozen* program whose test dies is an orphaned stopped group, which the kernel wakes with a
-//! hang-up, so that not even that one stays behind.
+//! One running program: started on a leash, its output in a file, killed when dropped. Each program is the leader of its own process
+//! group, for two reasons. An interrupt at the terminal reaches only the test, whose end then ends the program. And a *frozen*
+//! program whose test dies is an orphaned stopped group, which the kernel wakes with SIGHUP, so it exits too.
 
 use std::{
     fs::{self, File},
@@ -16,12 +15,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::Error;
 
-/// How many bytes of a log an error shows.
+/// The number of bytes of a log in an error.
 const LOG_TAIL_BYTES: usize = 4096;
-/// How often an awaited change of a program is looked for.
+/// The interval at which the state of a program is polled.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A child process that does not outlive this value, nor this process.
+/// A child process that outlives neither this value nor this process.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: &'static str,
@@ -30,7 +29,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program in `directory`, appending what it says to `directory/NAME.log`.
+    /// Starts a program in `directory` and appends its output to `directory/NAME.log`.
     pub(crate) fn start(
         name: &'static str,
         program: &Path,
@@ -66,7 +65,7 @@ impl Process {
             .map_err(|errno| Error::io(format!("signal {}", self.name))(errno.into()))
     }
 
-    /// Freezes the program; when this returns it has stopped.
+    /// Freezes the program. It has stopped when this returns.
     pub(crate) fn freeze(&self) -> Result<(), Error> {
         self.signal(Signal::STOP)?;
         waitid(WaitId::Pid(Pid::from_child(&self.child)), WaitIdOptions::STOPPED)
@@ -74,7 +73,7 @@ impl Process {
         Ok(())
     }
 
-    /// An error if the program has ended by itself.
+    /// Returns an error if the program has exited.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         match self.ended()? {
             None => Ok(()),
@@ -82,7 +81,7 @@ impl Process {
         }
     }
 
-    /// Asks the program to end, and kills it if it has not done so within `limit`. A frozen one is thawed to hear it.
+    /// Asks the program to exit, and kills it after `limit`. A frozen program is thawed so that it receives the signal.
     pub(crate) async fn terminate(mut self, limit: Duration) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -112,7 +111,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for a child that is gone already.
+        // Both fail only if the child has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ended_by_itself_is_reported_with_its_last_words() {
+    fn an_unexpected_exit_is_reported_with_the_end_of_the_log() {
         let directory = tempfile::tempdir().unwrap();
         let message =
             wait_until_ended(&mut shell("echo out of luck >&2; exit 3", directory.path())).to_string();
@@ -143,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_sees_its_standard_input_end_when_the_leash_is_dropped() {
+    fn a_program_sees_the_end_of_its_input_when_the_leash_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
-        let message = wait_until_ended(&mut shell("cat; echo let go", directory.path())).to_string();
-        assert!(message.contains("let go"), "{message}");
+        let message = wait_until_ended(&mut shell("cat; echo released", directory.path())).to_string();
+        assert!(message.contains("released"), "{message}");
     }
 
     #[test]
-    fn a_dropped_program_is_gone_even_if_it_was_frozen() {
+    fn a_dropped_program_is_killed_even_if_it_is_frozen() {
         let directory = tempfile::tempdir().unwrap();
         let process = shell("cat", directory.path());
         let pid = Pid::from_child(&process.child);

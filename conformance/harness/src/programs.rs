@@ -1,5 +1,5 @@
-//! Where the built programs are. Tests that need them are behind the feature `real-server`, which `cargo xtask conformance`
-//! turns on: plain `cargo test` runs on a machine without Go, and a test that needs the programs fails without them.
+//! The location of the built programs. Tests that need them are behind the feature `real-server`, which `cargo xtask conformance`
+//! turns on, so that `cargo test` runs on a machine without Go. With the feature, a test fails if a program is missing.
 
 use std::{
     env,
@@ -18,11 +18,11 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The programs that the environment points at (`KUBE_INFORMER_CONFORMANCE_PROGRAMS`).
+    /// Finds the programs in the directory that the variable `KUBE_INFORMER_CONFORMANCE_PROGRAMS` names.
     ///
     /// # Errors
     ///
-    /// [`Error::Programs`] if the variable is not set, or a program is missing there.
+    /// Returns [`Error::Programs`] if the variable is not set or a program is missing.
     pub fn find() -> Result<Self, Error> {
         match env::var_os(DIRECTORY) {
             Some(directory) => Self::in_directory(directory),
@@ -34,7 +34,7 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// [`Error::Programs`] if one is missing there.
+    /// Returns [`Error::Programs`] if a program is missing.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Result<Self, Error> {
         let programs = Self { directory: directory.into() };
         for name in ["kube-apiserver", "etcd", "kubectl", "kube-controller-manager"] {
@@ -46,11 +46,11 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The programs that the environment points at, for a test.
+    /// Like [`find`](Self::find), for tests.
     ///
     /// # Panics
     ///
-    /// If a program is missing: a test that cannot run does not pass.
+    /// Panics if a program is missing, because a test that cannot run must not pass.
     pub fn required() -> Self {
         Self::find().unwrap_or_else(|missing| panic!("{missing}"))
     }
@@ -60,7 +60,7 @@ impl Programs {
         self.directory.join(name)
     }
 
-    /// The directory they are in.
+    /// Their directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_is_named_together_with_the_way_to_build_it() {
+    fn a_missing_program_is_reported_with_the_command_that_builds_it() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("kube-apiserver"), "").unwrap();
         let message = Programs::in_directory(directory.path()).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! A TCP proxy in front of a server that breaks connections on request, or by itself after so many bytes. It looks at
-//! nothing, so TLS goes through it; clients and servers see what a bad network would show them.
+//! A TCP proxy that simulates a faulty network: it breaks connections on request, or after a number of bytes. It does not read the
+//! data, so TLS passes through it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,34 +17,34 @@ use crate::Error;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    mood: watch::Sender<Mood>,
+    faults: watch::Sender<Faults>,
     _tasks: JoinSet<()>,
 }
 
-/// What the proxy does to connections.
+/// The faults that the proxy injects.
 #[derive(Clone, Copy, Debug)]
-struct Mood {
+struct Faults {
     open: bool,
-    /// Bytes from the server after which a connection breaks.
+    /// The number of bytes from the server after which a connection breaks.
     bytes_max: u64,
-    /// Grows each time that all connections are broken.
+    /// The number of times that all connections were broken.
     cuts: u64,
 }
 
 impl Proxy {
-    /// A proxy on a free loopback port.
+    /// Starts a proxy on a free loopback port.
     ///
     /// # Errors
     ///
-    /// If there is no port.
+    /// Returns an error if it cannot listen.
     pub async fn start(target: SocketAddr) -> Result<Self, Error> {
         let what = || Error::io("listen for a proxy");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(what())?;
         let address = listener.local_addr().map_err(what())?;
-        let (mood, heard) = watch::channel(Mood { open: true, bytes_max: u64::MAX, cuts: 0 });
+        let (faults, current) = watch::channel(Faults { open: true, bytes_max: u64::MAX, cuts: 0 });
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, target, heard));
-        Ok(Self { address, mood, _tasks: tasks })
+        tasks.spawn(accept(listener, target, current));
+        Ok(Self { address, faults, _tasks: tasks })
     }
 
     /// Where it listens.
@@ -52,11 +52,11 @@ impl Proxy {
         self.address
     }
 
-    /// The configuration of a client that takes the way through this proxy.
+    /// Changes a client configuration so that the client connects through this proxy.
     ///
     /// # Panics
     ///
-    /// If the configuration's own address is none.
+    /// Panics if the proxy's address is not a valid URL, which cannot happen.
     #[must_use]
     pub fn before(&self, mut config: Config) -> Config {
         let scheme = config.cluster_url.scheme_str().unwrap_or("https");
@@ -65,54 +65,59 @@ impl Proxy {
         config
     }
 
-    /// Breaks all connections. New ones are let through.
+    /// Breaks all connections. New ones are accepted.
     pub fn cut(&self) {
-        self.mood.send_modify(|mood| mood.cuts += 1);
+        self.faults.send_modify(|faults| faults.cuts += 1);
     }
 
-    /// Breaks all connections, and every new one at once, until [`open`](Self::open).
+    /// Breaks all connections, and every new one immediately, until [`open`](Self::open).
     pub fn close(&self) {
-        self.mood.send_modify(|mood| (mood.open, mood.cuts) = (false, mood.cuts + 1));
+        self.faults.send_modify(|faults| (faults.open, faults.cuts) = (false, faults.cuts + 1));
     }
 
-    /// Lets connections through again.
+    /// Accepts connections again.
     pub fn open(&self) {
-        self.mood.send_modify(|mood| mood.open = true);
+        self.faults.send_modify(|faults| faults.open = true);
     }
 
-    /// Breaks every new connection after so many bytes from the server; none: lets it live.
+    /// Breaks every new connection after this many bytes from the server; `None` removes the limit.
     pub fn cut_after(&self, bytes: Option<u64>) {
-        self.mood.send_modify(|mood| mood.bytes_max = bytes.unwrap_or(u64::MAX));
+        self.faults.send_modify(|faults| faults.bytes_max = bytes.unwrap_or(u64::MAX));
     }
 }
 
-async fn accept(listener: TcpListener, target: SocketAddr, mood: watch::Receiver<Mood>) {
+async fn accept(listener: TcpListener, target: SocketAddr, faults: watch::Receiver<Faults>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             biased;
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => {
-                let now = *mood.borrow();
+                let now = *faults.borrow();
                 if let Ok((client, _)) = accepted && now.open {
-                    connections.spawn(carry(client, target, now, mood.clone()));
+                    connections.spawn(carry(client, target, now, faults.clone()));
                 }
             }
         }
     }
 }
 
-/// One connection, until either side ends it, its bytes are used up or all are cut. What goes wrong is what a client
-/// is to live with.
-async fn carry(mut client: TcpStream, target: SocketAddr, mood: Mood, mut moods: watch::Receiver<Mood>) {
+/// Forwards one connection until either side ends it, its byte limit is reached or all connections are cut. Errors end it, as a
+/// broken network would.
+async fn carry(
+    mut client: TcpStream,
+    target: SocketAddr,
+    faults: Faults,
+    mut changes: watch::Receiver<Faults>,
+) {
     let Ok(mut server) = TcpStream::connect(target).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut from_client, mut to_client) = client.split();
     let (from_server, mut to_server) = server.split();
-    let mut limited = from_server.take(mood.bytes_max);
+    let mut limited = from_server.take(faults.bytes_max);
     tokio::select! {
         biased;
-        _ = moods.wait_for(|now| now.cuts > mood.cuts) => {}
+        _ = changes.wait_for(|now| now.cuts > faults.cuts) => {}
         _ = copy(&mut from_client, &mut to_server) => {}
         _ = copy(&mut limited, &mut to_client) => {}
     }

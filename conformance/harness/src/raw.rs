@@ -1,6 +1,5 @@
-//! Requests whose answers are looked at byte by byte: status, headers and body as the server sent them. The
-//! client's own methods read JSON into types and turn refusals into errors, which is what tests of the protocol
-//! must not have done for them.
+//! Requests that return the status, headers and body as the server sent them. The client's own methods decode JSON into types and
+//! turn error responses into errors, which tests of the protocol must see unchanged.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Request, StatusCode, header};
@@ -14,19 +13,19 @@ pub const JSON: &str = "application/json";
 /// The media type of Kubernetes' protobuf.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// All of the body.
+    /// The complete body.
     pub body: Bytes,
 }
 
 impl Answer {
-    /// The body read as JSON; `null` if it is not JSON.
+    /// The body as JSON; `null` if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -37,22 +36,22 @@ impl Answer {
     }
 }
 
-/// Asks for `path` (with its query) in the media types `accept`, and reads the answer to its end.
+/// Gets `path` (with its query) in the media types `accept` and reads the complete response.
 ///
 /// # Errors
 ///
-/// Only if there is no answer: a refusal is an [`Answer`].
+/// Returns an error only if there is no response. An error response is an [`Answer`].
 pub async fn get(client: &Client, path: &str, accept: &str) -> Result<Answer, Error> {
     let Stream { status, headers, body, .. } = watch(client, path, accept).await?;
     let body = body.collect().await?.to_bytes();
     Ok(Answer { status, headers, body })
 }
 
-/// Asks for `path` (with its query) in the media types `accept`, and gives the answer while it arrives.
+/// Gets `path` (with its query) in the media types `accept` and returns the response as a stream.
 ///
 /// # Errors
 ///
-/// Only if there is no answer: a refusal is a [`Stream`] too.
+/// Returns an error only if there is no response. An error response is a [`Stream`] too.
 pub async fn watch(client: &Client, path: &str, accept: &str) -> Result<Stream, Error> {
     let request = Request::get(path)
         .header(header::ACCEPT, accept)
@@ -62,7 +61,7 @@ pub async fn watch(client: &Client, path: &str, accept: &str) -> Result<Stream, 
     Ok(Stream { status: head.status, headers: head.headers, body, unread: BytesMut::new() })
 }
 
-/// An answer that arrives piece by piece.
+/// A streamed response.
 #[derive(Debug)]
 pub struct Stream {
     /// The status.
@@ -74,15 +73,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The next event of a watch in JSON (one a line), or `None` at the stream's end.
+    /// Returns the next event of a watch in JSON (one per line), or `None` at the end of the stream.
     ///
     /// # Errors
     ///
-    /// If the connection breaks; a line that is not JSON is `null`.
+    /// Returns an error if the connection breaks. A line that is not JSON is `null`.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// This method is cancel safe: dropping the future loses no data.
     pub async fn line(&mut self) -> Result<Option<serde_json::Value>, Error> {
         loop {
             if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
@@ -95,15 +94,15 @@ impl Stream {
         }
     }
 
-    /// The next event of a watch in protobuf (after its length in four bytes), or `None` at the stream's end.
+    /// Returns the next event of a watch in protobuf (after its length in four bytes), or `None` at the end of the stream.
     ///
     /// # Errors
     ///
-    /// If the connection breaks.
+    /// Returns an error if the connection breaks.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// This method is cancel safe: dropping the future loses no data.
     pub async fn frame(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if let Some(length) = self.unread.first_chunk().copied().map(u32::from_be_bytes) {
@@ -119,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// Receives something more; false at the end.
+    /// Receives more data. Returns false at the end.
     async fn receive(&mut self) -> Result<bool, Error> {
         let Some(frame) = self.body.frame().await else { return Ok(false) };
         if let Ok(data) = frame?.into_data() {

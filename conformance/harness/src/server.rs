@@ -1,4 +1,4 @@
-//! The running server: kube-apiserver over its own etcd, and what tests do to it.
+//! A running server: kube-apiserver with its own etcd, and the faults that tests inject.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -22,14 +22,14 @@ use crate::{
     process::Process,
 };
 
-/// Set to anything, this variable keeps the servers' directories (logs, data, kubeconfig) and says where they are.
+/// If this variable is set, the directories of servers (logs, data, kubeconfig) are kept.
 const KEEP: &str = "KUBE_INFORMER_CONFORMANCE_KEEP";
-/// How long a server that is asked to end may take to drain its requests.
+/// The time limit of a graceful shutdown, in which the server drains its requests.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(70);
 
-/// A kube-apiserver with its etcd, alive as long as this value.
+/// A kube-apiserver with its etcd. Dropping this value kills the processes.
 ///
-/// The processes end with it however the test ends; the fields are dropped in the order in which they stand.
+/// The processes end however the test ends. Fields are dropped in the order of their declaration.
 #[derive(Debug)]
 pub struct RealServer {
     controller_manager: Option<Process>,
@@ -39,14 +39,14 @@ pub struct RealServer {
     users: Vec<User>,
     revoked: Vec<String>,
     credentials: Credentials,
-    /// Bound but not listening: the port stays this server's, also while kube-apiserver is down.
+    /// Bound but not listening, so that the port stays reserved while kube-apiserver is down.
     _reserved: TcpSocket,
     address: SocketAddr,
     directory: TempDir,
 }
 
 impl RealServer {
-    /// A server to be started with these programs.
+    /// Returns the settings of a server that runs these programs.
     pub fn builder(programs: Programs) -> Builder {
         Builder::new(programs)
     }
@@ -56,7 +56,7 @@ impl RealServer {
             .prefix("kube-informer-conformance-")
             .disable_cleanup(std::env::var_os(KEEP).is_some())
             .tempdir()
-            .map_err(Error::io("make a temporary directory"))?;
+            .map_err(Error::io("create a temporary directory"))?;
         let (reserved, address) = reserve_port().map_err(Error::io("reserve a loopback port"))?;
         let credentials = Credentials::create(directory.path())?;
         let users = options.all_users()?;
@@ -80,46 +80,46 @@ impl RealServer {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The directory with its logs, data and credentials.
+    /// The directory of its logs, data and credentials.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The programs it runs on.
+    /// The programs that it runs.
     pub fn programs(&self) -> &Programs {
         &self.options.programs
     }
 
-    /// A kubeconfig file with a context for each user, named like the user; the administrator's is current.
+    /// The path of a kubeconfig with a context per user, named like the user. The administrator's context is current.
     pub fn kubeconfig(&self) -> PathBuf {
         self.credentials.kubeconfig()
     }
 
-    /// The ids of the processes now running for this server.
+    /// The ids of the processes that run for this server now.
     pub fn process_ids(&self) -> Vec<u32> {
         let programs = [self.controller_manager.as_ref(), self.apiserver.as_ref(), self.etcd.process()];
         programs.into_iter().flatten().map(Process::id).collect()
     }
 
-    /// A client configuration of the administrator, without the client's own retries.
+    /// Returns a client configuration of the administrator. The client does not retry.
     ///
     /// # Errors
     ///
-    /// If the kubeconfig cannot be read back.
+    /// Returns an error if the kubeconfig cannot be read.
     pub async fn config(&self) -> Result<Config, Error> {
         self.config_of(ADMIN).await
     }
 
-    /// A client configuration of one user, without the client's own retries: tests want to see every answer.
+    /// Returns a client configuration of one user. The client does not retry, so that tests see every response.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownUser`] if the builder was not told of them.
+    /// Returns [`Error::UnknownUser`] if the user was not added to the builder.
     pub async fn config_of(&self, user: &str) -> Result<Config, Error> {
         if !self.users.iter().any(|known| known.name == user) {
             return Err(Error::UnknownUser(user.to_owned()));
@@ -133,38 +133,38 @@ impl RealServer {
         Ok(config)
     }
 
-    /// A client of the administrator.
+    /// Returns a client of the administrator.
     ///
     /// # Errors
     ///
-    /// If the client cannot be made.
+    /// Returns an error if the client cannot be created.
     pub async fn client(&self) -> Result<Client, Error> {
         Ok(Client::try_from(self.config().await?)?)
     }
 
-    /// A client of one user.
+    /// Returns a client of one user.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownUser`] if the builder was not told of them.
+    /// Returns [`Error::UnknownUser`] if the user was not added to the builder.
     pub async fn client_of(&self, user: &str) -> Result<Client, Error> {
         Ok(Client::try_from(self.config_of(user).await?)?)
     }
 
-    /// Runs kubectl as the administrator with its own cache, and gives what it printed.
+    /// Runs kubectl as the administrator, with its own cache, and returns its output.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] with its words if it fails.
+    /// Returns [`Error::Command`] with its standard error if it fails.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String, Error> {
         self.kubectl_with(args, "").await
     }
 
-    /// Runs kubectl with something on its standard input, such as a manifest for `apply -f -`.
+    /// Runs kubectl with `input` on its standard input, such as a manifest for `apply -f -`.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] with its words if it fails.
+    /// Returns [`Error::Command`] with its standard error if it fails.
     pub async fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String, Error> {
         let mut command = Command::new(self.programs().path("kubectl"));
         command
@@ -178,23 +178,23 @@ impl RealServer {
         output_of(command, format!("kubectl {}", args.join(" ")), input).await
     }
 
-    // What befalls servers.
+    // === faults ===
 
-    /// Ends kube-apiserver in order, as an upgrade would, and starts it again on the same port.
+    /// Shuts kube-apiserver down gracefully, as an upgrade would, and starts it again on the same port.
     ///
     /// # Errors
     ///
-    /// If it does not come back.
+    /// Returns an error if it does not start again.
     pub async fn restart(&mut self) -> Result<(), Error> {
         self.shut_down().await?;
         self.start_apiserver().await
     }
 
-    /// Ends kube-apiserver in order; [`restart`](Self::restart) brings it back.
+    /// Shuts kube-apiserver down gracefully. [`restart`](Self::restart) starts it again.
     ///
     /// # Errors
     ///
-    /// If it cannot be signalled.
+    /// Returns an error if it cannot be signalled.
     pub async fn shut_down(&mut self) -> Result<(), Error> {
         match self.apiserver.take() {
             Some(apiserver) => apiserver.terminate(SHUTDOWN_LIMIT).await,
@@ -202,64 +202,64 @@ impl RealServer {
         }
     }
 
-    /// Kills kube-apiserver as a crash would; connections are reset, new ones refused.
-    /// [`restart`](Self::restart) brings it back.
+    /// Kills kube-apiserver as a crash would: connections are reset and new ones refused.
+    /// [`restart`](Self::restart) starts it again.
     pub fn kill(&mut self) {
         self.apiserver = None;
     }
 
-    /// Freezes kube-apiserver (SIGSTOP): its connections stay open and silent, until [`thaw`](Self::thaw). It has
-    /// stopped when this returns.
+    /// Freezes kube-apiserver (SIGSTOP): its connections stay open and silent until [`thaw`](Self::thaw). It has stopped when
+    /// this returns.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] after a [`kill`](Self::kill).
+    /// Returns [`Error::NotRunning`] after a [`kill`](Self::kill).
     pub fn freeze(&self) -> Result<(), Error> {
         self.running()?.freeze()
     }
 
-    /// Lets a frozen kube-apiserver go on (SIGCONT).
+    /// Continues a frozen kube-apiserver (SIGCONT).
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] after a [`kill`](Self::kill).
+    /// Returns [`Error::NotRunning`] after a [`kill`](Self::kill).
     pub fn thaw(&self) -> Result<(), Error> {
         self.running()?.signal(Signal::CONT)
     }
 
-    /// Makes a user's token worthless (401). The server learns of it by a restart. Not for the administrator,
-    /// whom the harness needs itself.
+    /// Revokes a user's token, so that requests fail with 401. The server restarts to apply it. Do not revoke the administrator's
+    /// token, which the harness needs.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownUser`], or if it does not come back.
+    /// Returns [`Error::UnknownUser`], or an error if the server does not start again.
     pub async fn revoke(&mut self, user: &str) -> Result<(), Error> {
         self.config_of(user).await?;
         self.revoked.push(user.to_owned());
         self.restart().await
     }
 
-    /// Takes a [`revoke`](Self::revoke) back, by another restart.
+    /// Undoes a [`revoke`](Self::revoke), with another restart.
     ///
     /// # Errors
     ///
-    /// If the server does not come back.
+    /// Returns an error if the server does not start again.
     pub async fn admit(&mut self, user: &str) -> Result<(), Error> {
         self.revoked.retain(|revoked| revoked != user);
         self.restart().await
     }
 
-    /// Makes etcd forget its history up to `revision`, or up to now, and gives the revision. kube-apiserver is told in the way
-    /// its own compactor would; what its watch cache holds in memory it may still replay until it restarts.
+    /// Compacts etcd's history up to `revision`, or up to now, and returns the revision. It notifies kube-apiserver as the server's
+    /// own compactor does. kube-apiserver may still replay events from its watch cache until it restarts.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] if etcd refuses, for instance because that was forgotten before.
+    /// Returns [`Error::Command`] if etcd refuses, for instance because the revision is compacted already.
     pub async fn etcd_compact(&self, revision: Option<u64>) -> Result<u64, Error> {
         self.etcd.compact(revision).await
     }
 
-    /// The etcd, for [`RealServer::backup`] and its like.
+    /// The etcd, for [`RealServer::backup`] and [`RealServer::restore`].
     pub(crate) fn etcd_mut(&mut self) -> &mut Etcd {
         &mut self.etcd
     }
@@ -296,7 +296,7 @@ impl RealServer {
     }
 }
 
-/// A loopback port that nobody else is given while the socket lives, and that kube-apiserver can share.
+/// Reserves a loopback port for as long as the socket lives. kube-apiserver can share it.
 fn reserve_port() -> std::io::Result<(TcpSocket, SocketAddr)> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseport(true)?;

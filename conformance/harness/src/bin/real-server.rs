@@ -1,6 +1,5 @@
-//! A real server to play with: starts one, prints a line of JSON that says where it is, and stops it at the first
-//! interrupt. `cargo run -p kube-informer-conformance --bin real-server -- --watch-cache=false` hands its
-//! arguments on to kube-apiserver.
+//! Starts a real server for manual experiments, prints its address and kubeconfig as a line of JSON, and stops it at the first
+//! interrupt. Arguments go to kube-apiserver: `cargo run -p kube-informer-conformance --bin real-server -- --watch-cache=false`.
 #![allow(clippy::print_stdout)] // A program talks to its user.
 
 use std::error::Error;

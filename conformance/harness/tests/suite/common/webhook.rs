@@ -1,5 +1,4 @@
-//! A conversion webhook for a custom resource of two versions: what `v1` calls `size`, `v2` calls `replicas`.
-#![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
+//! A conversion webhook for a custom resource with two versions: the field `size` of `v1` is `replicas` in `v2`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ impl Webhook {
         Self { url, certificate: BASE64_STANDARD.encode(made.cert.pem()), _task: task }
     }
 
-    /// What a definition says to have it used.
+    /// The `conversion` of a definition that uses this webhook.
     pub(crate) fn conversion(&self) -> Value {
         let config = json!({"url": self.url, "caBundle": self.certificate});
         json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": config}})

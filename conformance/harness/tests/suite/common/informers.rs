@@ -1,5 +1,4 @@
-//! Informers beside the server they mirror: whether they show the same, object by object.
-#![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
+//! Compares informers with the server, object by object.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,10 +9,10 @@ use kube_informer::{Informer, Subscription};
 use kube_informer_conformance::raw;
 use serde_json::Value;
 
-/// Objects by key, without what an informer drops on arrival.
+/// Objects by key, without the fields that an informer drops on arrival.
 pub(crate) type Objects = BTreeMap<String, Value>;
 
-/// Settings of a reflector that waits milliseconds where clients that share a server should wait seconds.
+/// Settings of a reflector whose delays are milliseconds instead of seconds.
 pub(crate) fn quick() -> ReflectorConfig {
     let mut config = ReflectorConfig::default();
     let (first, longest) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -23,12 +22,12 @@ pub(crate) fn quick() -> ReflectorConfig {
     config
 }
 
-/// Whether the long form was asked for.
+/// Whether `--long` was given.
 pub(crate) fn long() -> bool {
     std::env::var_os("KUBE_INFORMER_CONFORMANCE_LONG").is_some()
 }
 
-/// Everything that the server has at this path, read from etcd; asked again for as long as the server is not there.
+/// Lists the objects of a path from etcd. Retries while the server is down.
 pub(crate) async fn listed(client: &Client, path: &str) -> Objects {
     let list = loop {
         match raw::get(client, path, raw::JSON).await {
@@ -39,19 +38,19 @@ pub(crate) async fn listed(client: &Client, path: &str) -> Objects {
     list["items"].as_array().unwrap().iter().cloned().map(comparable).collect()
 }
 
-/// Everything that an informer shows.
+/// All objects of an informer.
 pub(crate) fn shown<K: Send + Sync + 'static>(informer: &Informer<K>) -> Objects {
     let view = informer.lister().view();
     view.iter().map(|object| comparable(object.raw().decode().unwrap())).collect()
 }
 
-/// Waits until an informer shows what the server has; nothing may be written meanwhile. There is no limit: what is
-/// missing is said every now and then.
+/// Waits until an informer equals the server. No object may be written meanwhile. There is no time limit: the differences are
+/// printed every 20 seconds.
 pub(crate) async fn converges<K: Send + Sync + 'static>(informer: &Informer<K>, client: &Client, path: &str) {
     converges_to(informer, async || listed(client, path).await).await;
 }
 
-/// Waits until an informer shows what is expected.
+/// Waits until an informer has the expected objects.
 pub(crate) async fn converges_to<K: Send + Sync + 'static>(
     informer: &Informer<K>,
     expected: impl AsyncFn() -> Objects,
@@ -60,13 +59,13 @@ pub(crate) async fn converges_to<K: Send + Sync + 'static>(
     let mut right = expected().await;
     loop {
         let heads = || right.iter().map(|(key, object)| (key.clone(), version_of(object).to_owned()));
-        // Decoding everything only when it can be equal.
+        // Decodes the objects only if their versions are equal.
         if versions(informer) == heads().collect() && shown(informer) == right {
             return;
         }
         if tokio::time::timeout(Duration::from_secs(20), something(&mut events)).await.is_err() {
             right = expected().await;
-            complain(informer, &right);
+            report_differences(informer, &right);
         }
     }
 }
@@ -76,7 +75,7 @@ fn versions<K: Send + Sync + 'static>(informer: &Informer<K>) -> BTreeMap<String
     view.iter().map(|object| (object.key().to_string(), object.resource_version().to_owned())).collect()
 }
 
-/// The next event, and what is there besides.
+/// Waits for an event, then reads all pending ones.
 async fn something<K: Send + Sync + 'static>(events: &mut Subscription<K>) {
     events.next().await.expect("the informer runs");
     while tokio::task::unconstrained(events.next()).now_or_never().flatten().is_some() {}
@@ -97,8 +96,7 @@ fn comparable(mut object: Value) -> (String, Value) {
     (key, object)
 }
 
-/// Up to 1.33 the JSON of a pod template says `creationTimestamp: null`, which is as good as nothing; protobuf and later
-/// servers say nothing.
+/// Removes unset times. Up to 1.33 the JSON of a pod template has `creationTimestamp: null`; protobuf and later servers omit it.
 fn without_unset_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -114,8 +112,8 @@ fn version_of(object: &Value) -> &str {
     object["metadata"]["resourceVersion"].as_str().unwrap()
 }
 
-#[allow(clippy::print_stderr)] // Seen only when a test fails or hangs.
-fn complain<K: Send + Sync + 'static>(informer: &Informer<K>, expected: &Objects) {
+#[allow(clippy::print_stderr, reason = "printed only when a test hangs")]
+fn report_differences<K: Send + Sync + 'static>(informer: &Informer<K>, expected: &Objects) {
     let shown = shown(informer);
     let state = informer.state();
     eprintln!("{state}: {} objects shown, {} expected", shown.len(), expected.len());

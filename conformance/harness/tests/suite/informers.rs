@@ -1,11 +1,6 @@
-//! Informers on a real kube-apiserver that behaves: what they show is what the server has, object by object and field by
-//! field, whatever the kind, the encoding and the way of getting the first state.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+//! Informers on a real kube-apiserver without faults: their objects equal the server's, field by field, for several kinds, both
+//! encodings, and with and without watch-lists.
 
-mod common;
-
-use common::informers::{converges, converges_to, listed, quick};
-use common::webhook::Webhook;
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -19,7 +14,11 @@ use kube_informer_conformance::{Programs, RealServer};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// One object of each of the kinds that are compared.
+use crate::common;
+use crate::common::informers::{converges, converges_to, listed, quick};
+use crate::common::webhook::Webhook;
+
+/// One object of each kind that is compared.
 const WORLD: &str = r#"
 apiVersion: v1
 kind: List
@@ -55,15 +54,14 @@ items:
 "#;
 
 #[tokio::test]
-async fn every_field_of_every_kind_is_shown_as_the_server_has_it_in_both_encodings_and_both_ways_of_beginning()
- {
+async fn every_field_of_every_kind_equals_the_servers_in_both_encodings_with_and_without_watch_lists() {
     let programs = Programs::required();
     for streaming in [true, false] {
         let server = RealServer::builder(programs.clone()).watch_list(streaming).start().await.unwrap();
         server.kubectl_with(&["apply", "-f", "-"], WORLD).await.unwrap();
         let (cluster, client) = both(&server).await;
         for encoding in [EncodingPreference::Auto, EncodingPreference::Json] {
-            // Asked for where the server does not have it, too.
+            // Also requested where the server does not support it.
             for watch_list in [WatchList::Auto, WatchList::On, WatchList::Off] {
                 let world = World { cluster: &cluster, client: &client, encoding, watch_list };
                 world.is_shown::<Namespace>("/api/v1/namespaces").await;
@@ -80,7 +78,7 @@ async fn every_field_of_every_kind_is_shown_as_the_server_has_it_in_both_encodin
 }
 
 #[tokio::test]
-async fn only_metadata_is_only_the_metadata_of_the_same_objects_and_follows_their_changes() {
+async fn metadata_only_has_the_metadata_of_the_same_objects_and_follows_changes() {
     let programs = Programs::required();
     let server = RealServer::builder(programs).start().await.unwrap();
     server.kubectl_with(&["apply", "-f", "-"], WORLD).await.unwrap();
@@ -103,7 +101,7 @@ async fn only_metadata_is_only_the_metadata_of_the_same_objects_and_follows_thei
 }
 
 #[tokio::test]
-async fn selectors_choose_what_the_server_chooses_and_objects_come_and_go_with_their_labels() {
+async fn selectors_match_like_the_server_and_objects_come_and_go_with_their_labels() {
     let (server, client) = common::server().await;
     common::create(&client, &["a", "b", "c"]).await;
     let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
@@ -118,21 +116,21 @@ async fn selectors_choose_what_the_server_chooses_and_objects_come_and_go_with_t
     converges(&maps, &client, selected).await;
     server.kubectl(&["label", "configmap", "a", "shop=yes"]).await.unwrap();
     converges(&maps, &client, selected).await;
-    let mut told = Vec::new();
-    while told.len() < 5 {
-        told.push(match events.next().await.unwrap() {
+    let mut received = Vec::new();
+    while received.len() < 5 {
+        received.push(match events.next().await.unwrap() {
             Event::Added { object, .. } => format!("+{}", object.name()),
             Event::Updated { new, .. } => format!("~{}", new.name()),
             Event::Deleted { last, .. } => format!("-{}", last.name()),
             Event::Synced => "synced".to_owned(),
         });
     }
-    told[..2].sort();
-    assert_eq!(told, ["+a", "+c", "synced", "-a", "+a"]);
+    received[..2].sort();
+    assert_eq!(received, ["+a", "+c", "synced", "-a", "+a"]);
 }
 
 #[tokio::test]
-async fn several_namespaces_are_one_informer_that_shows_all_of_them_and_nothing_else() {
+async fn one_informer_over_several_namespaces_has_exactly_their_objects() {
     let (server, client) = common::server().await;
     for namespace in ["one", "two", "three"] {
         server.kubectl(&["create", "namespace", namespace]).await.unwrap();
@@ -176,7 +174,7 @@ async fn the_store_follows_a_custom_resource_whose_defaults_change_while_it_is_w
     };
     assert_eq!(spec("a"), json!({"size": 1}));
 
-    // Nobody writes the widgets; the server reads them differently from now on.
+    // The widgets do not change; the server applies other defaults to them from now on.
     let changed =
         json!({"size": {"type": "integer", "default": 1}, "colour": {"type": "string", "default": "red"}});
     define(&server, changed).await;
@@ -203,7 +201,7 @@ async fn the_store_follows_a_custom_resource_whose_conversion_changes_while_it_i
     let spec = || mirror.lister().get(&key).unwrap().decode().unwrap().data["spec"].clone();
     assert_eq!(spec(), json!({"size": 3}));
 
-    // Nobody writes the widget; from now on it is read in another version's words.
+    // The widget does not change; from now on the webhook converts it.
     define_converted(&server, webhook.conversion()).await;
     while listed(&client, widgets).await["default/a"]["spec"].get("replicas").is_none() {}
     converges(&mirror, &client, widgets).await;
@@ -230,7 +228,7 @@ async fn define(server: &RealServer, properties: serde_json::Value) {
     apply_definition(server, json!([version]), json!({"strategy": "None"})).await;
 }
 
-/// Defines widgets, and waits until they are served.
+/// Defines widgets and waits until they are served.
 async fn apply_definition(server: &RealServer, versions: serde_json::Value, conversion: serde_json::Value) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -250,7 +248,7 @@ async fn both(server: &RealServer) -> (Cluster, Client) {
     (cluster, server.client().await.unwrap())
 }
 
-/// A server's objects, and how informers are to look at them.
+/// A server's objects, and the settings of the informers that read them.
 struct World<'a> {
     cluster: &'a Cluster,
     client: &'a Client,
@@ -259,7 +257,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// A typed informer shows what the server has, everything of it fits its type, and so does a dynamic one.
+    /// Checks that a typed and a dynamic informer equal the server, and that every object decodes.
     async fn is_shown<K>(&self, path: &str)
     where
         K: kube_core::Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,

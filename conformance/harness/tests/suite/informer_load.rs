@@ -1,25 +1,24 @@
-//! Many informers, many objects and many changes on a real kube-apiserver, over connections that keep breaking: the stores
-//! end up as etcd has it, and every promise that can be watched from outside is, all the time.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
-
-mod common;
+//! Many informers, objects and changes on a real kube-apiserver, over connections that keep breaking. The stores converge to the
+//! state in etcd, and a handler checks the contract's promises at every event.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::MAPS;
-use common::informers::{converges, listed, long, quick};
-use common::writes::{Change, churn, create, write};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::building_blocks::compare_resource_versions;
 use kube_informer::{Cluster, Event, EventHandler, Index, Informer, Key, ListenerConfig, Lister, Origin};
 use kube_informer_conformance::Proxy;
 
+use crate::common;
+use crate::common::MAPS;
+use crate::common::informers::{converges, listed, long, quick};
+use crate::common::writes::{Change, churn, create, write};
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
+async fn two_hundred_and_fifty_informers_start_concurrently_and_each_sees_its_own_objects() {
     const INFORMERS: usize = 250;
     let (server, client) = common::server().await;
     let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
@@ -33,7 +32,7 @@ async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
     for informer in &informers {
         informer.synced().await.unwrap();
     }
-    // All watches are open, on a few connections; each hears of its own change, and others can still be sent.
+    // All watches are open, on a few connections. Each receives its own change, and other requests still succeed.
     write(&client, (0..INFORMERS).map(|n| Change::Update(n, 1))).await;
     for (n, informer) in informers.iter().enumerate() {
         let path = format!("{MAPS}?labelSelector=group%3Dg{n}");
@@ -43,7 +42,7 @@ async fn two_hundred_and_fifty_informers_start_at_once_and_each_sees_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_promise_was_kept_all_along() {
+async fn after_churn_over_a_faulty_network_the_store_equals_etcd_and_every_promise_held() {
     let (objects, rounds) = if long() { (20_000, 10) } else { (1_000, 4) };
     let (mut server, client) = common::server().await;
     let proxy = Proxy::start(server.address()).await.unwrap();
@@ -56,26 +55,27 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
     maps.synced().await.unwrap();
     let watched = Arc::new(Watched::default());
     let mut many = ListenerConfig::default();
-    many.changes_max = usize::MAX; // Gathered events are not in the server's order.
+    many.changes_max = usize::MAX; // Coalesced events are not in the server's order.
     let promises = Promises::new(maps.lister(), by_group.clone(), watched.clone());
     maps.add_handler_with(many, promises).unwrap().detach();
-    // One that never comes to an end, one that panics every time (without the noise): their own affair.
+    // A handler that never returns and one that always panics must not affect the others.
     maps.add_handler(async |_: Event<ConfigMap>| futures::future::pending().await).unwrap().detach();
-    let panicking = maps.add_handler(async |_: Event<ConfigMap>| resume_unwind(Box::new("as told"))).unwrap();
-    // And one that does not read until the end, with little room.
+    let panicking =
+        maps.add_handler(async |_: Event<ConfigMap>| resume_unwind(Box::new("on purpose"))).unwrap();
+    // A subscription with a small buffer that is read only at the end.
     let mut few = ListenerConfig::default();
     few.changes_max = 100;
     let mut slow = maps.subscribe_with(few);
 
     let mut present: Vec<usize> = (0..objects).collect();
     for round in 0..rounds {
-        // Broken in the middle of whatever is being sent: earlier each time.
+        // Connections break in the middle of a response, earlier in each round.
         proxy.cut_after(Some(60_000 / (round + 1)));
         proxy.cut();
         let changes = churn(round as usize, &mut present, objects);
         write(&client, changes).await;
         if round % 4 == 1 {
-            // Away while things are changed and forgotten.
+            // Disconnected while objects change and the history is compacted.
             proxy.close();
             let changes = churn(100 + round as usize, &mut present, objects);
             write(&client, changes).await;
@@ -84,7 +84,7 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
             server.restart().await.unwrap();
             proxy.open();
         }
-        // So that each round is got through, the network is good for a while.
+        // The network works for a while, so that each round completes.
         proxy.cut_after(None);
         proxy.cut();
         converges(&maps, &client, MAPS).await;
@@ -92,49 +92,49 @@ async fn after_churn_over_a_bad_network_the_store_is_as_etcd_has_it_and_every_pr
 
     let truth = listed(&client, MAPS).await;
     assert_eq!(truth.len(), present.len());
-    // The one that waited hears the last state of everything, gathered per key, and of nothing that is gone.
+    // The slow subscription receives the latest state of every object, coalesced per key, and no deleted object.
     assert!(slow.coalesced_count() > 0);
-    let mut heard: BTreeMap<String, String> = BTreeMap::new();
-    // Not limited by the budget of this task: what is there is all read.
+    let mut received: BTreeMap<String, String> = BTreeMap::new();
+    // Unconstrained, so that the task budget does not end the loop before all events are read.
     while let Some(Some(event)) = tokio::task::unconstrained(slow.next()).now_or_never() {
         match &event {
-            Event::Deleted { last, .. } => drop(heard.remove(&last.key().to_string())),
+            Event::Deleted { last, .. } => drop(received.remove(&last.key().to_string())),
             Event::Synced => {}
             Event::Added { object, .. } | Event::Updated { new: object, .. } => {
-                heard.insert(object.key().to_string(), object.resource_version().to_owned());
+                received.insert(object.key().to_string(), object.resource_version().to_owned());
             }
         }
     }
     let version =
         |object: &serde_json::Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    assert_eq!(heard, truth.iter().map(|(key, object)| (key.clone(), version(object))).collect());
+    assert_eq!(received, truth.iter().map(|(key, object)| (key.clone(), version(object))).collect());
     assert!(panicking.panics() > 0);
     assert!(!watched.broken.load(Ordering::Relaxed), "see above");
 }
 
-/// What a handler found.
+/// The result of a handler's checks.
 #[derive(Debug, Default)]
 struct Watched {
     broken: AtomicBool,
 }
 
-/// A handler that checks, at every event, what was promised.
+/// A handler that checks the promises at every event.
 struct Promises {
     lister: Lister<ConfigMap>,
     by_group: Index,
     watched: Arc<Watched>,
-    /// The last version heard, by key and uid.
-    heard: HashMap<Key, (String, String)>,
+    /// The last uid and version received, by key.
+    received: HashMap<Key, (String, String)>,
     last_live: String,
     events: usize,
 }
 
 impl Promises {
     fn new(lister: Lister<ConfigMap>, by_group: Index, watched: Arc<Watched>) -> Self {
-        Self { lister, by_group, watched, heard: HashMap::new(), last_live: "1".to_owned(), events: 0 }
+        Self { lister, by_group, watched, received: HashMap::new(), last_live: "1".to_owned(), events: 0 }
     }
 
-    #[allow(clippy::print_stderr)] // Seen only when a promise is broken.
+    #[allow(clippy::print_stderr, reason = "printed only when a promise is broken")]
     fn check(&self, kept: bool, promise: &str, event: &Event<ConfigMap>) {
         if !kept {
             eprintln!("broken: {promise}: {event:?}");
@@ -150,8 +150,8 @@ impl EventHandler<ConfigMap> for Promises {
         let newer = |version: &str, than: &str| {
             compare_resource_versions(version, than).is_some_and(|order| order.is_gt())
         };
-        // Never goes back; a key's changes come in order; an object that is replaced is deleted first.
-        let known = self.heard.get(&key);
+        // Versions never regress, the changes of a key come in order, and a replaced object is deleted first.
+        let known = self.received.get(&key);
         match &event {
             Event::Added { .. } => self.check(known.is_none(), "added once", &event),
             Event::Updated { old, .. } => {
@@ -159,37 +159,37 @@ impl EventHandler<ConfigMap> for Promises {
                     (last_uid.as_str(), last.as_str()) == (uid, old.resource_version())
                         && newer(version, last)
                 });
-                self.check(follows, "in order, never back", &event);
+                self.check(follows, "in order, no regression", &event);
             }
             Event::Deleted { .. } => {
-                let told = known.is_some_and(|(last_uid, _)| last_uid == uid);
-                self.check(told, "only what was told of disappears", &event);
+                let was_added = known.is_some_and(|(last_uid, _)| last_uid == uid);
+                self.check(was_added, "only reported objects are deleted", &event);
             }
             Event::Synced => {}
         }
-        // Store first: it shows this or something newer.
+        // Store first: the store has this state or a newer one.
         let stored = self.lister.get(&key);
         let shows = match (&event, &stored) {
             (Event::Deleted { .. }, None) => true,
             (Event::Deleted { .. }, Some(now)) => now.uid() != uid,
             (_, Some(now)) => now.uid() != uid || !newer(version, now.resource_version()),
-            // Deleted since: its event comes.
+            // Deleted since; its event follows.
             (_, None) => true,
         };
         self.check(shows, "store first", &event);
         match &event {
-            Event::Deleted { .. } => drop(self.heard.remove(&key)),
-            _ => drop(self.heard.insert(key, (uid.to_owned(), version.to_owned()))),
+            Event::Deleted { .. } => drop(self.received.remove(&key)),
+            _ => drop(self.received.insert(key, (uid.to_owned(), version.to_owned()))),
         }
-        // Snapshots are one moment: each object is in the index exactly once.
+        // A snapshot is consistent: each object is in the index exactly once.
         self.events += 1;
         if self.events.is_multiple_of(500) {
             let view = self.lister.view();
             let groups =
                 (0..10).map(|group| view.by_index(&self.by_group, &format!("g{group}")).unwrap().len());
-            self.check(groups.sum::<usize>() == view.iter().count(), "one moment", &event);
+            self.check(groups.sum::<usize>() == view.iter().count(), "consistent snapshot", &event);
         }
-        // What was watched is heard in the server's order, also over several watches.
+        // Live events arrive in the server's order, also across watches.
         if event.origin() == Some(Origin::Live) {
             self.check(newer(version, &self.last_live), "in the server's order", &event);
             version.clone_into(&mut self.last_live);

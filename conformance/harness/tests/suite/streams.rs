@@ -1,7 +1,4 @@
-//! `Cluster` as a whole client, through a real kube-apiserver to a kubelet: followed logs, `exec`, and writes beside them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
+//! `Cluster` as a general client, through a real kube-apiserver to a kubelet: followed logs, `exec`, and concurrent writes.
 
 use futures::future::try_join_all;
 use http::Request;
@@ -16,10 +13,11 @@ use kube_informer_conformance::{Programs, RealServer};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use common::kubelet::{Kubelet, LOG_LINE};
+use crate::common;
+use crate::common::kubelet::{Kubelet, LOG_LINE};
 
 const POD: &str = "/api/v1/namespaces/default/pods/web";
-/// More than the hundred streams that a kube-apiserver allows a connection.
+/// More than the 100 streams that kube-apiserver allows per connection.
 const LOGS: usize = 150;
 
 async fn server() -> (RealServer, Kubelet, Client) {

@@ -1,5 +1,4 @@
-//! kubectl against the embedded server.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! kubectl against the embedded server: reads, writes, custom resources, watches and deletions.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ impl Kubectl {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(self.directory.join("kubeconfig"));
-        // Discovery is cached by host and port, which another test may have had before.
+        // kubectl caches discovery by host and port, which an earlier test may have used.
         command.arg("--cache-dir").arg(self.directory.join("cache")).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -36,7 +35,7 @@ impl Kubectl {
         if output.status.success() { Ok(text) } else { Err(text + &String::from_utf8_lossy(&output.stderr)) }
     }
 
-    /// Runs it and expects an answer that contains `expected`.
+    /// Runs kubectl and checks that its output contains `expected`.
     fn expect(&self, arguments: &[&str], input: &str, expected: &str) {
         let output = self.run(arguments, input).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         assert!(output.contains(expected), "{arguments:?}: {output}");
@@ -84,7 +83,7 @@ fn reads_and_writes(kubectl: &Kubectl) {
     kubectl.expect(&["api-resources"], "", "deployments                         deploy       apps/v1");
     kubectl.expect(&["create", "configmap", "c", "--from-literal=a=b"], "", "configmap/c created");
     kubectl.expect(&["get", "cm", "c", "-o", "jsonpath={.data.a}"], "", "b");
-    // It names no content type.
+    // `--raw` sends no content type.
     kubectl.expect(
         &["create", "--raw", "/api/v1/namespaces/default/secrets", "-f", "-"],
         r#"{"metadata": {"name": "raw"}}"#,

@@ -1,24 +1,22 @@
-//! How a list answers, by resource version, match, limit and continue. Each rule that the informer relies on is
-//! looked at on the real server; where one changes in a new release, this is where it shows.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+//! Responses to list requests, by resource version, match, limit and continue. The informer relies on these rules; if a release
+//! changes one, these tests fail.
 
-#[macro_use]
-mod common;
-
-use common::both::{AnyServer, WatchLists};
-use common::{MAPS, create, get, names, version_of};
 use http::StatusCode;
 use kube_client::Client;
 use kube_informer_conformance::raw;
 use serde_json::Value;
 
+use crate::common;
+use crate::common::both::{AnyServer, Features};
+use crate::common::{MAPS, create, get, names, version_of};
+
 on_both! {
-    resource_version_match_and_limit_choose_the_state_that_is_listed: WatchLists::Default,
-    pages_follow_each_other_at_the_first_ones_version: WatchLists::Default,
-    a_list_that_contradicts_itself_is_refused_with_its_reason: WatchLists::Default,
-    a_version_from_the_future_times_out_and_says_when_to_ask_again: WatchLists::Default,
-    what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_token: WatchLists::Default,
-    an_empty_list_has_items_and_built_in_items_do_not_repeat_their_kind: WatchLists::Default,
+    resource_version_match_and_limit_choose_the_state_that_is_listed: Features::Default,
+    all_pages_have_the_version_of_the_first: Features::Default,
+    contradictory_list_options_are_rejected_with_a_reason: Features::Default,
+    a_future_version_times_out_with_a_retry_delay: Features::Default,
+    compacted_versions_are_expired_and_an_expired_page_offers_a_fresh_token: Features::Default,
+    an_empty_list_has_items_and_built_in_items_omit_their_kind: Features::Default,
 }
 
 async fn resource_version_match_and_limit_choose_the_state_that_is_listed(
@@ -27,7 +25,7 @@ async fn resource_version_match_and_limit_choose_the_state_that_is_listed(
 ) {
     let [first, .., last] = create(&client, &["a", "b", "c", "d", "e"]).await[..] else { unreachable!() };
     let all = ["a", "b", "c", "d", "e"].as_slice();
-    // (what is asked, whom the answer names, whether it goes on, what remains)
+    // (query, names in the response, whether there is another page, remaining items)
     let table: [(String, &[&str], bool, Option<u64>); 9] = [
         ("".into(), all, false, None),
         ("resourceVersion=0".into(), all, false, None),
@@ -54,23 +52,23 @@ async fn resource_version_match_and_limit_choose_the_state_that_is_listed(
     }
 }
 
-async fn pages_follow_each_other_at_the_first_ones_version(_server: AnyServer, client: Client) {
+async fn all_pages_have_the_version_of_the_first(_server: AnyServer, client: Client) {
     create(&client, &["a", "b", "c"]).await;
     let first = get(&client, &format!("{MAPS}?limit=2")).await.json();
     create(&client, &["d"]).await;
     let next = next_page(&first);
     let second = get(&client, &format!("{MAPS}?limit=2&continue={next}")).await.json();
-    assert_eq!(names(&second), ["c"], "what was created between the pages is not in the second");
+    assert_eq!(names(&second), ["c"], "objects created between the pages are not in the second");
     assert_eq!(version_of(&first), version_of(&second));
     assert!(second["metadata"]["continue"].is_null());
 }
 
-async fn a_list_that_contradicts_itself_is_refused_with_its_reason(_server: AnyServer, client: Client) {
+async fn contradictory_list_options_are_rejected_with_a_reason(_server: AnyServer, client: Client) {
     create(&client, &["a", "b"]).await;
     let page = get(&client, &format!("{MAPS}?limit=1")).await.json();
     let token = next_page(&page);
     let version = version_of(&page);
-    // (what is asked, status, a part of the message)
+    // (query, status, part of the message)
     let table = [
         (
             "resourceVersionMatch=Exact".into(),
@@ -106,7 +104,7 @@ async fn a_list_that_contradicts_itself_is_refused_with_its_reason(_server: AnyS
     }
 }
 
-async fn a_version_from_the_future_times_out_and_says_when_to_ask_again(_server: AnyServer, client: Client) {
+async fn a_future_version_times_out_with_a_retry_delay(_server: AnyServer, client: Client) {
     let future = version_of(&get(&client, MAPS).await.json()) + 1_000_000;
     let at_least = get(&client, &format!("{MAPS}?resourceVersion={future}")).await;
     assert_too_large(&at_least);
@@ -114,14 +112,14 @@ async fn a_version_from_the_future_times_out_and_says_when_to_ask_again(_server:
     if common::minor_version(&client).await >= 34 {
         assert_too_large(&exactly);
     } else {
-        // Up to 1.33 etcd's own words come through.
+        // Up to 1.33 the server returns etcd's own message.
         assert_eq!(exactly.status, StatusCode::INTERNAL_SERVER_ERROR);
         let message = exactly.json()["message"].to_string();
         assert!(message.contains("required revision is a future revision"), "{message}");
     }
 }
 
-async fn what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_token(
+async fn compacted_versions_are_expired_and_an_expired_page_offers_a_fresh_token(
     mut server: AnyServer,
     client: Client,
 ) {
@@ -129,7 +127,7 @@ async fn what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_t
     create(&client, &["b", "c"]).await;
     let token = next_page(&get(&client, &format!("{MAPS}?limit=1")).await.json());
     create(&client, &["d"]).await;
-    server.forget_the_past().await;
+    server.drop_history().await;
 
     let exact = get(&client, &format!("{MAPS}?resourceVersion={first}&resourceVersionMatch=Exact")).await;
     assert_expired(&exact);
@@ -137,13 +135,14 @@ async fn what_etcd_has_forgotten_is_expired_and_an_expired_page_offers_a_fresh_t
     assert_expired(&page);
     let fresh = next_page(&page.json());
     let rest = get(&client, &format!("{MAPS}?continue={fresh}")).await.json();
-    assert_eq!(names(&rest), ["b", "c", "d"], "the fresh token goes on at the same key, in today's state");
+    assert_eq!(
+        names(&rest),
+        ["b", "c", "d"],
+        "the fresh token continues at the same key in the current state"
+    );
 }
 
-async fn an_empty_list_has_items_and_built_in_items_do_not_repeat_their_kind(
-    _server: AnyServer,
-    client: Client,
-) {
+async fn an_empty_list_has_items_and_built_in_items_omit_their_kind(_server: AnyServer, client: Client) {
     let empty = get(&client, MAPS).await.json();
     assert_eq!((&empty["kind"], &empty["items"]), (&"ConfigMapList".into(), &Value::Array(vec![])));
     create(&client, &["a"]).await;
@@ -155,7 +154,7 @@ async fn an_empty_list_has_items_and_built_in_items_do_not_repeat_their_kind(
 }
 
 fn next_page(list: &Value) -> String {
-    list["metadata"]["continue"].as_str().unwrap_or_else(|| panic!("no further page: {list}")).to_owned()
+    list["metadata"]["continue"].as_str().unwrap_or_else(|| panic!("no continue token: {list}")).to_owned()
 }
 
 fn assert_expired(answer: &raw::Answer) {

@@ -1,34 +1,31 @@
-//! How a watch answers: the streamed initial state, live events, and the ways in which it ends.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+//! Responses to watch requests: the streamed initial list, live events, and the ways in which a watch ends.
 
-#[macro_use]
-mod common;
-
-use common::both::{AnyServer, WatchLists};
-use common::{MAPS, create, get, version_of};
 use http::StatusCode;
 use kube_client::Client;
 use kube_informer_conformance::raw;
 use prost::Message;
 use serde_json::Value;
 
-/// What a client asks for that wants the initial state streamed.
+use crate::common::both::{AnyServer, Features};
+use crate::common::{MAPS, create, get, version_of};
+
+/// The query of a client that requests a streamed initial list.
 const WATCH_LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60";
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 on_both! {
-    a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live_events: WatchLists::On,
-    the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects: WatchLists::On,
-    a_watch_without_a_version_begins_like_a_watch_list: WatchLists::On,
-    a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at_its_time: WatchLists::Default,
-    an_object_enters_and_leaves_a_selector_as_added_and_deleted: WatchLists::Default,
-    a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends: WatchLists::Default,
-    a_watch_list_from_the_future_says_so_in_the_stream: WatchLists::On,
-    a_watch_that_contradicts_itself_is_refused_with_its_reason: WatchLists::On,
-    a_server_without_watch_lists_refuses_them_and_still_watches: WatchLists::Off,
+    a_watch_list_streams_objects_in_key_order_then_a_bookmark_then_live_events: Features::WatchLists,
+    a_protobuf_watch_list_is_frames_of_enveloped_objects: Features::WatchLists,
+    a_watch_without_a_version_begins_like_a_watch_list: Features::WatchLists,
+    a_watch_from_a_version_receives_all_later_events_and_ends_at_its_timeout: Features::Default,
+    an_object_enters_and_leaves_a_selector_as_added_and_deleted: Features::Default,
+    a_watch_from_a_compacted_version_ends_with_an_expired_error: Features::Default,
+    a_watch_list_from_a_future_version_reports_an_error_event: Features::WatchLists,
+    contradictory_watch_options_are_rejected_with_a_reason: Features::WatchLists,
+    a_server_without_watch_lists_rejects_them_and_still_watches: Features::NoWatchLists,
 }
 
-async fn a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live_events(
+async fn a_watch_list_streams_objects_in_key_order_then_a_bookmark_then_live_events(
     _server: AnyServer,
     client: Client,
 ) {
@@ -56,10 +53,7 @@ async fn a_watch_list_streams_the_state_in_key_order_then_its_bookmark_then_live
     assert_eq!(version_of(&event["object"]), live);
 }
 
-async fn the_same_in_protobuf_is_frames_of_events_that_hold_enveloped_objects(
-    _server: AnyServer,
-    client: Client,
-) {
+async fn a_protobuf_watch_list_is_frames_of_enveloped_objects(_server: AnyServer, client: Client) {
     let versions = create(&client, &["a", "b"]).await;
     let list = raw::get(&client, MAPS, raw::PROTOBUF).await.unwrap();
     assert_eq!(list.header("content-type"), raw::PROTOBUF);
@@ -93,15 +87,15 @@ async fn a_watch_without_a_version_begins_like_a_watch_list(_server: AnyServer, 
     }
 }
 
-async fn a_watch_from_a_version_hears_all_that_came_after_it_and_ends_cleanly_at_its_time(
+async fn a_watch_from_a_version_receives_all_later_events_and_ends_at_its_timeout(
     _server: AnyServer,
     client: Client,
 ) {
     let [first, second, third] = create(&client, &["a", "b", "c"]).await[..] else { unreachable!() };
     let path = format!("{MAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1");
     let events = to_the_end(&client, &path).await;
-    let heard: Vec<_> = events.iter().map(|event| version_of(&event["object"])).collect();
-    assert_eq!(heard, [second, third]);
+    let received: Vec<_> = events.iter().map(|event| version_of(&event["object"])).collect();
+    assert_eq!(received, [second, third]);
 }
 
 async fn an_object_enters_and_leaves_a_selector_as_added_and_deleted(_server: AnyServer, client: Client) {
@@ -113,27 +107,24 @@ async fn an_object_enters_and_leaves_a_selector_as_added_and_deleted(_server: An
     let left = version_of(&get(&client, &format!("{MAPS}/a")).await.json());
     let path = format!("{MAPS}?watch=1&resourceVersion={start}&labelSelector=sale%3Dyes&timeoutSeconds=1");
     let events = to_the_end(&client, &path).await;
-    let heard: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(heard, ["ADDED", "DELETED"]);
+    let received: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(received, ["ADDED", "DELETED"]);
     assert_eq!(version_of(&events[1]["object"]), left, "with the new version");
     assert_eq!(events[1]["object"]["metadata"]["labels"]["sale"], "yes", "and the old content");
 }
 
-async fn a_watch_from_a_forgotten_version_says_so_in_the_stream_and_ends(
-    mut server: AnyServer,
-    client: Client,
-) {
+async fn a_watch_from_a_compacted_version_ends_with_an_expired_error(mut server: AnyServer, client: Client) {
     let old = create(&client, &["a", "b"]).await[0];
-    server.forget_the_past().await;
+    server.drop_history().await;
     let events = to_the_end(&client, &format!("{MAPS}?watch=1&resourceVersion={old}")).await;
-    let [error] = &events[..] else { panic!("one event, not {events:?}") };
+    let [error] = &events[..] else { panic!("expected one event, got {events:?}") };
     assert_eq!((&error["type"], &error["object"]["code"]), (&"ERROR".into(), &410.into()));
     assert_eq!(error["object"]["reason"], "Expired");
     let message = error["object"]["message"].as_str().unwrap();
     assert!(message.starts_with(&format!("too old resource version: {old} (")), "{message}");
 }
 
-async fn a_watch_list_from_the_future_says_so_in_the_stream(_server: AnyServer, client: Client) {
+async fn a_watch_list_from_a_future_version_reports_an_error_event(_server: AnyServer, client: Client) {
     let future = version_of(&get(&client, MAPS).await.json()) + 1_000_000;
     let events = to_the_end(&client, &format!("{MAPS}?{WATCH_LIST}&resourceVersion={future}")).await;
     let error = &events[0];
@@ -141,8 +132,8 @@ async fn a_watch_list_from_the_future_says_so_in_the_stream(_server: AnyServer, 
     assert_eq!(error["object"]["details"]["causes"][0]["reason"], "ResourceVersionTooLarge", "{error}");
 }
 
-async fn a_watch_that_contradicts_itself_is_refused_with_its_reason(_server: AnyServer, client: Client) {
-    // (what is asked, status, a part of the message)
+async fn contradictory_watch_options_are_rejected_with_a_reason(_server: AnyServer, client: Client) {
+    // (query, status, part of the message)
     let table = [
         (
             "sendInitialEvents=true",
@@ -165,7 +156,7 @@ async fn a_watch_that_contradicts_itself_is_refused_with_its_reason(_server: Any
     }
 }
 
-async fn a_server_without_watch_lists_refuses_them_and_still_watches(_server: AnyServer, client: Client) {
+async fn a_server_without_watch_lists_rejects_them_and_still_watches(_server: AnyServer, client: Client) {
     let answer = get(&client, &format!("{MAPS}?{WATCH_LIST}")).await;
     assert_eq!(answer.status.as_u16(), 422);
     let message = answer.json()["message"].as_str().unwrap().to_owned();
@@ -205,7 +196,7 @@ fn unwrap<M: Message + Default>(bytes: &[u8]) -> ((String, String), M) {
     ((kind.api_version, kind.kind), M::decode(&unknown.raw[..]).unwrap())
 }
 
-/// As much of Kubernetes' messages as these tests look at, by their numbers on the wire.
+/// The fields of Kubernetes' messages that these tests read, by their numbers on the wire.
 mod proto {
     use std::collections::BTreeMap;
 

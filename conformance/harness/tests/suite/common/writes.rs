@@ -1,5 +1,4 @@
-//! Changes to many config maps, several at a time.
-#![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
+//! Writes to many config maps, several concurrently.
 
 use futures::{TryStreamExt, stream};
 use kube_client::Client;
@@ -7,10 +6,10 @@ use serde_json::json;
 
 use super::MAPS;
 
-/// Changes that are under way at the same time.
-const AT_ONCE: usize = 16;
+/// The number of concurrent writes.
+const CONCURRENT: usize = 16;
 
-/// A change to the map of that number.
+/// A write to the map with this number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     Create(usize, usize),
@@ -18,7 +17,7 @@ pub(crate) enum Change {
     Delete(usize),
 }
 
-/// Every tenth goes, every tenth comes back, three tenths change; which, depends on the round.
+/// Deletes a tenth of the maps, creates a tenth again and updates three tenths; which ones depends on the round.
 pub(crate) fn churn(round: usize, present: &mut Vec<usize>, objects: usize) -> Vec<Change> {
     let mut changes = Vec::new();
     for n in 0..objects {
@@ -39,10 +38,10 @@ pub(crate) fn churn(round: usize, present: &mut Vec<usize>, objects: usize) -> V
     changes
 }
 
-/// Makes changes, several at a time; a change to one map is done before the next to the same begins.
+/// Sends changes, several concurrently. No map may occur twice.
 pub(crate) async fn write(client: &Client, changes: impl IntoIterator<Item = Change>) {
     let sent = stream::iter(changes.into_iter().map(Ok::<_, ()>));
-    sent.try_for_each_concurrent(AT_ONCE, async |change| {
+    sent.try_for_each_concurrent(CONCURRENT, async |change| {
         let body = |value: &serde_json::Value| value.to_string().into_bytes().into();
         let name = |n: usize| format!("map-{n}");
         let request = match change {
@@ -65,7 +64,7 @@ pub(crate) async fn write(client: &Client, changes: impl IntoIterator<Item = Cha
     .unwrap();
 }
 
-/// The maps of the first so many numbers, in ten groups.
+/// Creates this many maps, in ten groups.
 pub(crate) fn create(objects: usize) -> impl Iterator<Item = Change> {
     (0..objects).map(|n| Change::Create(n, n % 10))
 }

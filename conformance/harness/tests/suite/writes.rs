@@ -1,16 +1,13 @@
-//! What writes do to objects, and what a server holds from its start, on a real kube-apiserver and on the embedded one.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+//! Responses to writes, and the objects that exist from the start, on a real kube-apiserver and on the embedded server.
 
-#[macro_use]
-mod common;
-
-use common::both::{AnyServer, WatchLists};
-use common::{MAPS, get, names};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube_client::Client;
 use kube_informer_conformance::raw;
 use serde_json::{Value, json};
+
+use crate::common::both::{AnyServer, Features};
+use crate::common::{MAPS, get, names};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -20,13 +17,13 @@ const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 on_both! {
-    the_kubernetes_service_is_there_from_the_start: WatchLists::Default,
-    events_are_selected_by_the_fields_of_their_group: WatchLists::Default,
-    a_status_write_keeps_or_resets_metadata_as_the_kind_says: WatchLists::Default,
-    a_new_object_may_name_a_resource_version_only_in_a_dry_run: WatchLists::Default,
-    a_token_review_names_the_service_account_of_a_requested_token: WatchLists::Default,
-    token_requests_are_checked: WatchLists::Default,
-    answers_about_a_deprecated_version_carry_a_warning: WatchLists::Default,
+    the_kubernetes_service_exists_from_the_start: Features::Default,
+    events_are_selected_by_the_fields_of_their_group: Features::Default,
+    a_status_write_keeps_or_resets_metadata_depending_on_the_kind: Features::Default,
+    a_new_object_may_have_a_resource_version_only_in_a_dry_run: Features::Default,
+    a_token_review_names_the_service_account_of_a_requested_token: Features::Default,
+    token_requests_are_checked: Features::Default,
+    responses_of_a_deprecated_version_have_a_warning: Features::Default,
 }
 
 async fn send(client: &Client, method: &str, path: &str, kind: &str, body: &Value) -> (u16, Value) {
@@ -37,7 +34,7 @@ async fn send(client: &Client, method: &str, path: &str, kind: &str, body: &Valu
     (head.status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// Creates an object, which must succeed.
+/// Creates an object and checks that this succeeds.
 async fn post(client: &Client, path: &str, object: &Value) -> Value {
     let (code, answer) = send(client, "POST", path, JSON, object).await;
     assert_eq!(code, 201, "{path}: {answer}");
@@ -50,7 +47,7 @@ async fn define(client: &Client, definition: &Value) {
     while get(client, THINGS).await.status == StatusCode::NOT_FOUND {}
 }
 
-async fn the_kubernetes_service_is_there_from_the_start(_server: AnyServer, client: Client) {
+async fn the_kubernetes_service_exists_from_the_start(_server: AnyServer, client: Client) {
     // A real server creates it some time after it is ready.
     let path = "/api/v1/namespaces/default/services?watch=1&resourceVersion=0&timeoutSeconds=60&fieldSelector=metadata.name%3Dkubernetes";
     let mut watch = raw::watch(&client, path, raw::JSON).await.unwrap();
@@ -92,7 +89,7 @@ async fn events_are_selected_by_the_fields_of_their_group(_server: AnyServer, cl
         ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
     post(&client, old_path, &core).await;
     post(&client, new_path, &new).await;
-    // (the group's path, a selector, the events it selects; `None` if the group has no such field)
+    // (path of the group, selector, events that it selects; `None` if the group has no such field)
     let table: &[(&str, &str, Option<&[&str]>)] = &[
         (old_path, "involvedObject.name=p", Some(&["core"])),
         (old_path, "involvedObject.name=q,involvedObject.kind=Pod", Some(&["new"])),
@@ -139,10 +136,10 @@ async fn events_are_selected_by_the_fields_of_their_group(_server: AnyServer, cl
     }
 }
 
-/// The parts of the metadata that a status write may or may not set.
+/// The parts of the metadata that a status write sets or keeps, depending on the kind.
 const PARTS: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
-async fn a_status_write_keeps_or_resets_metadata_as_the_kind_says(_server: AnyServer, client: Client) {
+async fn a_status_write_keeps_or_resets_metadata_depending_on_the_kind(_server: AnyServer, client: Client) {
     define(&client, &definition()).await;
     let all = &PARTS[..];
     let template =
@@ -157,7 +154,7 @@ async fn a_status_write_keeps_or_resets_metadata_as_the_kind_says(_server: AnySe
     let core = |plural: &str| format!("/api/v1/namespaces/default/{plural}");
     let apps = |plural: &str| format!("/apis/apps/v1/namespaces/default/{plural}");
     let batch = |plural: &str| format!("/apis/batch/v1/namespaces/default/{plural}");
-    // (the collection, the spec of an object, the parts of its metadata that a status write sets)
+    // (collection, spec of an object, parts of its metadata that a status write sets)
     let table: Vec<(String, Value, &[&str])> = vec![
         (core("pods"), template["spec"].clone(), &["annotations", "finalizers", "labels"]),
         (core("services"), json!({"ports": [{"port": 80}]}), all),
@@ -261,11 +258,11 @@ fn definition() -> Value {
     })
 }
 
-async fn a_new_object_may_name_a_resource_version_only_in_a_dry_run(_server: AnyServer, client: Client) {
+async fn a_new_object_may_have_a_resource_version_only_in_a_dry_run(_server: AnyServer, client: Client) {
     let map = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
     let refused = "resourceVersion should not be set on objects to be created";
     let missing = "/api/v1/namespaces/missing/configmaps";
-    // (the collection, the query, the name, the version, the code, a part of the message)
+    // (collection, query, name, version, code, part of the message)
     let table = [
         (MAPS, "?dryRun=All", "a", "5", 201, ""),
         (MAPS, "", "a", "5", 500, refused),
@@ -350,7 +347,7 @@ async fn token_requests_are_checked(_server: AnyServer, client: Client) {
     post(&client, pods, &pod("other", "another")).await;
     let bound =
         |kind: &str, name: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name}});
-    // (the account, the spec, the code, a part of the message)
+    // (account, spec, code, part of the message)
     let table = [
         ("robot", json!({"expirationSeconds": 599}), 422, "may not specify a duration less than 10 minutes"),
         (
@@ -385,7 +382,7 @@ async fn token_requests_are_checked(_server: AnyServer, client: Client) {
     assert_eq!(extra["authentication.kubernetes.io/pod-uid"], json!([own["metadata"]["uid"]]), "{review}");
 }
 
-async fn answers_about_a_deprecated_version_carry_a_warning(_server: AnyServer, client: Client) {
+async fn responses_of_a_deprecated_version_have_a_warning(_server: AnyServer, client: Client) {
     let mut definition = definition();
     let mut deprecated = definition["spec"]["versions"][0].take();
     deprecated["storage"] = false.into();

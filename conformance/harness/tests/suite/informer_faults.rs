@@ -1,27 +1,26 @@
-//! Informers on a real kube-apiserver to which things happen: it dies, freezes, forgets, refuses, goes back in time. Each
-//! time the store ends up equal to the server's state, and listeners hear what they were promised.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
-
-mod common;
+//! Informers on a real kube-apiserver with faults: it crashes, freezes, compacts its history, rejects requests, is restored from a
+//! backup. After each fault the store equals the server's state, and listeners receive the promised events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::MAPS;
-use common::informers::{converges, converges_to, listed, quick};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informer::building_blocks::{
     ListOptions, ListStream, ListWatch, ListerWatcher, Resource, SourceError, WatchOptions, WatchStream,
 };
-use kube_informer::{Cluster, ClusterConfig, Event, Informer, Pings, SyncError, WatchList};
+use kube_informer::{Cluster, ClusterConfig, Event, Informer, SyncError, WatchList};
 use kube_informer_conformance::{Programs, Proxy, RealServer};
 use tokio::sync::mpsc;
 
+use crate::common;
+use crate::common::MAPS;
+use crate::common::informers::{converges, converges_to, listed, quick};
+
 #[tokio::test]
-async fn a_killed_server_that_comes_back_is_followed_on_and_nothing_is_told_twice() {
+async fn after_a_server_crash_the_watch_resumes_without_duplicate_events() {
     let (mut server, client) = common::server().await;
     common::create(&client, &["a", "b"]).await;
     let maps = informer(&server, WatchList::Auto).await;
@@ -33,20 +32,20 @@ async fn a_killed_server_that_comes_back_is_followed_on_and_nothing_is_told_twic
         common::create(&client, &[&format!("after-{round}")]).await;
         converges(&maps, &client, MAPS).await;
     }
-    let mut told = Vec::new();
-    while told.len() < 5 {
+    let mut received = Vec::new();
+    while received.len() < 5 {
         match events.next().await.unwrap() {
-            Event::Added { object, .. } => told.push(object.name().to_owned()),
-            Event::Synced => told.push("synced".to_owned()),
+            Event::Added { object, .. } => received.push(object.name().to_owned()),
+            Event::Synced => received.push("synced".to_owned()),
             other => panic!("{other:?}"),
         }
     }
-    told[..2].sort();
-    assert_eq!(told, ["a", "b", "synced", "after-0", "after-1"]);
+    received[..2].sort();
+    assert_eq!(received, ["a", "b", "synced", "after-0", "after-1"]);
 }
 
 #[tokio::test]
-async fn what_happened_while_disconnected_and_was_compacted_is_told_and_every_disappearance_with_it() {
+async fn changes_and_deletions_during_a_disconnect_are_reported_after_a_compaction() {
     for watch_list in [WatchList::Off, WatchList::On] {
         let (mut server, client) = common::server().await;
         let proxy = Proxy::start(server.address()).await.unwrap();
@@ -64,15 +63,15 @@ async fn what_happened_while_disconnected_and_was_compacted_is_told_and_every_di
         server.kubectl(&["delete", "configmap", "gone", "replaced"]).await.unwrap();
         server.kubectl(&["label", "configmap", "updated", "new=yes"]).await.unwrap();
         common::create(&client, &["born", "replaced"]).await;
-        // The server's own memory of the past goes with a restart, etcd's with a compaction.
+        // The compaction drops etcd's history, the restart the server's.
         server.etcd_compact(None).await.unwrap();
         server.restart().await.unwrap();
         proxy.open();
         converges(&maps, &client, MAPS).await;
 
-        let mut told = Vec::new();
-        while told.len() < 5 {
-            told.push(match events.next().await.unwrap() {
+        let mut received = Vec::new();
+        while received.len() < 5 {
+            received.push(match events.next().await.unwrap() {
                 Event::Added { object, .. } => format!("added {}", object.name()),
                 Event::Updated { new, .. } => format!("updated {}", new.name()),
                 Event::Deleted { last, final_state_known, .. } => {
@@ -82,68 +81,68 @@ async fn what_happened_while_disconnected_and_was_compacted_is_told_and_every_di
                 Event::Synced => panic!("synced twice"),
             });
         }
-        let place = |what: &str| told.iter().position(|line| line == what).unwrap();
-        assert!(place("vanished replaced") < place("added replaced"), "{told:?}");
-        told.sort();
+        let place = |what: &str| received.iter().position(|line| line == what).unwrap();
+        assert!(place("vanished replaced") < place("added replaced"), "{received:?}");
+        received.sort();
         let all = ["added born", "added replaced", "updated updated", "vanished gone", "vanished replaced"];
-        assert_eq!(told, all);
+        assert_eq!(received, all);
     }
 }
 
 #[tokio::test]
-async fn a_frozen_server_is_noticed_by_pings_and_the_watch_resumed_once_it_thaws() {
+async fn pings_detect_a_frozen_server_and_the_watch_resumes_after_it_thaws() {
     let (server, client) = common::server().await;
     common::create(&client, &["a"]).await;
-    let pings = Pings { after: Duration::from_millis(200), timeout: Duration::from_millis(300) };
-    let cluster =
-        Cluster::configured(server.config().await.unwrap(), ClusterConfig::default().pings(pings)).unwrap();
-    let (heard, mut troubles) = mpsc::unbounded_channel();
+    let mut config = ClusterConfig::default();
+    (config.ping_after, config.ping_timeout) = (Duration::from_millis(200), Duration::from_millis(300));
+    let cluster = Cluster::configured(server.config().await.unwrap(), config).unwrap();
+    let (sender, mut errors) = mpsc::unbounded_channel();
     let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(quick());
-    let maps = maps.on_error(move |trouble| drop(heard.send(trouble.to_string()))).start().unwrap();
+    let maps = maps.on_error(move |error| drop(sender.send(error.to_string()))).start().unwrap();
     maps.synced().await.unwrap();
     let mut events = maps.subscribe();
 
     server.freeze().unwrap();
-    // Noticed while the server is frozen: its connection is open and silent, and stays so.
-    let noticed = troubles.recv().await.unwrap();
+    // Detected while the server is frozen and its connection is open and silent.
+    let detected = errors.recv().await.unwrap();
     server.thaw().unwrap();
     common::create(&client, &["b"]).await;
     converges(&maps, &client, MAPS).await;
-    assert!(noticed.contains("configmaps"), "{noticed}");
-    let mut told = Vec::new();
-    while told.len() < 3 {
+    assert!(detected.contains("configmaps"), "{detected}");
+    let mut received = Vec::new();
+    while received.len() < 3 {
         match events.next().await.unwrap() {
-            Event::Added { object, .. } => told.push(object.name().to_owned()),
-            Event::Synced => told.push("synced".to_owned()),
+            Event::Added { object, .. } => received.push(object.name().to_owned()),
+            Event::Synced => received.push("synced".to_owned()),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(told, ["a", "synced", "b"]);
+    assert_eq!(received, ["a", "synced", "b"]);
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_shown_as_trouble_and_a_restored_one_ends_it() {
+async fn a_revoked_token_is_reported_as_an_error_and_a_restored_one_recovers() {
     let programs = Programs::required();
     let mut server = RealServer::builder(programs).user("reader", &["readers"]).start().await.unwrap();
     let client = server.client().await.unwrap();
     common::create(&client, &["a"]).await;
     grant(&server, "default").await;
     let cluster = Cluster::from_config(server.config_of("reader").await.unwrap()).unwrap();
-    let (heard, mut troubles) = mpsc::unbounded_channel();
+    let (sender, mut errors) = mpsc::unbounded_channel();
     let maps = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(quick());
     let maps = maps
-        .on_error(move |trouble| {
-            let _ = heard.send(trouble.error.status().map(|status| status.code));
+        .on_error(move |failure| {
+            let _ = sender.send(failure.error.status().map(|status| status.code));
         })
         .start()
         .unwrap();
     while maps.synced().await.is_err() {}
     converges(&maps, &client, MAPS).await;
 
-    server.kill(); // In order it would wait a minute for the watches to end.
+    server.kill(); // A graceful shutdown would wait a minute for the watches to end.
     server.revoke("reader").await.unwrap();
-    while troubles.recv().await.unwrap() != Some(401) {}
-    assert_eq!(maps.lister().count(), 1, "what was known is still shown");
+    while errors.recv().await.unwrap() != Some(401) {}
+    assert_eq!(maps.lister().count(), 1, "the cached object stays");
     server.kubectl(&["delete", "configmap", "a"]).await.unwrap();
     common::create(&client, &["b"]).await;
     server.kill();
@@ -152,7 +151,7 @@ async fn a_revoked_token_is_shown_as_trouble_and_a_restored_one_ends_it() {
 }
 
 #[tokio::test]
-async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_is_allowed() {
+async fn a_forbidden_list_is_reported_and_syncs_once_rbac_allows_it() {
     let programs = Programs::required();
     let server = RealServer::builder(programs).user("reader", &["readers"]).start().await.unwrap();
     let client = server.client().await.unwrap();
@@ -163,10 +162,10 @@ async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_i
     let all = Informer::<ConfigMap>::builder(&cluster).reflector(quick()).start().unwrap();
     let Err(SyncError::Refused { status, .. }) = all.synced().await else { panic!("{:?}", all.state()) };
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
-    let last_error = all.status()[0].reflector.last_error.clone().unwrap();
+    let last_error = all.status()[0].reflector().last_error.clone().unwrap();
     assert_eq!(last_error.status().unwrap().code, 403);
 
-    // One of two namespaces is allowed: it is shown, and the other's refusal is told.
+    // One of two namespaces is allowed: its objects are cached, and the error of the other is reported.
     grant(&server, "default").await;
     let two = Informer::<ConfigMap>::builder(&cluster).namespaces(["default", "closed"]).reflector(quick());
     let two = two.start().unwrap();
@@ -191,11 +190,11 @@ async fn what_rbac_forbids_is_reported_instead_of_waited_for_and_shown_once_it_i
 }
 
 #[tokio::test]
-async fn an_etcd_restored_from_a_backup_is_a_new_epoch_in_which_every_difference_is_told() {
+async fn after_an_etcd_restore_a_new_epoch_reports_every_difference() {
     let (mut server, client) = common::server().await;
     common::create(&client, &["changed", "deleted", "kept"]).await;
     let backup = server.backup().await.unwrap();
-    listed(&client, MAPS).await; // The server has found its etcd again.
+    listed(&client, MAPS).await; // The server has reconnected to etcd.
     let lost: Vec<_> = (0..200).map(|i| format!("lost-{i}")).collect();
     common::create(&client, &lost.iter().map(String::as_str).collect::<Vec<_>>()).await;
     server.kubectl(&["delete", "configmap", "deleted"]).await.unwrap();
@@ -206,54 +205,56 @@ async fn an_etcd_restored_from_a_backup_is_a_new_epoch_in_which_every_difference
     let mut events = maps.subscribe();
     while !matches!(events.next().await.unwrap(), Event::Synced) {}
 
-    server.kill(); // In order it would wait a minute for the watches to end.
+    server.kill(); // A graceful shutdown would wait a minute for the watches to end.
     server.restore(&backup).await.unwrap();
     converges(&maps, &client, MAPS).await;
-    assert_eq!(maps.status()[0].reflector.epoch, 1);
-    let mut told = Vec::new();
-    while told.len() < 202 {
+    assert_eq!(maps.status()[0].reflector().epoch, 1);
+    let mut received = Vec::new();
+    while received.len() < 202 {
         match events.next().await.unwrap() {
-            Event::Deleted { last, .. } if last.name().starts_with("lost-") => told.push(String::new()),
-            event => told.push(format!("{event:?}").split(['@', ' ']).take(2).collect::<Vec<_>>().join(" ")),
+            Event::Deleted { last, .. } if last.name().starts_with("lost-") => received.push(String::new()),
+            Event::Added { object, .. } => received.push(format!("added {}", object.key())),
+            Event::Updated { new, .. } => received.push(format!("updated {}", new.key())),
+            event => panic!("unexpected {event:?}"),
         }
     }
-    told.sort();
-    assert_eq!(told[200..], ["added default/deleted", "updated default/changed"]);
-    // And it goes on from there.
+    received.sort();
+    assert_eq!(received[200..], ["added default/deleted", "updated default/changed"]);
+    // The watch continues from there.
     common::create(&client, &["later"]).await;
     converges(&maps, &client, MAPS).await;
 }
 
 #[tokio::test]
-async fn a_list_in_pages_whose_token_expires_between_two_of_them_is_completed_all_the_same() {
+async fn a_paged_list_completes_although_its_token_expires() {
     let programs = Programs::required();
-    // Without its watch cache the server reads pages from etcd, which forgets.
+    // Without its watch cache the server reads pages from etcd, which was compacted.
     let server = Arc::new(RealServer::builder(programs).watch_cache(false).start().await.unwrap());
     let client = server.client().await.unwrap();
     let names: Vec<_> = (0..45).map(|i| format!("map-{i:02}")).collect();
     common::create(&client, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
     let inner = ListWatch::new(cluster.client(), Resource::of::<ConfigMap>()).namespace("default");
-    let forgetful = Arc::new(Forgetful { inner, server: server.clone(), done: AtomicBool::new(false) });
+    let source = Arc::new(CompactingSource { inner, server: server.clone(), done: AtomicBool::new(false) });
     let mut config = quick();
     (config.page_size, config.watch_list) = (Some(10), WatchList::Off);
-    let maps = Informer::<ConfigMap>::from_source(forgetful.clone()).reflector(config).start().unwrap();
+    let maps = Informer::<ConfigMap>::from_source(source.clone()).reflector(config).start().unwrap();
     maps.synced().await.unwrap();
-    assert!(forgetful.done.load(Ordering::Relaxed));
+    assert!(source.done.load(Ordering::Relaxed));
     converges(&maps, &client, MAPS).await;
-    assert_eq!(maps.lister().count(), 45, "one went and one came between the pages");
+    assert_eq!(maps.lister().count(), 45, "one was deleted and one created between the pages");
     common::create(&client, &["later"]).await;
     converges(&maps, &client, MAPS).await;
 }
 
-/// A source whose server changes and forgets the past just before the second page is asked for.
-struct Forgetful {
+/// A source whose server changes objects and compacts its history just before the second page is requested.
+struct CompactingSource {
     inner: ListWatch,
     server: Arc<RealServer>,
     done: AtomicBool,
 }
 
-impl ListerWatcher for Forgetful {
+impl ListerWatcher for CompactingSource {
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
         async move {
             if !options.continue_token.is_empty() && !self.done.swap(true, Ordering::Relaxed) {
@@ -283,7 +284,7 @@ async fn informer(server: &RealServer, watch_list: WatchList) -> Informer<Config
     Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(config).start().unwrap()
 }
 
-/// Lets the group `readers` read config maps in a namespace.
+/// Grants the group `readers` to list and watch config maps in a namespace.
 async fn grant(server: &RealServer, namespace: &str) {
     let role = ["create", "role", "read", "--verb=list,watch", "--resource=configmaps", "-n", namespace];
     server.kubectl(&role).await.unwrap();

@@ -1,19 +1,12 @@
-//! Three clients on one real kube-apiserver through the same bad network: client-go's informer, kube-rs' reflector and our
-//! informer. In the end their stores are equal to the server's state, and whatever each of them saw of an object on the way
-//! are states that it had, in the order in which it had them.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
-#![allow(clippy::print_stderr)] // To say what is not tested.
-
-mod common;
+//! Compares three clients on one real kube-apiserver behind the same faulty network: client-go's informer, kube-rs' reflector and
+//! our informer. At the end each store equals the server's state. The states that each client saw of an object are states that the
+//! object had, in the same order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-use common::MAPS;
-use common::informers::{converges, listed, quick};
-use common::writes::{churn, create, write};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Api, Client, Config};
@@ -27,13 +20,18 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::common;
+use crate::common::MAPS;
+use crate::common::informers::{converges, listed, quick};
+use crate::common::writes::{churn, create, write};
+
 /// uid and resourceVersion by name.
 type Held = BTreeMap<String, (String, String)>;
-/// The states of each object, by uid, in the order of their being seen.
+/// The resource versions of each object, by uid, in the order in which a client saw them.
 type Seen = HashMap<String, Vec<u64>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_clients_behind_one_bad_network_end_up_with_the_same_and_saw_nothing_that_never_was() {
+async fn three_clients_behind_a_faulty_network_converge_and_see_only_real_states() {
     const OBJECTS: usize = 300;
     let (server, client) = common::server().await;
     let proxy = Proxy::start(server.address()).await.unwrap();
@@ -71,11 +69,11 @@ async fn three_clients_behind_one_bad_network_end_up_with_the_same_and_saw_nothi
     is_part_of("client-go", &client_go.seen, &truth);
 }
 
-/// Whatever was seen of an object is a subsequence of what it was.
+/// Checks that the states a client saw are a subsequence of the states that each object had.
 fn is_part_of(client: &str, seen: &Seen, truth: &Seen) {
     assert!(!seen.is_empty(), "{client} saw nothing");
     for (uid, versions) in seen {
-        let mut real = truth.get(uid).unwrap_or_else(|| panic!("{client}: {uid} never was")).iter();
+        let mut real = truth.get(uid).unwrap_or_else(|| panic!("{client}: {uid} never existed")).iter();
         assert!(
             versions.iter().all(|version| real.any(|real| real == version)),
             "{client}: {versions:?} of {:?}",
@@ -84,7 +82,7 @@ fn is_part_of(client: &str, seen: &Seen, truth: &Seen) {
     }
 }
 
-/// Adds what a peer saw. A relist tells their handlers of everything, also of what is as it was; ours it must not.
+/// Records a state that a peer saw. A relist notifies the peers' handlers of unchanged objects too; ours must not.
 fn peer_saw(seen: &mut Seen, uid: String, version: u64) {
     let versions = seen.entry(uid).or_default();
     if versions.last() != Some(&version) {
@@ -97,8 +95,8 @@ fn held(object: &Value) -> (String, (String, String)) {
     (text("name"), (text("uid"), text("resourceVersion")))
 }
 
-/// What really happened, from a watch that no bad network disturbs. It is read all the time, because a server ends the
-/// watch of a client that falls behind; and goes on where it was if it is ended all the same.
+/// The true history, from a watch that does not go through the faulty network. It is read continuously, because a server ends the
+/// watch of a slow client. If the watch ends anyway, it resumes.
 struct Truth {
     events: mpsc::UnboundedReceiver<Value>,
     _task: JoinSet<()>,
@@ -107,7 +105,7 @@ struct Truth {
 impl Truth {
     async fn record(client: Client) -> Self {
         let mut version = common::version_of(&common::get(&client, MAPS).await.json());
-        let (told, events) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         let mut task = JoinSet::new();
         task.spawn(async move {
             loop {
@@ -115,7 +113,7 @@ impl Truth {
                 let mut watch = raw::watch(&client, &path, raw::JSON).await.unwrap();
                 while let Ok(Some(event)) = watch.line().await {
                     version = common::version_of(&event["object"]);
-                    if told.send(event).is_err() {
+                    if sender.send(event).is_err() {
                         return;
                     }
                 }
@@ -124,7 +122,7 @@ impl Truth {
         Self { events, _task: task }
     }
 
-    /// Everything up to a state.
+    /// The history up to a state.
     async fn until(mut self, state: &Held) -> Seen {
         let (mut seen, mut now) = (Seen::new(), Held::new());
         while now != *state {
@@ -152,11 +150,11 @@ impl Ours {
         let informer = Informer::<ConfigMap>::builder(&cluster).namespaces(["default"]).reflector(quick());
         let informer = informer.start().unwrap();
         let seen = Arc::<Mutex<Seen>>::default();
-        let heard = seen.clone();
+        let recorded = seen.clone();
         let handler = move |event: Event<ConfigMap>| {
             if let Event::Added { object, .. } | Event::Updated { new: object, .. } = &event {
                 let version = object.resource_version().parse().unwrap();
-                heard.lock().unwrap().entry(object.uid().to_owned()).or_default().push(version);
+                recorded.lock().unwrap().entry(object.uid().to_owned()).or_default().push(version);
             }
             std::future::ready(())
         };
@@ -176,7 +174,7 @@ impl KubeRs {
         let api = Api::<ConfigMap>::namespaced(Client::try_from(config).unwrap(), "default");
         let (store, writer) = reflector::store();
         let seen = Arc::<Mutex<Seen>>::default();
-        let heard = seen.clone();
+        let recorded = seen.clone();
         let events = reflector(writer, watcher(api, watcher::Config::default()).default_backoff());
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -184,7 +182,7 @@ impl KubeRs {
             while let Some(event) = events.next().await {
                 if let Ok(watcher::Event::Apply(map) | watcher::Event::InitApply(map)) = event {
                     let version = map.resource_version().unwrap().parse().unwrap();
-                    peer_saw(&mut heard.lock().unwrap(), map.uid().unwrap(), version);
+                    peer_saw(&mut recorded.lock().unwrap(), map.uid().unwrap(), version);
                 }
             }
         });
@@ -198,10 +196,10 @@ impl KubeRs {
     }
 }
 
-/// The program in `peers/client-go`, which Go builds here.
+/// The program in `peers/client-go`, built here.
 struct ClientGo {
-    asked: ChildStdin,
-    said: Lines<BufReader<ChildStdout>>,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
     seen: Seen,
     _process: Child,
 }
@@ -217,19 +215,19 @@ impl ClientGo {
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         let mut command = Command::new(program);
         command.args(["mirror", "--kubeconfig"]).arg(kubeconfig).kill_on_drop(true);
-        // It complains of every broken connection.
+        // It logs every broken connection.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
-        let (asked, said) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        let said = BufReader::new(said).lines();
-        Self { asked, said, seen: Seen::new(), _process: process }
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let output = BufReader::new(output).lines();
+        Self { input, output, seen: Seen::new(), _process: process }
     }
 
     async fn held(&mut self) -> Held {
-        self.asked.write_all(b"\n").await.unwrap();
+        self.input.write_all(b"\n").await.unwrap();
         let mut held = Held::new();
         loop {
-            let line = self.said.next_line().await.unwrap().unwrap();
+            let line = self.output.next_line().await.unwrap().unwrap();
             match line.split('\t').collect::<Vec<_>>()[..] {
                 ["seen", _, uid, version] => {
                     peer_saw(&mut self.seen, uid.to_owned(), version.parse().unwrap());

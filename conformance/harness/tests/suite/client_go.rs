@@ -1,5 +1,4 @@
-//! client-go against the embedded server: see `client-go/main.go`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! client-go against the embedded server: see `tests/client-go/main.go`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +21,7 @@ fn build(directory: &Path) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_go_works_in_both_encodings_and_both_ways_of_listing() {
+async fn client_go_works_in_both_encodings_with_and_without_watch_lists() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-go");
     std::fs::create_dir_all(&directory).unwrap();
     let program = build(&directory);

@@ -1,5 +1,4 @@
-//! A stub kubelet: the log of any container never ends, and every command that is executed in one is `cat`.
-#![allow(dead_code)] // Each test file is a program of its own and uses a part of this.
+//! A stub kubelet: the log of every container never ends, and every executed command is `cat`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, pki_types::PrivateKeyDer};
 
-/// What every log begins with.
+/// The first line of every log.
 pub(crate) const LOG_LINE: &str = "started\n";
 
 pub(crate) struct Kubelet {
@@ -41,7 +40,7 @@ impl Kubelet {
         Self { port, _task: task }
     }
 
-    /// Where a node says that its kubelet is: its status.
+    /// The status of a node with this kubelet.
     pub(crate) fn node_status(&self) -> serde_json::Value {
         serde_json::json!({
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],

@@ -1,13 +1,9 @@
-//! Our own machinery (`ListWatch`, `Reflector`, `Fifo`, `Store`) on a real kube-apiserver: what it shows is what the server
-//! has, in both encodings and both ways of getting the initial state, over restarts, compactions and a restored etcd.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
-
-mod common;
+//! The building blocks (`ListWatch`, `Reflector`, `Fifo`, `Store`) on a real kube-apiserver: the store equals the server in both
+//! encodings, with and without watch-lists, after restarts, compactions and a restored etcd.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::MAPS;
 use kube_client::Client;
 use kube_informer::Scope;
 use kube_informer::WatchList;
@@ -22,8 +18,11 @@ use kube_wire::Encoding;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::common;
+use crate::common::MAPS;
+
 #[tokio::test]
-async fn the_store_equals_the_server_in_both_encodings_and_both_ways_of_beginning() {
+async fn the_store_equals_the_server_in_both_encodings_with_and_without_watch_lists() {
     let programs = Programs::required();
     let server = RealServer::builder(programs).start().await.unwrap();
     let client = server.client().await.unwrap();
@@ -40,7 +39,7 @@ async fn the_store_equals_the_server_in_both_encodings_and_both_ways_of_beginnin
             mirrors.push(mirror);
         }
     }
-    // Changes of every kind, seen by all.
+    // Changes of every kind reach every store.
     for i in 0..30 {
         common::create(&client, &[&format!("after-{i}")]).await;
         patch(&client, &format!("before-{i}"), &format!("{i}")).await;
@@ -53,7 +52,7 @@ async fn the_store_equals_the_server_in_both_encodings_and_both_ways_of_beginnin
 }
 
 #[tokio::test]
-async fn a_restart_is_resumed_and_a_compaction_meanwhile_is_relisted() {
+async fn a_restart_resumes_and_a_compaction_relists() {
     let programs = Programs::required();
     let mut server = RealServer::builder(programs).start().await.unwrap();
     let client = server.client().await.unwrap();
@@ -66,8 +65,8 @@ async fn a_restart_is_resumed_and_a_compaction_meanwhile_is_relisted() {
     common::create(&client, &["d"]).await;
     mirror.equals(&client).await;
 
-    // What happens while the mirror cannot see it, and is then compacted away, must be found by listing. (In order, as
-    // above, the server waits a minute for watches to end; once is enough.)
+    // Changes during a disconnect that are then compacted must be found by a list. (The graceful restart above takes a minute,
+    // because the server waits for watches to end. Here it is killed.)
     server.kill();
     server.restart().await.unwrap();
     let client = server.client().await.unwrap();
@@ -87,7 +86,7 @@ async fn an_etcd_restored_from_an_older_backup_begins_a_new_epoch_and_the_store_
     common::create(&client, &["kept"]).await;
     let backup = server.backup().await.unwrap();
     let client = server.client().await.unwrap();
-    // Enough writes that the restored server stays behind what was seen.
+    // Enough writes that the versions of the restored server are lower than those the mirror has.
     let names = (0..300).map(|i| format!("lost-{i}")).collect::<Vec<_>>();
     common::create(&client, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let mut mirror = Mirror::start(&server, WatchList::Off, EncodingPreference::Auto).await;
@@ -99,7 +98,7 @@ async fn an_etcd_restored_from_an_older_backup_begins_a_new_epoch_and_the_store_
     mirror.equals(&server.client().await.unwrap()).await;
 }
 
-/// A reflector, a queue and a store over config maps, and what applies the one to the other.
+/// A reflector, a queue and a store of config maps, and the task that applies deltas to the store.
 struct Mirror {
     store: Arc<Store>,
     status: watch::Receiver<ReflectorStatus>,
@@ -131,14 +130,14 @@ impl Mirror {
         Self { store, status, _tasks: tasks }
     }
 
-    /// Waits until the store shows what the server has: same names, same resourceVersions, same data.
+    /// Waits until the store equals the server: the same names, resourceVersions and data.
     async fn equals(&self, client: &Client) {
         loop {
             let expected = on_server(client).await;
             if self.contents() == expected {
                 return;
             }
-            // Wakes when the store's stream has moved on; asking again costs a list, no sleep.
+            // Yields to the reflector, then lists again.
             tokio::task::yield_now().await;
         }
     }

@@ -1,5 +1,4 @@
-//! The sample operator on a real kube-apiserver with the garbage collector: the same trial as on the embedded server.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
+//! The sample operator on a real kube-apiserver with the garbage collector: the same test as on the embedded server.
 
 use kube_informer::Cluster;
 use kube_informer_conformance::{Programs, RealServer};
@@ -7,13 +6,13 @@ use kube_informer_controller::Stop;
 use prometheus_client::registry::Registry;
 use website_operator::reconcile::Directory;
 use website_operator::trial::{Trial, install};
-use website_operator::{Operator, Settings};
+use website_operator::{Settings, operator};
 
 const SITES: usize = 100;
 const DAMAGES: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn websites_are_as_they_should_be_though_children_break_and_the_server_restarts() {
+async fn websites_converge_although_children_are_damaged_and_the_server_restarts() {
     let programs = Programs::required();
     let controllers = ["garbage-collector-controller"];
     let mut server = RealServer::builder(programs).controllers(controllers).start().await.unwrap();
@@ -26,10 +25,9 @@ async fn websites_are_as_they_should_be_though_children_break_and_the_server_res
     for replica in ["one", "two"] {
         let settings = Settings { replica: replica.to_owned(), ..Settings::default() };
         let cluster = Cluster::from_config(server.config().await.unwrap()).unwrap();
-        let operator =
-            Operator::start(cluster, directory.clone(), &settings, &mut Registry::default()).unwrap();
+        let (manager, _) = operator(cluster, directory.clone(), &settings, &mut Registry::default()).unwrap();
         let stop = stop.clone();
-        replicas.push(tokio::spawn(async move { operator.run(&stop).await }));
+        replicas.push(tokio::spawn(async move { manager.run(&stop).await }));
     }
     trial.create(SITES).await.unwrap();
     let restart = async |number: usize| {

@@ -1,7 +1,4 @@
-//! The program and kubectl on the same kube-apiserver: the same names, the same columns, the same objects.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
-
-mod common;
+//! Compares the output of the program with kubectl on the same kube-apiserver: names, columns and objects.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,8 +6,10 @@ use std::process::Command;
 use kube_informer_conformance::{Programs, RealServer};
 use serde_json::{Value, json};
 
+use crate::common;
+
 #[tokio::test]
-async fn kubectl_and_the_program_show_the_same() {
+async fn kubectl_and_the_program_print_the_same() {
     let programs = Programs::required();
     let program = build_program();
     let server = RealServer::builder(programs).start().await.unwrap();
@@ -35,6 +34,8 @@ async fn kubectl_and_the_program_show_the_same() {
         &["get", "pods", "-n", "shop", "--field-selector", "status.phase=Running"],
         &["get", "pods", "-n", "shop", "running"],
         &["get", "deploy/web", "-n", "shop"],
+        &["get", "deploy/web", "pod/running", "-n", "shop"],
+        &["get", "pods", "-n", "shop", "-L", "app,tier", "--show-labels"],
         &[
             "get",
             "pods",
@@ -64,8 +65,8 @@ async fn kubectl_and_the_program_show_the_same() {
         let theirs = server.kubectl(arguments).await.unwrap();
         assert_eq!(normal(&ours(arguments)), normal(&theirs), "{arguments:?}");
     }
-    // The program's own columns, for live views and for servers that make no tables, are the same as the server's: those of
-    // 1.36, which shows the architecture beside a node's kernel where earlier ones do not.
+    // The program's own columns, for live views and for servers without tables, equal those of a 1.36 server. Earlier servers do
+    // not show the architecture next to a node's kernel.
     let as_the_server = |text: &str| if minor >= 36 { text.to_owned() } else { text.replace(" (amd64)", "") };
     for what in
         ["pods", "deployments", "replicasets", "nodes", "services", "configmaps", "secrets", "namespaces"]
@@ -87,13 +88,13 @@ async fn kubectl_and_the_program_show_the_same() {
             assert_eq!(ours(&arguments), kubectl, "{arguments:?}");
         }
     }
-    // Which texts YAML needs quotes for is a matter of taste.
+    // The two quote different strings in YAML.
     let kubectl = server.kubectl(&["get", "pods", "-n", "shop", "-o", "yaml"]).await.unwrap();
     let own = ours(&["get", "pods", "-n", "shop", "-o", "yaml"]);
     assert_eq!(own.replace('"', ""), kubectl.replace('"', ""));
 }
 
-/// Nodes, and pods in as many states as a pod can be shown in.
+/// Creates nodes, and pods in all states that have their own output.
 async fn populate(server: &RealServer) {
     for (name, ready) in [("node-1", "True"), ("node-2", "Unknown"), ("node-3", "True")] {
         let labels = json!({"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/edge": ""});
@@ -147,7 +148,7 @@ async fn populate(server: &RealServer) {
         apply(server, &pod).await;
         set_status(server, "pod", name, &json!({"status": status})).await;
     }
-    // Deleted, but with time to go: a kubelet would end it.
+    // Deleted, but within its grace period: a kubelet would end it.
     server.kubectl(&["delete", "pod", "terminating", "-n", "shop", "--wait=false"]).await.unwrap();
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -228,7 +229,7 @@ async fn set_status(server: &RealServer, kind: &str, name: &str, status: &Value)
     server.kubectl(&arguments).await.unwrap();
 }
 
-/// The program is of another package, so that cargo does not build it for this test by itself.
+/// Builds the program. It is in another package, so cargo does not build it for this test.
 fn build_program() -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -262,7 +263,7 @@ fn run(program: &PathBuf, server: &RealServer, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Time goes on between two commands: ages are not compared, and the blanks that they need are not either.
+/// Replaces ages, which change between two commands, and the spaces that align them.
 fn normal(output: &str) -> Vec<String> {
     let is_age = |word: &str| {
         let word = word.trim_start_matches('(');
