@@ -1,4 +1,4 @@
-//! What a website is made of: plain functions from the website to what there should be.
+//! The children of a website: functions from the website to the desired objects.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use k8s_openapi::api::core::v1::{
     ServicePort, ServiceSpec, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube_core::{ObjectMeta, Resource as _, ResourceExt as _};
+use kube_core::{ObjectMeta, ResourceExt as _};
 
 use crate::Website;
 
-/// The label that all children carry, and the operator's informers select.
+/// The label of all children, which the operator's informers select.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "website-operator");
 
 /// All children of a website.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Children {
-    /// Its page.
+    /// The page.
     pub config_map: ConfigMap,
-    /// What serves it.
+    /// The web server.
     pub deployment: Deployment,
-    /// What it is reached by.
+    /// The address.
     pub service: Service,
 }
 
 impl Children {
-    /// What there should be for a website that the server has stored.
+    /// The desired children. [`Context::apply`](kube_informer_controller::Context::apply) adds the owner reference.
     pub fn of(site: &Website) -> Self {
         let name = site.name_any();
         let labels = BTreeMap::from([("example.com/website".to_owned(), name.clone())]);
@@ -38,7 +38,6 @@ impl Children {
                 name: Some(name.clone()),
                 namespace: site.namespace(),
                 labels: Some(labels),
-                owner_references: site.controller_owner_ref(&()).map(|owner| vec![owner]),
                 ..ObjectMeta::default()
             }
         };

@@ -7,13 +7,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_client::Api;
 use kube_client::api::{Patch, PatchParams};
 use kube_informer::Cluster;
-use kube_informer_controller::Stop;
+use kube_informer_controller::{Error, Stop};
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use website_operator::reconcile::Directory;
 use website_operator::website::definition;
-use website_operator::{Operator, Settings};
+use website_operator::{Settings, operator};
 
 /// Where probes and metrics are served, unless the environment's `LISTEN_ADDRESS` names another address.
 const LISTEN_ADDRESS: &str = "0.0.0.0:8080";
@@ -31,17 +31,20 @@ async fn main() -> anyhow::Result<()> {
     definitions.patch(crd.metadata.name.as_deref().unwrap_or_default(), &apply, &Patch::Apply(&crd)).await?;
 
     let mut registry = Registry::default();
-    let operator = Operator::start(cluster, Directory::default(), &Settings::default(), &mut registry)?;
-    let router = operator.health().metrics(Arc::new(registry)).router();
+    let (manager, health) = operator(cluster, Directory::default(), &Settings::default(), &mut registry)?;
+    let router = health.metrics(Arc::new(registry)).router();
     let address = std::env::var("LISTEN_ADDRESS").unwrap_or_else(|_| LISTEN_ADDRESS.to_owned());
     let listener = tokio::net::TcpListener::bind(&address).await?;
     println!("probes and metrics on {}", listener.local_addr()?);
+    let manager = manager.runnable("http", async move |stop: Stop| {
+        let server = axum::serve(listener, router);
+        server.with_graceful_shutdown(async move { stop.stopping().await }).await.map_err(Error::new)
+    });
 
     let stop = Stop::new();
     tokio::select! {
-        ended = operator.run(&stop) => ended?,
+        ended = manager.run(&stop) => ended?,
         error = stop.on_signals() => return Err(error.into()),
-        served = axum::serve(listener, router) => served?,
     }
     Ok(())
 }

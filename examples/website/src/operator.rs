@@ -8,37 +8,29 @@ use kube_client::Client;
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, InformerBuilder, InformerMetrics};
 use kube_informer_controller::{
-    Controller, ControllerMetrics, EventRecorder, Health, LeaderElection, LeaderMetrics, Manager, Predicate,
-    RunError, Stop, Trigger,
+    Controller, ControllerMetrics, Error, EventRecorder, Health, LeaderElection, LeaderMetrics, Manager,
+    Predicate, Stop, Trigger,
 };
 use prometheus_client::registry::Registry;
+use serde::de::DeserializeOwned;
 
 use crate::Website;
 use crate::children::MANAGED_BY;
 use crate::reconcile::{Data, Directory, reconcile};
 
-/// One replica of the operator.
-#[derive(Debug)]
-#[must_use = "it does nothing until it is run"]
-pub struct Operator {
-    manager: Manager,
-    events: EventRecorder,
-    health: Health,
-}
-
-/// How long the last events may take to be sent when the operator stops.
+/// How long the last Events can take to be sent when the operator stops.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
-/// What can be chosen about it.
+/// The settings of the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The namespace of the lease.
     pub lease_namespace: String,
     /// This replica's name.
     pub replica: String,
-    /// How many websites are worked on at the same time.
+    /// The number of websites that are reconciled concurrently.
     pub concurrency: usize,
-    /// Makes a run repeat itself; every replica needs another.
+    /// Makes a run reproducible; every replica needs its own.
     pub seed: Option<u64>,
 }
 
@@ -49,97 +41,73 @@ impl Default for Settings {
     }
 }
 
-impl Operator {
-    /// Starts the informers; nothing is written before it runs.
-    ///
-    /// # Errors
-    /// If something cannot be started.
-    pub fn start(
-        client: impl Into<Client>,
-        directory: Directory,
-        settings: &Settings,
-        registry: &mut Registry,
-    ) -> anyhow::Result<Self> {
-        let client = client.into();
-        let informer_metrics = InformerMetrics::register(registry);
-        let mut reflector = ReflectorConfig::default();
-        reflector.seed = settings.seed;
-        let websites = Informer::<Website>::builder(client.clone())
-            .reflector(reflector.clone())
-            .metrics("websites", &informer_metrics)
-            .start()?;
-        let (label, value) = MANAGED_BY;
-        let labels = format!("{label}={value}");
-        let deployments = Informer::<Deployment>::builder(client.clone());
-        let deployments = owned(deployments, &reflector, &labels, &informer_metrics).start()?;
-        let services = Informer::<Service>::builder(client.clone()).metadata_only();
-        let services = owned(services, &reflector, &labels, &informer_metrics).start()?;
-        let config_maps = Informer::<ConfigMap>::builder(client.clone()).metadata_only();
-        let config_maps = owned(config_maps, &reflector, &labels, &informer_metrics).start()?;
+/// Starts the informers of one replica. Nothing is written before the manager runs. [`Health`] is for an HTTP server.
+///
+/// # Errors
+/// Returns an error if an informer or the controller cannot be started.
+pub fn operator(
+    client: impl Into<Client>,
+    directory: Directory,
+    settings: &Settings,
+    registry: &mut Registry,
+) -> anyhow::Result<(Manager, Health)> {
+    let client = client.into();
+    let metrics = InformerMetrics::register(registry);
+    let mut reflector = ReflectorConfig::default();
+    reflector.seed = settings.seed;
+    let websites = Informer::<Website>::builder(client.clone()).reflector(reflector.clone());
+    let websites = websites.metrics("websites", &metrics).start()?;
+    let deployments = children(Informer::<Deployment>::builder(client.clone()), &reflector, &metrics)?;
+    let services = Informer::<Service>::builder(client.clone()).metadata_only();
+    let services = children(services, &reflector, &metrics)?;
+    let config_maps = Informer::<ConfigMap>::builder(client.clone()).metadata_only();
+    let config_maps = children(config_maps, &reflector, &metrics)?;
 
-        let mut election = LeaderElection::new(client.clone(), &settings.lease_namespace, "website-operator")
-            .identity(&settings.replica)
-            .metrics(&LeaderMetrics::register(registry));
-        if let Some(seed) = settings.seed {
-            election = election.seed(seed);
-        }
-        let leader = election.probe();
-        let events = EventRecorder::new(client.clone(), "example.com/website-operator");
-        let data = Data {
-            client,
-            websites: websites.clone(),
-            deployments: deployments.clone(),
-            directory,
-            events: events.clone(),
-        };
-        // A website's status is the operator's own writing: no reason to look again.
-        let controller =
-            Controller::builder("website", Trigger::on(&websites).when(Predicate::generation_changed()))
-                .owns(&deployments)
-                .owns(&services)
-                .owns(&config_maps)
-                .concurrency(settings.concurrency)
-                .grace(Duration::from_secs(20))
-                .metrics(&ControllerMetrics::register(registry))
-                .leader(election)
-                .build(data, reconcile)?;
-        let manager = Manager::new().controller(controller);
-        let health = Health::new().synced(&manager).leader(&leader, false);
-        Ok(Self { manager, events, health })
+    let mut election = LeaderElection::new(client.clone(), &settings.lease_namespace, "website-operator")
+        .identity(&settings.replica)
+        .metrics(&LeaderMetrics::register(registry));
+    if let Some(seed) = settings.seed {
+        election = election.seed(seed);
     }
-
-    /// For an HTTP server.
-    pub fn health(&self) -> Health {
-        self.health.clone()
-    }
-
-    /// Runs until told to stop.
-    ///
-    /// # Errors
-    /// As [`Manager::run`].
-    pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
-        let ended = tokio::select! {
-            biased;
-            ended = self.manager.run(stop) => ended,
-            () = self.events.run() => Ok(()),
-        };
-        // What the last reconciles recorded, now that none records any more.
-        let unsent = self.events.flush(FLUSH_MAX).await;
-        if unsent > 0 {
-            tracing::warn!(unsent, limit = ?FLUSH_MAX, error = self.events.last_error(), "events were not sent in time");
-        }
-        ended
-    }
+    let leader = election.probe();
+    let events = EventRecorder::new(client, "example.com/website-operator");
+    // The operator itself writes the status: that does not need another reconcile.
+    let websites = Trigger::on(&websites).when(Predicate::generation_changed());
+    let controller = Controller::builder("website", websites)
+        .field_manager("website-operator")
+        .owns(&deployments)
+        .owns(&services)
+        .owns(&config_maps)
+        .concurrency(settings.concurrency)
+        .grace(Duration::from_secs(20))
+        .metrics(&ControllerMetrics::register(registry))
+        .leader(election)
+        .build(Data { directory, events: events.clone() }, reconcile)?;
+    let manager = Manager::new().controller(controller).runnable("events", |stop| send(events, stop));
+    let health = Health::new().synced(&manager).leader(&leader, false);
+    Ok((manager, health))
 }
 
-fn owned<K>(
+/// Sends Events until the controller has ended, and then those of the last reconciles.
+async fn send(events: EventRecorder, stop: Stop) -> Result<(), Error> {
+    tokio::select! {
+        () = events.run() => {}
+        () = stop.stopping() => {}
+    }
+    let unsent = events.flush(FLUSH_MAX).await;
+    if unsent > 0 {
+        tracing::warn!(unsent, limit = ?FLUSH_MAX, error = events.last_error(), "events were not sent in time");
+    }
+    Ok(())
+}
+
+/// An informer of the operator's own objects of a kind.
+fn children<K: DeserializeOwned + Send + Sync + 'static>(
     builder: InformerBuilder<K>,
     reflector: &ReflectorConfig,
-    labels: &str,
     metrics: &InformerMetrics,
-) -> InformerBuilder<K>
-where
-    K: serde::de::DeserializeOwned + Send + Sync + 'static,
-{
-    builder.reflector(reflector.clone()).labels(labels).metrics("children", metrics)
+) -> anyhow::Result<Informer<K>> {
+    let (label, value) = MANAGED_BY;
+    let builder = builder.reflector(reflector.clone()).labels(format!("{label}={value}"));
+    Ok(builder.metrics("children", metrics).start()?)
 }

@@ -1,5 +1,5 @@
-//! The end-to-end test's body: websites are made, their children deleted and broken at random, and in the end all is as it
-//! should be. It knows nothing of the server it runs on, so that the embedded one and a real one are put to the same test.
+//! The body of the end-to-end test: creates websites, deletes and damages their children at random, and checks that everything
+//! converges. It does not depend on the server, so the same test runs on the embedded server and on a real one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams}
 use kube_client::{Api, Client, Error as ClientError};
 use kube_core::{Resource, ResourceExt as _};
 use kube_informer::Key;
+use kube_informer_controller::conditions::established;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::Serialize;
@@ -26,23 +27,23 @@ use crate::reconcile::{Directory, FINALIZER};
 use crate::website::definition;
 use crate::{Website, WebsiteSpec, WebsiteStatus};
 
-/// The namespace that it all happens in.
+/// The namespace of the websites.
 pub const NAMESPACE: &str = "default";
 
-/// For how long nothing may get better. An operator that works needs a fraction of it; one that does not is noticed.
+/// The test fails after this long without progress. A working operator needs a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A trial. What is done is decided by the seed.
+/// An end-to-end test. The seed determines every step.
 pub struct Trial {
-    /// Not one that faults strike: what is to be done must be done.
+    /// A client that no fault applies to.
     pub client: Client,
     /// What the operator writes outside of Kubernetes.
     pub directory: Directory,
-    /// Decides what is broken, and how.
+    /// Determines what is damaged, and how.
     pub seed: u64,
 }
 
-/// Makes the definition known to the server, and waits until it serves it.
+/// Installs the CustomResourceDefinition, and waits until the server serves it.
 ///
 /// # Errors
 /// If the server refuses.
@@ -51,18 +52,14 @@ pub async fn install(client: &Client) -> anyhow::Result<()> {
     let crd = definition();
     let name = crd.name_any();
     api.create(&PostParams::default(), &crd).await?;
-    loop {
-        let conditions =
-            api.get(&name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
-        if conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
-            return Ok(());
-        }
+    while !established(Some(&api.get(&name).await?)) {
         sleep(Duration::from_millis(100)).await;
     }
+    Ok(())
 }
 
 impl Trial {
-    /// Makes so many websites.
+    /// Creates this many websites.
     ///
     /// # Errors
     /// If the server refuses.
@@ -79,11 +76,11 @@ impl Trial {
         Ok(())
     }
 
-    /// Breaks something so many times: a child deleted or changed, a website changed, deleted, or deleted and made anew.
-    /// `between` is called after each.
+    /// Damages something this many times: deletes or changes a child, or changes, deletes or re-creates a website. Calls `between`
+    /// after each.
     ///
     /// # Errors
-    /// If the server refuses what it should not.
+    /// If the server refuses a request that should succeed.
     pub async fn damage(
         &self,
         sites: usize,
@@ -130,7 +127,7 @@ impl Trial {
                 self.api::<Website>().delete(name, &delete).await?;
                 let spec =
                     WebsiteSpec { host: format!("{name}.example.org"), html: name.to_owned(), replicas: 1 };
-                // While the old one is being cleaned up there can be no new one.
+                // The old website may still be terminating.
                 if let Err(error) = self.api().create(&PostParams::default(), &Website::new(name, spec)).await
                 {
                     let exists = matches!(&error, ClientError::Api(status) if status.code == 409);
@@ -141,15 +138,15 @@ impl Trial {
         Ok(())
     }
 
-    /// Waits until everything is as it should be, and gives the number of websites that there are.
+    /// Waits until every website has its children and its status. Returns the number of websites.
     ///
     /// # Errors
-    /// What is not as it should be, if nothing gets better for [`PATIENCE`], however fast or slow it is otherwise.
+    /// Returns the remaining differences if there is no progress for [`PATIENCE`].
     pub async fn converged(&self) -> anyhow::Result<usize> {
         let mut fewest = usize::MAX;
         let mut better = Instant::now();
         loop {
-            let (sites, wrong) = self.look().await.context("looking whether all is as it should be")?;
+            let (sites, wrong) = self.look().await.context("cannot compare websites with their children")?;
             if wrong.is_empty() {
                 return Ok(sites);
             }
@@ -157,13 +154,13 @@ impl Trial {
                 fewest = wrong.len();
                 better = Instant::now();
             }
-            ensure!(better.elapsed() < PATIENCE, "nothing got better for {PATIENCE:?}: {}", summary(&wrong));
-            // Looking is not cheap: it lists everything.
+            ensure!(better.elapsed() < PATIENCE, "no progress for {PATIENCE:?}: {}", summary(&wrong));
+            // Each check lists everything.
             sleep(Duration::from_secs(5)).await;
         }
     }
 
-    /// How many websites there are, and everything that is not as it should be.
+    /// The number of websites, and every difference from the desired state.
     async fn look(&self) -> anyhow::Result<(usize, Vec<String>)> {
         let sites = self.list::<Website>().await?;
         let maps = self.list::<ConfigMap>().await?;
@@ -173,9 +170,9 @@ impl Trial {
             let children = Children::of(site);
             let parts = [
                 ("website", website_is_settled(site, deployments.get(name))),
-                ("config map", is_part_of(&children.config_map, maps.get(name))),
-                ("service", is_part_of(&children.service, services.get(name))),
-                ("deployment", is_part_of(&children.deployment, deployments.get(name))),
+                ("config map", is_part_of(site, children.config_map, maps.get(name))),
+                ("service", is_part_of(site, children.service, services.get(name))),
+                ("deployment", is_part_of(site, children.deployment, deployments.get(name))),
             ];
             for (kind, part) in parts {
                 wrong.extend(part.err().map(|error| format!("{kind} {name}: {error:#}")));
@@ -196,7 +193,7 @@ impl Trial {
                 wrong.push(format!("directory: the host of {name} is {found:?}, not {wanted}"));
             }
         }
-        wrong.extend(entries.keys().map(|key| format!("directory: {key} is in it, but is no website")));
+        wrong.extend(entries.keys().map(|key| format!("directory: unexpected entry {key}")));
     }
 
     fn api<K>(&self) -> Api<K>
@@ -218,7 +215,7 @@ impl Trial {
     }
 }
 
-/// Whether nothing is left to be done to a website itself.
+/// Whether a website itself is in its desired state.
 fn website_is_settled(site: &Website, deployment: Option<&Deployment>) -> anyhow::Result<()> {
     ensure!(site.metadata.deletion_timestamp.is_none(), "it is still being deleted");
     ensure!(site.finalizers().iter().any(|finalizer| finalizer == FINALIZER), "it has no finalizer");
@@ -232,7 +229,7 @@ fn website_is_settled(site: &Website, deployment: Option<&Deployment>) -> anyhow
     Ok(())
 }
 
-/// Children whose website is gone. A real cluster has objects of its own: those are not meant.
+/// Reports children whose website is gone. Ignores other objects of the cluster.
 fn left_over<K: Resource>(
     kind: &str,
     found: &BTreeMap<String, K>,
@@ -253,7 +250,7 @@ fn summary(wrong: &[String]) -> String {
     format!("{} wrong: {}{more}", wrong.len(), wrong[..wrong.len().min(SHOWN)].join("; "))
 }
 
-/// What is gone cannot be broken.
+/// Ignores a 404: the object is already gone.
 fn unless_gone(done: Result<(), ClientError>) -> Result<(), ClientError> {
     match done {
         Err(ClientError::Api(status)) if status.code == 404 => Ok(()),
@@ -261,10 +258,15 @@ fn unless_gone(done: Result<(), ClientError>) -> Result<(), ClientError> {
     }
 }
 
-/// Whether everything that is wanted is there; there may be more.
-fn is_part_of<K: Serialize>(wanted: &K, found: Option<&K>) -> anyhow::Result<()> {
+/// Whether a child has everything that its website demands; it can have more.
+fn is_part_of<K: Resource + Serialize>(
+    site: &Website,
+    mut wanted: K,
+    found: Option<&K>,
+) -> anyhow::Result<()> {
     let Some(found) = found else { bail!("it is missing") };
-    compare(&serde_json::to_value(wanted)?, &serde_json::to_value(found)?, "")
+    wanted.meta_mut().owner_references = site.controller_owner_ref(&()).map(|owner| vec![owner]);
+    compare(&serde_json::to_value(&wanted)?, &serde_json::to_value(found)?, "")
 }
 
 fn compare(wanted: &Value, found: &Value, path: &str) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A page that is to be served under a name.
+/// A web page that is served under a host name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "example.com",
@@ -19,26 +19,26 @@ use serde::{Deserialize, Serialize};
 #[kube(crates(kube_core = "::kube_core", k8s_openapi = "::k8s_openapi"))]
 #[serde(rename_all = "camelCase")]
 pub struct WebsiteSpec {
-    /// The name it is to be reached by.
+    /// The host name of the website.
     pub host: String,
-    /// The page.
+    /// The content of the page, in HTML.
     pub html: String,
     /// How many replicas serve it.
     #[serde(default = "one")]
     pub replicas: i32,
 }
 
-/// How far it is.
+/// What the operator reports about a website.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebsiteStatus {
-    /// The generation that this is about.
+    /// The generation of the spec that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
     /// How many replicas are ready.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Why it is not served, if it cannot be.
+    /// Why the website cannot be served; absent if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -47,7 +47,7 @@ fn one() -> i32 {
     1
 }
 
-/// The definition, to be created in a cluster before the operator can run.
+/// The CustomResourceDefinition. Install it before the operator runs.
 pub fn definition() -> CustomResourceDefinition {
     Website::crd()
 }

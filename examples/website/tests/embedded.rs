@@ -1,5 +1,5 @@
 //! The operator on the embedded server, end to end: a thousand websites, two replicas, and connections that keep breaking.
-#![allow(clippy::unwrap_used, reason = "what cannot be is a test's failure")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tower::ServiceBuilder;
 use website_operator::reconcile::Directory;
 use website_operator::trial::{NAMESPACE, Trial, install};
-use website_operator::{Operator, Settings, Website, WebsiteSpec};
+use website_operator::{Settings, Website, WebsiteSpec, operator};
 
 const SITES: usize = 1000;
 const DAMAGES: usize = 1500;
@@ -25,7 +25,7 @@ struct Replica {
     task: JoinHandle<()>,
 }
 
-/// A client whose requests can be told from others'.
+/// A client whose requests carry this user agent.
 fn client(server: &Server, name: &'static str) -> Client {
     let tag = move |mut request: Request<Body>| {
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(name));
@@ -38,12 +38,11 @@ impl Replica {
     fn start(server: &Server, name: &'static str, seed: u64, directory: &Directory) -> Self {
         let settings = Settings { replica: name.to_owned(), seed: Some(seed), ..Settings::default() };
         let client = client(server, name);
-        let operator =
-            Operator::start(client, directory.clone(), &settings, &mut Registry::default()).unwrap();
+        let (manager, _) = operator(client, directory.clone(), &settings, &mut Registry::default()).unwrap();
         let stop = Stop::new();
         let task = tokio::spawn({
             let stop = stop.clone();
-            async move { operator.run(&stop).await.unwrap() }
+            async move { manager.run(&stop).await.unwrap() }
         });
         Self { stop, task }
     }
@@ -69,7 +68,7 @@ fn arm(server: &Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_thousand_websites_are_as_they_should_be_though_children_and_connections_keep_breaking() {
+async fn c1_a_thousand_websites_converge_under_faults() {
     let server = Server::builder().without_socket().seed(7).start().await.unwrap();
     let directory = Directory::default();
     let trial = Trial { client: client(&server, "trial"), directory: directory.clone(), seed: 7 };
@@ -86,7 +85,7 @@ async fn c1_a_thousand_websites_are_as_they_should_be_though_children_and_connec
             500 => drop(
                 server.faults().arm(Fault::new(Action::Hang).on(Match::default().user_agent("operator-two"))),
             ),
-            // Whoever leads then, the other takes over.
+            // If the stopped replica leads, the other takes over.
             750 => {
                 server.faults().clear();
                 arm(&server);
@@ -103,7 +102,7 @@ async fn c1_a_thousand_websites_are_as_they_should_be_though_children_and_connec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_website_that_makes_no_sense_says_so_and_is_left_alone() {
+async fn an_invalid_website_reports_its_error_and_is_not_retried() {
     let server = Server::builder().without_socket().seed(7).start().await.unwrap();
     let client = client(&server, "test");
     install(&client).await.unwrap();
@@ -113,9 +112,9 @@ async fn a_website_that_makes_no_sense_says_so_and_is_left_alone() {
     api.create(&PostParams::default(), &Website::new("odd", spec)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let site = api.get("odd").await.unwrap();
-    assert_eq!(site.status.unwrap().problem.as_deref(), Some("replicas is less than none"));
+    assert_eq!(site.status.unwrap().problem.as_deref(), Some("invalid replicas -1: must not be negative"));
     let events = Api::<Event>::namespaced(client, NAMESPACE).list(&Default::default()).await.unwrap().items;
-    let warnings = events.iter().filter(|event| event.reason.as_deref() == Some("Senseless")).count();
+    let warnings = events.iter().filter(|event| event.reason.as_deref() == Some("InvalidSpec")).count();
     assert_eq!(warnings, 1);
     replica.stop.stop();
     replica.task.await.unwrap();

@@ -56,7 +56,7 @@ fn website(name: &str) -> Website {
 }
 
 #[tokio::test]
-async fn c10_failed_reconciles_are_logged_and_the_last_events_are_sent_before_it_ends() {
+async fn c10_failures_are_logged_and_pending_events_sent_before_exit() {
     let server = Server::builder().seed(7).start().await.unwrap();
     let client = server.client().unwrap();
     install(&client).await.unwrap();
@@ -73,7 +73,7 @@ async fn c10_failed_reconciles_are_logged_and_the_last_events_are_sent_before_it
     let mut program = Program::start(&server);
     let sites = Api::<Website>::namespaced(client.clone(), NAMESPACE);
     sites.create(&PostParams::default(), &website("site-0")).await.unwrap();
-    let line = program.logs(&["a reconcile failed", "site-0"]).await;
+    let line = program.logs(&["reconcile failed", "site-0"]).await;
     assert!(line.contains("WARN") && line.contains("this service will not do"), "{line}");
 
     server.faults().disarm(services);
