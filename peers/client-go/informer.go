@@ -15,20 +15,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// An informer over all namespaces with an empty handler: its first state, and what may follow. The same as
-// peers/ours/src/informer.rs, figure by figure. The handler of ours may decode each object; here that is done on arrival.
+// An informer over all namespaces with an empty handler: its initial list, then the work that options request. It prints
+// the same figures as peers/ours/src/informer.rs. Our handler may decode each object; client-go decodes on arrival.
 
 func init() {
 	subcommands["informer"] = benchInformer
 }
 
-// How long memory may settle.
+// How long memory may take to settle.
 const settle = time.Second
 
-// The last change, of a replay or of pods that are written.
+// The resourceVersion, or label, that marks the last change.
 const lastVersion = "9000000000000000"
 
-// Says when a change was sent.
+// The label with the time at which a change was sent.
 const sentLabel = "sent"
 
 type options struct {
@@ -50,12 +50,12 @@ func (options *options) client() kubernetes.Interface {
 }
 
 func (options *options) config() *rest.Config {
-	// client-go reads its feature gates from the environment when they are first asked for.
+	// client-go reads its feature gates from the environment at their first use.
 	check(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(options.streaming)))
 	config, err := clientcmd.BuildConfigFromFlags("", options.kubeconfig)
 	check(err)
 	config.QPS = -1
-	// Both are said: when nothing is, a typed client asks for protobuf.
+	// Both are set, because a typed client requests protobuf by default.
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf"
 	if options.json {
 		config.AcceptContentTypes = "application/json"
@@ -101,7 +101,7 @@ func benchInformer() {
 	reportBytes("peak", processStatus("VmHWM"))
 	time.Sleep(settle)
 	reportBytes("steady as it is", processStatus("VmRSS"))
-	// Resident memory after garbage is collected and freed.
+	// Resident memory after a garbage collection that returns memory to the system.
 	debug.FreeOSMemory()
 	reportBytes("steady", processStatus("VmRSS"))
 	reportStore(informer.GetStore())
@@ -126,7 +126,7 @@ func benchInformer() {
 	}
 }
 
-// waitFor looks often: cache.WaitForCacheSync looks ten times a second, which is too coarse for a clock.
+// waitFor polls often: cache.WaitForCacheSync polls ten times per second, which is too coarse for a measurement.
 func waitFor(done func() bool) {
 	for !done() {
 		time.Sleep(time.Millisecond)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// What a process has used so far, what a store holds, and how that is said: as peers/ours/src/measure.rs.
+// Measures CPU, memory and the content of a store, and prints figures, as peers/ours/src/measure.rs does.
 
 // report prints one figure as "figure <tab> value <tab> unit".
 func report(figure string, value float64, unit string) {
@@ -28,7 +28,7 @@ func reportBytes(figure string, bytes int64) {
 	fmt.Printf("%s\t%d\tB\n", figure, bytes)
 }
 
-// reportStore prints how many objects a store holds, and a sum over them that any order gives the same.
+// reportStore prints the number of objects of a store, and a checksum that does not depend on their order.
 func reportStore(store cache.Store) {
 	objects := store.List()
 	sum := uint64(0)
@@ -48,7 +48,7 @@ func cpuSeconds() float64 {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }
 
-// processStatus reads a figure in kB of /proc/self/status, in bytes.
+// processStatus reads a figure of /proc/self/status and converts it from kB to bytes.
 func processStatus(name string) int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	check(err)
@@ -63,7 +63,7 @@ func processStatus(name string) int64 {
 	return 0
 }
 
-// forgetPeak begins the peak of resident memory anew.
+// forgetPeak resets the peak of resident memory.
 func forgetPeak() {
 	check(os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Mirrors the config maps of a namespace for tests that compare clients: every state that a handler receives is a line
-// of "seen <tab> name <tab> uid <tab> resourceVersion"; each line on standard input is answered by what the store holds,
-// as lines that begin with "held", and one that says "end".
+// Mirrors the config maps of a namespace for tests that compare clients. Every state that a handler receives is printed as
+// "seen <tab> name <tab> uid <tab> resourceVersion". For each line on standard input it prints the content of the store, as
+// lines that begin with "held", and a line "end".
 
 func init() {
 	subcommands["mirror"] = mirror

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// objects says which objects an informer is about, and how much of them it keeps.
+// objects selects the objects of an informer, and how much of them it keeps.
 type objects struct {
 	load     string
 	metadata bool
@@ -29,7 +29,8 @@ func (objects *objects) add(flags *flag.FlagSet) {
 	flags.BoolVar(&objects.strip, "strip", false, "drop managedFields before they are stored")
 }
 
-// informer is not running yet. Custom resources have no generated type: theirs is the dynamic informer.
+// informer returns an informer that is not running yet. Custom resources have no generated type, so they use the dynamic
+// informer.
 func (objects *objects) informer(config *rest.Config) cache.SharedIndexInformer {
 	resource := objects.resource()
 	var informer cache.SharedIndexInformer

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Fills a server with running pods as a cluster has them: two containers, owned by a replica set, scheduled,
-// with a full status and the managed fields of two writers. Ten belong to one replica set. Container ids and digests are random, so that they
-// compress no better than real ones.
+// Fills a server with running pods like those of a cluster: two containers, owned by a ReplicaSet, scheduled, with a
+// status and the managed fields of two writers. A ReplicaSet has ten pods. Container ids and digests are random, so that
+// they compress like real ones.
 
 func init() {
 	subcommands["pods"] = fillWithPods
@@ -35,7 +35,7 @@ func fillWithPods() {
 	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
 	count := flags.Int("count", 10_000, "how many")
 	namespaces := flags.Int("namespaces", 50, "spread over how many namespaces")
-	workers := flags.Int("workers", 16, "how many at once")
+	workers := flags.Int("workers", 16, "number of concurrent requests")
 	seed := flags.Uint64("seed", 1, "of the random ids")
 	flags.Parse(os.Args[2:])
 
@@ -57,13 +57,13 @@ func fillWithPods() {
 	fmt.Fprintf(os.Stderr, "%d pods in %.1f s\n", *count, time.Since(began).Seconds())
 }
 
-// Changes labels of the server's pods at a rate: each says when it was written, and the last that it is the last.
+// Changes labels of the server's pods at a rate. Each label has the time at which it was written; the last one is marked.
 func changePods() {
 	flags := flag.NewFlagSet("change", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
 	changes := flags.Int("changes", 5_000, "how many")
 	rate := flags.Int("rate", 500, "how many a second")
-	workers := flags.Int("workers", 16, "how many at once")
+	workers := flags.Int("workers", 16, "number of concurrent requests")
 	flags.Parse(os.Args[2:])
 	client := unlimited(*kubeconfig)
 	ctx := context.Background()
@@ -82,12 +82,12 @@ func changePods() {
 	inParallel(*workers, *changes-1, due, func(number int) {
 		change(number, strconv.FormatInt(time.Now().UnixMicro(), 10))
 	})
-	// The first one's pod: it has another label by now.
+	// The pod of the first change, which has another label by now.
 	change(0, lastVersion)
 	report("writes per second", float64(*changes)/time.Since(began).Seconds(), "1/s")
 }
 
-// Does something for each number up to a count, several at a time; each is handed out after before has returned.
+// inParallel calls do for each number below count, on several goroutines. before is called first, in order.
 func inParallel(workers, count int, before, do func(number int)) {
 	numbers := make(chan int)
 	var working sync.WaitGroup
@@ -106,7 +106,7 @@ func inParallel(workers, count int, before, do func(number int)) {
 	working.Wait()
 }
 
-// A client that writes as fast as the server takes it.
+// A client without a rate limit.
 func unlimited(kubeconfig string) kubernetes.Interface {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	check(err)
@@ -130,7 +130,7 @@ func createPod(ctx context.Context, client kubernetes.Interface, random, owner *
 	return nil
 }
 
-// What all pods of a replica set have in common comes from the owner's random numbers.
+// The parts that all pods of a ReplicaSet share come from the owner's random numbers.
 func podSpec(owner *rand.Rand, number int) *corev1.Pod {
 	app := fmt.Sprintf("app-%d", number/10)
 	hash := hexadecimal(owner, 5)

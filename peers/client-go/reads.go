@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// As peers/ours/src/reads.rs. client-go's objects are values from the beginning: a value costs what a get costs.
+// The same reads as peers/ours/src/reads.rs. client-go's objects are decoded on arrival, so a value costs as much as a get.
 
 const nodes = 500
 
@@ -50,7 +50,7 @@ func benchReads(indexer cache.Indexer) {
 	report("list and decode per object", list, "ns")
 }
 
-// nanoseconds that one of many operations takes: the best of several rounds.
+// nanoseconds per operation, in the best of several rounds.
 func nanoseconds(rounds, operations int, round func()) float64 {
 	best := math.Inf(1)
 	for range rounds {

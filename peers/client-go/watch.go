@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Follows changes of pods, and starts many informers at once: as peers/ours/src/watch.rs and start.rs.
+// Receives changes of pods, and starts many informers concurrently, as peers/ours/src/watch.rs and start.rs do.
 
 func init() {
 	subcommands["watch"] = benchWatch
@@ -25,7 +25,7 @@ func benchWatch() {
 	var options options
 	options.add(flags)
 	changes := flags.Int("changes", 0, "how many come after the first state, or are looked at")
-	label := flags.Bool("label", false, "the label sent says when a change was sent, instead of the resourceVersion")
+	label := flags.Bool("label", false, "read the time of a change from the label sent instead of the resourceVersion")
 	var objects objects
 	objects.add(flags)
 	flags.Parse(os.Args[2:])

@@ -12,7 +12,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// What crates/workqueue/benches does, figure by figure.
+// The same figures as crates/workqueue/benches.
 
 const (
 	many = 1_000_000
@@ -26,7 +26,7 @@ func benchWorkqueue() {
 	for number := range keys {
 		keys[number] = fmt.Sprintf("namespace-%d/name-%d", number%100, number)
 	}
-	// First, while the heap holds nothing but the keys.
+	// First, while the heap has only the keys.
 	reportIfWanted("memory per pending item", "bytes", func() float64 { _, _, bytes := delayed(keys); return bytes })
 	for _, workers := range []int{1, 2, 8} {
 		reportIfWanted(fmt.Sprintf("add+get+done, %d workers", workers), "M/s", func() float64 {
@@ -51,14 +51,14 @@ func benchWorkqueue() {
 	})
 }
 
-// Measures and prints a figure, if its name contains what the command line asks for.
+// Measures and prints a figure, if its name contains the argument of the program.
 func reportIfWanted(figure, unit string, measure func() float64) {
 	if len(os.Args) < 3 || strings.Contains(figure, os.Args[2]) {
 		report(figure, measure(), unit)
 	}
 }
 
-// Each worker adds a key, takes whichever is next and finishes it, over and over.
+// Each worker adds a key, takes the next one and finishes it, in a loop.
 func cycle(keys []string, workers int) float64 {
 	queue := workqueue.NewTyped[string]()
 	started := time.Now()
@@ -153,7 +153,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// The best of several runs: the one least disturbed by the rest of the machine.
+// The best of several runs, which is the least disturbed one.
 func best(runs int, run func() float64) float64 {
 	most := 0.0
 	for range runs {

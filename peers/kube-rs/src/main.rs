@@ -1,13 +1,13 @@
-//! kube-rs' side of the benchmarks: what `peers/ours` does with our informers, done with a kube-rs reflector. Each
-//! subcommand prints lines of `figure <tab> value <tab> unit`.
+//! The program for kube-rs in the benchmarks: the same work as `peers/ours`, with a kube-rs reflector. Each subcommand prints lines of
+//! `figure <tab> value <tab> unit`.
 //!
 //! ```text
-//! kube-rs-peer informer FILE [--objects LOAD] [--watch-list] [--strip | --metadata] [--reads] [--idle SECONDS] [--relist]
+//! kube-rs-peer informer FILE [--objects LOAD] [--watch-list] [--strip] [--metadata] [--reads] [--idle SECONDS] [--relist]
 //! kube-rs-peer watch FILE --changes N [--watch-list] [--strip] [--label]
 //! kube-rs-peer start FILE [--watch-list] [--namespaces N]
 //! ```
 //!
-//! A load is `pods`, `varied-pods`, `secrets` or `widgets`; the last ones are custom resources, without a type of their own.
+//! A load is `pods`, `varied-pods`, `secrets` or `widgets`; widgets are custom resources, read as `DynamicObject`.
 
 mod measure;
 mod reads;
@@ -34,9 +34,9 @@ use measure::{cpu_seconds, forget_peak, micros, peak, report, report_store, resi
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 type Events<K> = std::pin::Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<K>>> + Send>>;
 
-/// How long memory may settle.
+/// How long memory may take to settle.
 const SETTLE: Duration = Duration::from_secs(1);
-/// The replay's last change.
+/// The resourceVersion of the replay's last change.
 const LAST: u64 = 9_000_000_000_000_000;
 
 #[tokio::main]
@@ -105,7 +105,7 @@ async fn informer(client: Client, arguments: &Arguments) -> Outcome {
     }
 }
 
-/// When all began, and what had been used until then.
+/// When the measurement began, and the CPU time used before.
 struct Started {
     wall: Instant,
     cpu: f64,
@@ -117,7 +117,7 @@ impl Started {
     }
 }
 
-/// The first state, and what the options ask for besides.
+/// Receives the initial list, then does the work that options request.
 async fn follow<K: Held>(
     (store, events): (reflector::Store<K>, Events<K>),
     arguments: &Arguments,
@@ -145,7 +145,7 @@ where
     Ok(())
 }
 
-/// The task that follows what comes after the first state; it ends with the next full one.
+/// The task that polls the stream after the initial list. It ends with the next complete list.
 type Following<K> = tokio::task::JoinHandle<Result<Events<K>, String>>;
 
 async fn first_state<K: Held>(
@@ -160,7 +160,7 @@ where
     report("wall", started.wall.elapsed().as_secs_f64(), "s");
     report("cpu", cpu_seconds()? - started.cpu, "s");
     report("peak", peak()?, "B");
-    // The stream has to be polled for anything to happen.
+    // The reflector works only while its stream is polled.
     let following = tokio::spawn(async move {
         complete(&mut events).await.map_err(|error| error.to_string())?;
         Ok(events)
@@ -231,11 +231,11 @@ async fn start(client: Client, arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// What a store holds.
+/// Reports the content of a store.
 trait Held: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
 impl<K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Held for K {}
 
-/// A store, and the events that fill it; without managed fields, if `--strip` asks for that.
+/// A store and the events that fill it; without managedFields if `--strip` is given.
 fn reflect<K: Held>(
     api: Api<K>,
     kind: K::DynamicType,
@@ -259,7 +259,7 @@ fn settings(arguments: &Arguments) -> watcher::Config {
     if arguments.has("--watch-list") { settings.streaming_lists() } else { settings }
 }
 
-/// Follows events until a full state is complete. A watch that breaks is resumed by the next poll.
+/// Polls events until a list is complete. The next poll resumes a broken watch.
 async fn complete<K>(events: &mut Events<K>) -> Outcome {
     loop {
         match events.next().await.ok_or("the stream ended")? {

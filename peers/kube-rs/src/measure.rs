@@ -1,4 +1,4 @@
-//! What a process has used so far, what a store holds, and how that is said: as `peers/ours/src/measure.rs`.
+//! Measures CPU, memory and the content of a store, and prints figures, as `peers/ours/src/measure.rs` does.
 
 use std::{
     fs,
@@ -45,7 +45,7 @@ fn status(name: &str) -> Outcome<u64> {
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
 }
 
-/// How many objects a store holds, and a sum over them that any order gives the same.
+/// Reports the number of objects of a store, and a checksum that does not depend on their order.
 pub fn report_store<K: Resource + Clone>(store: &Store<K>)
 where
     K::DynamicType: Eq + std::hash::Hash + Clone,
@@ -68,7 +68,7 @@ where
     report("checksum", format_args!("{sum:016x}"), "text");
 }
 
-/// Nanoseconds that one of many operations takes: the best of several rounds.
+/// Nanoseconds per operation, in the best of several rounds.
 pub fn nanoseconds(rounds: usize, operations: usize, mut round: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! As `peers/ours/src/reads.rs`. kube-rs has no indexes: the objects of a node are found by looking at all of them.
+//! The same reads as `peers/ours/src/reads.rs`. kube-rs has no indexes, so finding the objects of a node scans all objects.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 
 use crate::measure::{nanoseconds, report};
 
-/// Nodes that are looked for: each look passes over everything.
+/// The number of nodes to look up. Each lookup scans all objects.
 const LOOKED_FOR: usize = 10;
 
 pub fn run(store: &Store<Pod>) {

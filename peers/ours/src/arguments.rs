@@ -13,11 +13,11 @@ impl Arguments {
         Self(std::env::args().skip(1).collect())
     }
 
-    /// A word by its place; options come after all words.
+    /// A word by its position. Options follow the words.
     pub(crate) fn word(&self, place: usize) -> Outcome<&str> {
         let word = self.0.get(place).filter(|word| !word.starts_with("--"));
         Ok(word
-            .ok_or_else(|| format!("argument {place} is missing: see the head of peers/ours/src/main.rs"))?)
+            .ok_or_else(|| format!("argument {place} is missing; see the top of peers/ours/src/main.rs"))?)
     }
 
     pub(crate) fn number(&self, place: usize) -> Outcome<u64> {

@@ -12,7 +12,7 @@ use crate::arguments::Arguments;
 use crate::load::Load;
 use crate::measure::{cpu_seconds, peak, report, resident};
 
-/// The list of all objects in protobuf; `--watch N`: N changes after the first state, and what one costs.
+/// Lists all objects in protobuf. With `--watch N`: receives N changes after the initial list, and reports their cost.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let client = Cluster::from_config(arguments.config().await?)?.client();
     let (began, cpu) = (Instant::now(), cpu_seconds());
@@ -38,7 +38,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let mut body = client.send(request.body(Vec::new().into())?).await?.into_body();
     let mut frames = Frames::default();
     let mut begun = (began, cpu);
-    // The first state ends with a bookmark; all is counted from the first change on.
+    // The initial list ends with a bookmark. Counting starts at the first change.
     let (first, last) = (objects + 2, objects + 1 + changes);
     while frames.complete < last {
         let data = body.frame().await.ok_or("the watch ended")??.into_data().unwrap_or_default();
@@ -54,11 +54,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Counts frames without looking into them.
+/// Counts frames without reading them.
 #[derive(Default)]
 struct Frames {
     complete: u64,
-    /// What is known of the length of the frame that begins.
+    /// The bytes received so far of the next frame's length.
     head: Vec<u8>,
     missing: usize,
 }

@@ -1,5 +1,5 @@
-//! An informer over all namespaces: its first state, and what may follow. Its handler does nothing, or decodes each object
-//! once, as a controller does that looks at everything.
+//! An informer over all namespaces: its initial list, then the work that options request. Its handler does nothing, or decodes each
+//! object once, like a controller that reads every object.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::load::Load;
 use crate::measure::{Checksum, cpu_seconds, forget_peak, peak, report, resident};
 use crate::{Outcome, reads, widgets};
 
-/// How long memory may settle.
+/// How long memory may take to settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
@@ -41,7 +41,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// When all began, and what had been used until then.
+/// When the measurement began, and the CPU time used before.
 struct Began {
     wall: Instant,
     cpu: f64,
@@ -65,7 +65,7 @@ async fn whole_or_metadata<K: DeserializeOwned + Send + Sync + 'static>(
     }
 }
 
-/// The first state, and what the options ask for besides.
+/// Receives the initial list, then does the work that options request.
 async fn follow<K: DeserializeOwned + Send + Sync + 'static>(
     builder: InformerBuilder<K>,
     arguments: &Arguments,
@@ -90,7 +90,7 @@ async fn follow<K: DeserializeOwned + Send + Sync + 'static>(
     Ok(())
 }
 
-/// Starts an informer, and reports its first state. Also gives what is notified of every update.
+/// Starts an informer and reports its initial list. Also returns the notifier of updates.
 async fn first_state<K: DeserializeOwned + Send + Sync + 'static>(
     mut builder: InformerBuilder<K>,
     arguments: &Arguments,
@@ -122,7 +122,7 @@ async fn first_state<K: DeserializeOwned + Send + Sync + 'static>(
     Ok((informer, updated))
 }
 
-/// What the store holds.
+/// Reports the content of the store.
 pub(crate) fn checksum<K: DeserializeOwned + Send + Sync + 'static>(informer: &Informer<K>) {
     let mut sum = Checksum::default();
     let view = informer.lister().view();

@@ -1,16 +1,16 @@
-//! What servers are filled with: which objects, and where they are served.
+//! The objects that servers are filled with, and their API paths.
 
 use serde_json::Value;
 
 use crate::arguments::Arguments;
 use crate::{Outcome, pods, secrets, varied, widgets};
 
-/// A sort of objects.
+/// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// Ten replicas of each template.
     Pods,
-    /// No two from the same template.
+    /// Each from its own template.
     VariedPods,
     Secrets,
     /// Custom resources.
@@ -18,7 +18,7 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    /// The one that the option `--objects` names.
+    /// The load that the option `--objects` names.
     pub(crate) fn of(arguments: &Arguments) -> Outcome<Self> {
         match arguments.text("--objects") {
             None | Some("pods") => Ok(Self::Pods),
@@ -29,7 +29,7 @@ impl Load {
         }
     }
 
-    /// The object of a number; always the same.
+    /// The object with a number. It is the same in every run.
     pub(crate) fn object(self, number: u64, namespaces: u64) -> Value {
         match self {
             Self::Pods => pods::pod(number, namespaces),
@@ -48,7 +48,7 @@ impl Load {
         }
     }
 
-    /// Where they are served, up to the namespaces.
+    /// The API path up to the namespaces.
     pub(crate) fn root(self) -> String {
         match self.resource() {
             ("", version, _) => format!("/api/{version}"),

@@ -1,19 +1,19 @@
-//! Our side of the benchmarks. `cargo xtask bench` runs it beside the peers' programs: each is a process of its own, does
-//! the same work on the same server, and prints lines of `figure <tab> value <tab> unit`.
+//! Our program for the benchmarks. `cargo xtask bench` runs it and the peers' programs in turns. Each is a separate process, does the
+//! same work on the same server, and prints lines of `figure <tab> value <tab> unit`.
 //!
 //! ```text
 //! ours serve DIRECTORY COUNT [--namespaces N] [--objects LOAD]
 //!                                                  a server full of pods, or of another load: writes DIRECTORY/kubeconfig
-//! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as they are taken
+//! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as the client reads them
 //! ours informer FILE [--objects LOAD] [--json] [--metadata] [--decode] [--reads] [--idle SECONDS] [--relist]
 //! ours watch FILE --changes N [--json] [--decode] [--label]
 //!                                                  the changes of a replay, or of another writer
-//! ours start FILE [--namespaces N]                 an informer for each namespace, all at once
-//! ours floor FILE [--objects LOAD] [--watch]       receives the same bytes and throws them away
+//! ours start FILE [--namespaces N]                 one informer per namespace, started concurrently
+//! ours floor FILE [--objects LOAD] [--watch]       receives the same bytes and discards them
 //! ```
 //!
 //! A load is `pods`, `varied-pods`, `secrets` or `widgets`.
-#![allow(clippy::print_stdout, reason = "a program of its own")]
+#![allow(clippy::print_stdout, reason = "it prints figures")]
 
 mod arguments;
 mod floor;
@@ -32,7 +32,7 @@ mod widgets;
 
 use arguments::Arguments;
 
-/// What a subcommand gives.
+/// The result of a subcommand.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 #[tokio::main]
@@ -45,6 +45,6 @@ async fn main() -> Outcome {
         "watch" => watch::run(&arguments).await,
         "start" => start::run(&arguments).await,
         "floor" => floor::run(&arguments).await,
-        other => Err(format!("no subcommand {other:?}: see the head of peers/ours/src/main.rs").into()),
+        other => Err(format!("unknown subcommand {other:?}; see the top of peers/ours/src/main.rs").into()),
     }
 }

@@ -1,4 +1,4 @@
-//! What a process has used so far, what a store holds, and how that is said. The peers' programs have the same.
+//! Measures CPU, memory and the content of a store, and prints figures. The peers' programs do the same.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Outcome;
 
-/// Says a figure.
+/// Prints a figure.
 pub(crate) fn report(figure: &str, value: impl std::fmt::Display, unit: &str) {
     println!("{figure}\t{value}\t{unit}");
 }
@@ -17,23 +17,23 @@ pub(crate) fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Microseconds since 1970, by which changes of a replay are numbered: so every program knows when they were sent.
+/// Microseconds since 1970. They number the changes of a replay, so that every program can compute the lag.
 pub(crate) fn micros() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
-/// Bytes that are resident now.
+/// Resident memory in bytes.
 pub(crate) fn resident() -> Outcome<u64> {
     status("VmRSS:")
 }
 
-/// The most bytes that were resident at once, since the start or [`forget_peak`].
+/// Peak resident memory in bytes since the start or [`forget_peak`].
 pub(crate) fn peak() -> Outcome<u64> {
     status("VmHWM:")
 }
 
-/// Begins [`peak`] anew.
+/// Resets [`peak`].
 pub(crate) fn forget_peak() -> Outcome {
     Ok(std::fs::write("/proc/self/clear_refs", "5")?)
 }
@@ -44,7 +44,7 @@ fn status(name: &str) -> Outcome<u64> {
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
 }
 
-/// A sum over the objects of a store that any order gives the same: FNV-1a of `namespace/name uid version` each.
+/// A checksum of a store's objects that does not depend on their order: the sum of the FNV-1a of `namespace/name uid version`.
 #[derive(Default)]
 pub(crate) struct Checksum(u64);
 
@@ -63,7 +63,7 @@ impl Checksum {
     }
 }
 
-/// Nanoseconds that one of many operations takes: the best of several rounds.
+/// Nanoseconds per operation, in the best of several rounds.
 pub(crate) fn nanoseconds(rounds: usize, operations: usize, mut round: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..rounds {

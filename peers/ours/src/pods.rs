@@ -1,11 +1,11 @@
-//! Running pods as a cluster has them: two containers, ten of a replica set, scheduled, with a full status. The same that
-//! `client-go-peer pods` makes. Uids, container ids and digests are random, so that they compress no better than real ones.
+//! Running pods like those of a cluster: two containers, ten pods per ReplicaSet, scheduled, with a status. `client-go-peer pods`
+//! creates the same. Uids, container ids and digests are random, so that they compress like real ones.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-/// The pod of a number; always the same.
+/// The pod with a number. It is the same in every run.
 pub(crate) fn pod(number: u64, namespaces: u64) -> Value {
     let set = number / 10;
     let (random, owner) = (&mut StdRng::seed_from_u64(number), &mut StdRng::seed_from_u64(!set));

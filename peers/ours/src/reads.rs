@@ -1,5 +1,5 @@
-//! Reading from the store: one object, the objects of a node, all of them. As handles, which is all that keys, labels,
-//! owners and versions need; and as values, which are made when they are first asked for.
+//! Reads from the store: one object, the objects of a node, all objects. As handles, which suffice for keys, labels, owners and
+//! versions, and as typed values, which are decoded at the first read.
 
 use std::hint::black_box;
 
@@ -9,15 +9,15 @@ use kube_informer::{Index, Key, Lister};
 use crate::Outcome;
 use crate::measure::{nanoseconds, report};
 
-/// Nodes that the pods are on.
+/// The number of nodes with pods.
 const NODES: usize = 500;
-/// Values that are asked for again and again: fewer than an informer keeps by default.
+/// The number of values that are read repeatedly: fewer than an informer caches by default.
 const HOT: usize = 50;
 
 pub(crate) fn run(pods: &Lister<Pod>, by_node: &Index) -> Outcome {
     let mut keys: Vec<Key> = pods.list().iter().map(|pod| pod.key()).collect();
     keys.sort();
-    // Far from each other, as keys of a work queue are.
+    // Spread over the store, like the keys of a work queue.
     let spread: Vec<&Key> = (0..keys.len()).map(|n| &keys[n * 7_919 % keys.len()]).collect();
     let value = |key: &Key| pods.get(key).and_then(|pod| pod.decode().ok());
 

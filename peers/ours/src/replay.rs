@@ -1,6 +1,6 @@
-//! A server that sends pods and then changes of them, as fast as the client takes them or at a rate. It answers watches
-//! only, over plain HTTP/1.1, and does next to nothing for an event: what an embedded server sends is recorded once in both
-//! encodings, and a change is a copy with another resourceVersion, the time at which it was sent.
+//! A server that sends pods and then changes to them, as fast as the client reads them or at a rate. It serves only watches, over
+//! HTTP/1.1 without TLS, at a minimal cost per event: the response of an embedded server is recorded once per encoding, and a change
+//! is a copy with another resourceVersion, which is the time at which it is sent.
 
 use std::io::{BufRead as _, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,11 +21,11 @@ use crate::serve::Crowd;
 
 const WATCH_LIST: &str =
     "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-/// Digits of a resourceVersion: microseconds since 1970 have as many until the year 2286.
+/// Digits of a resourceVersion. Microseconds since 1970 have this many until the year 2286.
 const DIGITS: usize = 16;
-/// The resourceVersion of the last change, by which clients know it.
+/// The resourceVersion that marks the last change.
 pub(crate) const LAST: u64 = 9_000_000_000_000_000;
-/// Bytes that are sent at a time.
+/// The number of bytes per write.
 const CHUNK: usize = 64 << 10;
 /// Pause before changes at a rate, so that the initial list does not add lag.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -70,10 +70,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// A watch-list as one media type has it.
+/// A recorded watch-list in one media type.
 struct Recording {
     media_type: &'static str,
-    /// All events of the first state, and its end.
+    /// The events of the initial list and its final bookmark.
     initial: Vec<u8>,
     /// The change of each pod.
     changed: Vec<Event>,
@@ -133,7 +133,7 @@ fn protobuf_modified(frame: &[u8]) -> Outcome<Vec<u8>> {
     Ok([b"\x0a\x08MODIFIED", object].concat())
 }
 
-/// Where an event's resourceVersion stands.
+/// The position of an event's resourceVersion.
 fn place_of(version: &str, event: &[u8]) -> Outcome<usize> {
     let mut places = memmem::find_iter(event, version.as_bytes());
     match (version.len(), places.next(), places.next()) {
@@ -172,7 +172,7 @@ fn answer(connection: &TcpStream, recordings: &[Recording], changes: u64, rate: 
         chunk(output, part)?;
     }
     send_changes(output, recording, changes, rate)?;
-    // Open and silent, until the client has seen enough.
+    // The connection stays open until the client closes it.
     let _ = lines.next();
     Ok(())
 }
@@ -193,7 +193,7 @@ fn send_changes(output: &TcpStream, recording: &Recording, changes: u64, rate: O
                 std::thread::sleep(early);
                 sent = micros();
             } else {
-                // A client that does not take it in time is late from when it was due.
+                // The lag of a slow client counts from the time at which the change was due.
                 sent = began_micros + due.as_micros() as u64;
             }
         }
@@ -211,7 +211,7 @@ fn send_changes(output: &TcpStream, recording: &Recording, changes: u64, rate: O
 
 fn chunk(mut output: &TcpStream, data: &[u8]) -> Outcome {
     if data.is_empty() {
-        return Ok(()); // It would end the answer.
+        return Ok(()); // An empty chunk would end the response.
     }
     output.write_all(format!("{:x}\r\n", data.len()).as_bytes())?;
     output.write_all(data)?;

@@ -1,5 +1,4 @@
-//! Secrets as a cluster has them: a certificate with its key, or a few passwords. Their data is random, as encrypted or
-//! generated data is, and does not compress.
+//! Secrets like those of a cluster: a certificate with its key, or a few passwords. Their data is random and does not compress.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::pods::{hexadecimal, uid};
 
-/// Of a certificate, and of its key.
+/// Sizes of a certificate and its key.
 const CERTIFICATE_BYTES: usize = 1_600;
 const KEY_BYTES: usize = 1_200;
 const PASSWORD_BYTES: usize = 24;
 
-/// The secret of a number; always the same. One of three is a certificate.
+/// The Secret with a number. It is the same in every run. One of three is a certificate.
 pub(crate) fn secret(number: u64, namespaces: u64) -> Value {
     let random = &mut StdRng::seed_from_u64(number);
     let app = format!("app-{}", number / 3);

@@ -1,4 +1,4 @@
-//! The embedded server, full of objects. Each line on its standard input is a command; it ends when the input does.
+//! The embedded server, filled with objects. Each line on its standard input is a command; it ends at the end of the input.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::load::Load;
 use crate::measure::{micros, report};
 use crate::{Outcome, widgets};
 
-/// Serves until the standard input ends. `relist`: all connections break, an object changes meanwhile,
-/// and the past is forgotten.
+/// Serves until the end of the standard input. The command `relist` closes all connections, changes an object and drops the
+/// history.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
     let server = Server::builder().tls().start().await?;
@@ -24,9 +24,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     std::fs::write(directory.join("kubeconfig"), server.kubeconfig().ok_or("no kubeconfig")?)?;
     report("ready", count, "objects");
     std::io::stdout().flush()?;
-    let (told, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut commands) = tokio::sync::mpsc::unbounded_channel();
     let reading = tokio::task::spawn_blocking(move || {
-        std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| told.send(line))
+        std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
     while let Some(command) = commands.recv().await {
         match command.as_str() {
@@ -40,20 +40,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
             other => return Err(format!("no command {other:?}").into()),
         }
     }
-    // The other end is gone.
+    // The parent process has exited.
     let _ = reading.await?;
     server.shutdown().await;
     Ok(())
 }
 
-/// Objects in a server, each with the managed fields of its writers.
+/// The objects of a server, each with the managed fields of its writers.
 pub(crate) struct Crowd {
     feed: Feed,
     load: Load,
     namespaces: u64,
-    /// Of an object that was written as clusters do it: by who creates it, and by who writes its status.
+    /// The managed fields of an object that two clients wrote: one its spec, one its status.
     managed: String,
-    /// The uid of its owner, which the managed fields name.
+    /// The uid of its owner, which is part of the managed fields.
     owner: Option<String>,
     version: u64,
 }
@@ -71,7 +71,7 @@ impl Crowd {
         }
         let (group, version, plural) = load.resource();
         let mut model = load.object(0, namespaces);
-        // Nothing would ever remove them.
+        // No controller would remove them.
         if let Some(metadata) = model["metadata"].as_object_mut() {
             metadata.remove("finalizers");
         }
@@ -85,7 +85,7 @@ impl Crowd {
                 "metadata": {"name": text(&model, "/metadata/name")}, "spec": model["spec"], "status": model["status"],
             });
             if load == Load::Widgets {
-                // Only custom resources must say which version they replace; a pod may have changed by itself.
+                // Only updates of custom resources need a resourceVersion, and a pod may have changed in the meantime.
                 status["metadata"]["resourceVersion"] = written["metadata"]["resourceVersion"].clone();
             }
             written = send(&client, "PUT", &format!("{one}/status?fieldManager=kubelet"), &status).await?;
@@ -105,7 +105,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Puts an object, for the first time or again.
+    /// Creates or replaces an object.
     fn change(&mut self, number: u64) -> Outcome {
         let mut object = self.load.object(number, self.namespaces);
         let managed = match (&self.owner, owner(&object)) {

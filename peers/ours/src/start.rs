@@ -1,4 +1,4 @@
-//! Many informers at once: one for each namespace, each with its own watch and store.
+//! Many concurrent informers: one per namespace, each with its own watch and store.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Pods that have little in common, as in a cluster of many small teams: each has a template of its own, with other
-//! containers, variables, volumes and annotations. A store that profits from alike objects finds little here.
+//! Pods that have little in common, as in a cluster of many small teams: each has its own template, with other containers,
+//! variables, volumes and annotations. A store gains little from their similarity.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::pods::{self, hexadecimal};
 
-/// The pod of a number; always the same. Its name, owner, node and status are those of [`pods::pod`].
+/// The pod with a number. It is the same in every run. Its name, owner, node and status are those of [`pods::pod`].
 pub(crate) fn pod(number: u64, namespaces: u64) -> Value {
     let random = &mut StdRng::seed_from_u64(number ^ 0x5eed);
     // The first pod of a set of ten, so that no two have an owner in common.

@@ -1,5 +1,4 @@
-//! Follows the changes of a replay, or of a real server's pods: how fast, at what cost, with what lag. All is counted from the
-//! first change on.
+//! Receives the changes of a replay or of a real server's pods, and measures rate, CPU and lag from the first change on.
 
 use std::time::Instant;
 
@@ -13,11 +12,11 @@ use crate::informer::checksum;
 use crate::measure::{cpu_seconds, micros, peak, report};
 use crate::replay::LAST;
 
-/// The label that says when a change was sent, where the resourceVersion is the server's.
+/// The label with the time at which a change was sent, for servers that set the resourceVersion.
 const SENT: &str = "sent";
 
-/// `--changes N` says how many changes come after the first state; `--decode`: each is decoded once; `--label`: the label `sent` tells when, instead of the
-/// resourceVersion.
+/// `--changes N`: the number of changes after the initial list. `--decode`: decodes each object once. `--label`: reads the time from
+/// the label `sent` instead of the resourceVersion.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
     let (by_label, decoding) = (arguments.has("--label"), arguments.has("--decode"));
@@ -27,8 +26,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
         builder = builder.encoding(EncodingPreference::Json);
     }
     let pods = builder.start()?;
-    let (told, mut steps) = mpsc::unbounded_channel();
-    let mut lateness = Vec::with_capacity(changes as usize);
+    let (sender, mut steps) = mpsc::unbounded_channel();
+    let mut lags = Vec::with_capacity(changes as usize);
     let mut begun = None;
     let handler = pods.add_handler(move |event: Event<Pod>| {
         if let Event::Updated { new, .. } = &event {
@@ -37,19 +36,19 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
                 drop(std::hint::black_box(new.decode()));
             }
             match sent(new, by_label) {
-                LAST => drop(told.send((begun, std::mem::take(&mut lateness)))),
-                sent => lateness.push(micros().saturating_sub(sent)),
+                LAST => drop(sender.send((begun, std::mem::take(&mut lags)))),
+                sent => lags.push(micros().saturating_sub(sent)),
             }
         }
         std::future::ready(())
     })?;
     handler.synced().await?;
     report("waiting", 1, "changes");
-    let ((began, cpu), lateness) = steps.recv().await.ok_or("the informer ended")?;
+    let ((began, cpu), lags) = steps.recv().await.ok_or("the informer ended")?;
     let (wall, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     report("changes per second", changes as f64 / wall, "1/s");
     report("cpu per change", cpu / changes as f64 * 1e6, "µs");
-    report_lateness(lateness);
+    report_lags(lags);
     report("peak", peak()?, "B");
     checksum(&pods);
     Ok(())
@@ -62,8 +61,8 @@ fn sent(pod: &Object<Pod>, by_label: bool) -> u64 {
     text.parse().unwrap_or_default()
 }
 
-/// From sending to the handler.
-fn report_lateness(mut micros: Vec<u64>) {
+/// The lag from sending to the handler.
+fn report_lags(mut micros: Vec<u64>) {
     micros.sort_unstable();
     for (name, part) in [("lag p50", 0.5), ("lag p99", 0.99), ("lag p99.9", 0.999)] {
         report(name, micros[((micros.len() - 1) as f64 * part) as usize] as f64 / 1e3, "ms");

@@ -1,4 +1,4 @@
-//! Custom resources as operators have them: a spec of some depth, and a status with conditions.
+//! Custom resources like those of operators: a nested spec, and a status with conditions.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,7 +10,7 @@ pub(crate) const GROUP: &str = "bench.example.com";
 pub(crate) const VERSION: &str = "v1";
 pub(crate) const PLURAL: &str = "widgets";
 
-/// The definition that has to be there first.
+/// The CustomResourceDefinition.
 pub(crate) fn definition() -> Value {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
@@ -29,7 +29,7 @@ pub(crate) fn definition() -> Value {
     })
 }
 
-/// The custom resource of a number; always the same.
+/// The custom resource with a number. It is the same in every run.
 pub(crate) fn widget(number: u64, namespaces: u64) -> Value {
     let random = &mut StdRng::seed_from_u64(number);
     let app = format!("site-{number}");
