@@ -48,7 +48,7 @@ type applier struct {
 	done        map[*message]bool
 }
 
-// find gives the schema's definition of a message, nil when there is none.
+// find returns the schema's definition of a message, or nil.
 func (a *applier) find(m *message) (*schema.TypeDef, *schema.Schema) {
 	s := a.others
 	if strings.HasPrefix(m.goType.PkgPath(), "k8s.io/api/") {

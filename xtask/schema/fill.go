@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// mode is how much of an object gets filled.
+// mode is how much of an object is filled.
 type mode int
 
 const (
-	zero  mode = iota // nothing: what is left shows what JSON cannot leave out
-	full              // everything, but for types inside themselves
-	mixed             // by chance, edge cases of values included
+	zero  mode = iota // nothing: shows the fields that JSON never omits
+	full              // everything, except recursion
+	mixed             // random, including edge cases
 )
 
 // mixedDepthMax bounds objects of recursive types (JSONSchemaProps).
@@ -99,7 +99,7 @@ func (f *filler) fill(v reflect.Value, depth int) {
 	}
 }
 
-// wants says whether a pointer gets a value: in a full object each but those that would go round in circles.
+// wants reports whether a pointer gets a value: in a full object every pointer, except those that would recurse without end.
 func (f *filler) wants(t reflect.Type, depth int) bool {
 	if f.mode == full {
 		return f.within[t] == 0
@@ -118,7 +118,7 @@ func (f *filler) count(t reflect.Type, depth int) int {
 	}
 }
 
-// text gives strings that tell themselves apart, in mixed objects odd ones too. None is larger than a label's value.
+// text returns distinct strings, in mixed objects also unusual ones. None is longer than the value of a label.
 func (f *filler) text() string {
 	f.counter++
 	text := fmt.Sprintf("text-%d", f.counter)
@@ -128,7 +128,7 @@ func (f *filler) text() string {
 	return pick(f, text, "", text+" \"quoted\" \\ <&> \u2028", "naïve–日本–😀"+text, "line\nline\t"+text, "true", "null", "1.0")
 }
 
-// special fills the types that are not what they look like.
+// special fills types whose JSON differs from their struct.
 func (f *filler) special(v reflect.Value, depth int) bool {
 	switch value := v.Addr().Interface().(type) {
 	case *metav1.TypeMeta: // of parts: protobuf does not carry it
@@ -141,7 +141,7 @@ func (f *filler) special(v reflect.Value, depth int) bool {
 	case *intstr.IntOrString:
 		*value = pick(f, intstr.FromString("http"), intstr.FromInt32(0), intstr.FromInt32(-8080), intstr.FromString("25%"), intstr.FromString(""))
 	case *runtime.RawExtension:
-		if raw := f.raw(); strings.HasPrefix(raw, "{") { // its JSON null is absence
+		if raw := f.raw(); strings.HasPrefix(raw, "{") { // JSON null means absent
 			value.Raw = []byte(raw)
 		}
 	case *metav1.FieldsV1:
@@ -175,7 +175,7 @@ func (f *filler) either(v reflect.Value, depth int) {
 	}
 }
 
-// raw is JSON text as a program would write it that knows no order but the alphabet.
+// raw returns JSON text with sorted keys.
 func (f *filler) raw() string {
 	return pick(f, `{"apiVersion":"example.com/v1","kind":"Widget","spec":{"list":[1,"two",{}],"none":null,"on":true,"ratio":0.5,"size":1}}`,
 		`{}`, `[]`, `"text"`, `0`, `-1.5`, `true`, `{"a":{"b":[[],[{}]]}}`)
@@ -186,7 +186,7 @@ func (f *filler) time() time.Time {
 		time.Date(2000, 2, 29, 0, 0, 0, 1000, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC))
 }
 
-// pick gives the first, plain value in a full object and any of them in a mixed one.
+// pick returns the first value in a full object and a random one in a mixed object.
 func pick[T any](f *filler, values ...T) T {
 	if f.mode == full {
 		return values[0]

@@ -1,7 +1,7 @@
 // Command schema writes the table of Kubernetes messages that the Rust crate kube-wire reads its types from, and test
 // vectors for kinds that the module k8s.io/api ships none for. Everything comes from reflection over the Go types that
 // kube-apiserver itself uses: struct tags say names, numbers and patch strategies, the schemas of server-side apply say
-// how lists and maps merge. What it does not understand stops it; it never guesses.
+// how lists and maps merge. It fails on anything that it does not understand, and never guesses.
 //
 // The table is the union of all releases in releases.txt: a kind or a field that a later release dropped is still sent by
 // servers of the earlier one. See union.go.

@@ -17,7 +17,7 @@ var releasesText string
 // only later releases have.
 var olderFiles = []string{"fail.go", "main_older.go", "print.go", "scheme.go", "shapes.go", "walk.go"}
 
-// readReleases gives the supported releases, oldest first; the last one is that of go.mod.
+// readReleases returns the supported releases, oldest first. The last one is the release of go.mod.
 func readReleases() []string {
 	return strings.Fields(releasesText)
 }
@@ -47,7 +47,7 @@ func olderTable(release string) string {
 	return runGo(dir, "run", "-tags", "older", ".", strings.TrimPrefix(release, "v"))
 }
 
-// runGo runs go in a directory and gives what it printed.
+// runGo runs go in a directory and returns its output.
 func runGo(dir string, args ...string) string {
 	command := exec.Command("go", args...)
 	command.Dir = dir

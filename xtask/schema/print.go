@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// printTable writes the table as text: one line a kind, one block a message, one line a field, all sorted, so that a
-// new Kubernetes version shows as a diff. Only what differs from the default is written; crates/wire/src/schema/parse.rs
-// reads it and says the grammar.
+// printTable writes the table as sorted text: a line per kind, a block per message, a line per field. So a new Kubernetes
+// version is a diff. Only differences from the defaults are written. crates/wire/src/schema/parse.rs reads the table and
+// documents its grammar.
 func printTable(out io.Writer, version string, t table) {
 	fmt.Fprintf(out, "kubernetes %s\n", version)
 	fmt.Fprintf(out, "# The messages of Kubernetes' built-in kinds. Made by `cargo xtask schema`; not to be edited.\n")

@@ -86,7 +86,7 @@ func (m *printedMessage) add(earlier *printedMessage, where string) {
 }
 
 // absentByDefault is the line of a field that only earlier releases have. Objects of later ones never have it: it is
-// left out when nothing is set, whatever the Go type of the earlier release did.
+// omitted when nothing is set, even if the Go type of the earlier release did not omit it.
 func absentByDefault(words []string) string {
 	single := !strings.HasPrefix(words[2], "[]") && !strings.HasPrefix(words[2], "{}")
 	if single && words[1] != "-" && !strings.HasPrefix(words[2], "*") {

@@ -85,8 +85,8 @@ type codecs struct {
 	json, pb runtime.Serializer
 }
 
-// write brings the object into a state that both encodings can hold, nil and empty lists and the like being one in
-// protobuf, and writes it in both.
+// write normalises the object to a state that both encodings can represent (protobuf does not distinguish nil from empty
+// lists), and writes it in both.
 func (c codecs) write(path string, gvk schema.GroupVersionKind, object runtime.Object) error {
 	object.GetObjectKind().SetGroupVersionKind(gvk)
 	var asJSON, asPB []byte
@@ -175,7 +175,7 @@ func copyPair(from fs.FS, name, to string, later map[string]bool) error {
 	return os.WriteFile(filepath.Join(to, name+".json"), json, 0o644)
 }
 
-// seeded is a generator that depends on nothing but the vector's name: adding a kind leaves the others as they are.
+// seeded returns a generator that depends only on the name of the vector, so adding a kind does not change the others.
 func seeded(name string) *rand.Rand {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))

@@ -224,7 +224,7 @@ func protoName(t reflect.Type) string {
 	return path + "." + t.Name()
 }
 
-// protobufNumber reads the field number from a tag such as "bytes,2,opt,name=spec"; 0 when there is none.
+// protobufNumber reads the field number from a tag such as "bytes,2,opt,name=spec", or 0 without a number.
 func protobufNumber(where, tag string) int {
 	if tag == "" || tag == "-" {
 		return 0

@@ -1,5 +1,5 @@
-//! `cargo xtask api`: the public API of each library crate, listed in `api/CRATE.txt` from rustdoc's JSON on the pinned nightly.
-//! A change of the API shows as a diff of a listing, so that it shows in review.
+//! `cargo xtask api`: the public API of each library crate, listed in `api/` from rustdoc's JSON on the pinned nightly.
+//! A change of the API is a diff of a listing, which reviewers see.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,47 +10,52 @@ use crate::cargo::clean;
 use crate::go::root;
 
 /// The toolchain whose rustdoc writes the JSON that `public_api` reads.
-const NIGHTLY: &str = include_str!("../../.ci/nightly").trim_ascii_end();
+pub(crate) const NIGHTLY: &str = include_str!("../../.ci/nightly").trim_ascii_end();
 
-/// The library crates, and the features that their documentation is built with.
-const CRATES: [(&str, &str); 5] = [
-    ("kube-wire", ""),
-    ("kube-workqueue", "metrics"),
-    ("kube-informer", "http-proxy,kube-runtime,metrics,oauth,oidc,socks5,testing"),
-    ("kube-informer-controller", "health,metrics,signal"),
-    ("embedded-apiserver", "client"),
+/// The listings: file, library crate, and the features in addition to the crate's default ones.
+const LISTINGS: [(&str, &str, &str); 6] = [
+    ("kube-wire", "kube-wire", ""),
+    ("kube-workqueue", "kube-workqueue", "metrics"),
+    // What most users see. `cargo xtask tidy` limits its length.
+    ("kube-informer", "kube-informer", ""),
+    (
+        "kube-informer-all-features",
+        "kube-informer",
+        "building-blocks,http-proxy,kube-runtime,metrics,oauth,oidc,socks5,testing",
+    ),
+    ("kube-informer-controller", "kube-informer-controller", "health,metrics,signal"),
+    ("embedded-apiserver", "embedded-apiserver", "client"),
 ];
 
 /// Writes the listings.
 pub(crate) fn write() -> Result<String, String> {
-    let mut said = String::new();
-    for (name, features) in CRATES {
-        let listing = listing(name, features)?;
+    let mut summary = String::new();
+    for (name, package, features) in LISTINGS {
+        let listing = listing(package, features)?;
         fs::create_dir_all(root().join("api")).map_err(|error| format!("cannot create api: {error}"))?;
         fs::write(file(name), &listing).map_err(|error| format!("cannot write api/{name}.txt: {error}"))?;
-        let _ = writeln!(said, "{}", count(name, &listing));
+        let _ = writeln!(summary, "{}", count(name, &listing));
     }
-    Ok(said.trim_end().to_owned())
+    Ok(summary.trim_end().to_owned())
 }
 
-/// Fails if [`write()`] would change something.
+/// Fails if [`write()`] would change a listing.
 pub(crate) fn check() -> Result<String, String> {
-    let (mut said, mut changed) = (String::new(), false);
-    for (name, features) in CRATES {
-        let made = listing(name, features)?;
+    let (mut summary, mut changed) = (String::new(), false);
+    for (name, package, features) in LISTINGS {
+        let made = listing(package, features)?;
         let committed = fs::read_to_string(file(name)).unwrap_or_default();
-        let _ = writeln!(said, "{}", count(name, &made));
+        let _ = writeln!(summary, "{}", count(name, &made));
         for (sign, line) in difference(&committed, &made) {
             changed = true;
-            let _ = writeln!(said, "{sign}{line}");
+            let _ = writeln!(summary, "{sign}{line}");
         }
     }
     if changed {
-        return Err(
-            said + "the public API differs from api/*.txt; if that is meant, run `cargo xtask api` and commit it"
-        );
+        return Err(summary
+            + "the public API differs from api/*.txt; if this is intended, run `cargo xtask api` and commit it");
     }
-    Ok(said.trim_end().to_owned())
+    Ok(summary.trim_end().to_owned())
 }
 
 fn file(name: &str) -> PathBuf {
@@ -72,7 +77,7 @@ fn listing(name: &str, features: &str) -> Result<String, String> {
     Ok(api.items().map(|item| format!("{item}\n")).collect())
 }
 
-/// Has rustdoc describe the crate in JSON, and gives the file.
+/// Writes the crate's documentation as JSON with rustdoc and returns the file.
 fn documented(name: &str, features: &str) -> Result<PathBuf, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let target = target.join("nightly");
@@ -95,13 +100,13 @@ fn documented(name: &str, features: &str) -> Result<PathBuf, String> {
     match command.status() {
         Ok(status) if status.success() => Ok(target.join("doc").join(name.replace('-', "_") + ".json")),
         Ok(_) => Err(format!(
-            "cannot document {name}; if the toolchain is missing: `rustup toolchain install {NIGHTLY}`"
+            "cannot document {name}; if the toolchain is missing, run `rustup toolchain install {NIGHTLY}`"
         )),
         Err(error) => Err(format!("cannot run rustup: {error}")),
     }
 }
 
-/// Lines that only one of the two has. Listings are sorted, so order says nothing.
+/// The lines that only one of the two has. Listings are sorted, so the order does not matter.
 fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
     let lacks = |text: &'a str, sign, of: &'a str| {
         of.lines().filter(move |line| !text.lines().any(|other| other == *line)).map(move |line| (sign, line))
@@ -114,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_names_what_is_gone_and_what_is_new() {
+    fn a_difference_has_the_removed_and_the_added_lines() {
         assert_eq!(difference("a\nb\n", "b\nc\n"), [('-', "a"), ('+', "c")]);
         assert_eq!(difference("a\n", "a\n"), []);
     }

@@ -16,8 +16,8 @@ struct Figure {
     unit: String,
 }
 
-/// Runs our benchmarks and, where Go is present, client-go's, all or those whose names contain the given word. The
-/// answer is a table with the ratios.
+/// Runs our benchmarks and, if Go is installed, client-go's: all of them, or those whose names contain the word. Returns a table
+/// with the ratios.
 pub(crate) fn run(word: Option<&str>) -> Result<String, String> {
     let mut ours = Vec::new();
     for bench in ["queue", "memory"] {
@@ -51,7 +51,7 @@ fn figure(line: &str) -> Result<Figure, String> {
     parsed().ok_or_else(|| format!("not `figure <tab> value <tab> unit`: {line}"))
 }
 
-/// One line per figure of ours. The ratio tells how many times better ours is.
+/// One line per figure of ours. The ratio is how many times better ours is.
 fn table(ours: &[Figure], theirs: Option<&[Figure]>) -> String {
     let mut table = format!("{:<30} {:>9} {:>10} {:>7}\n", "", "ours", "client-go", "ratio");
     for Figure { name, value, unit } in ours {
@@ -65,7 +65,7 @@ fn table(ours: &[Figure], theirs: Option<&[Figure]>) -> String {
         let _ = writeln!(table, "  {unit}");
     }
     if theirs.is_none() {
-        table.push_str("client-go was skipped: install Go and put `go` on the PATH\n");
+        table.push_str("client-go was skipped; install Go and add it to PATH\n");
     }
     table
 }

@@ -1,5 +1,5 @@
-//! Runs cargo as if from a shell. What `cargo run` says of us in the environment (our name, our version) would otherwise reach
-//! build scripts that ask for it, and half of the dependencies would be built again each time a chore follows a plain build.
+//! Runs cargo as if from a shell. `cargo run` sets variables such as the name and version of xtask. Build scripts that read them
+//! would run again, and half of the dependencies would be rebuilt whenever a task follows an ordinary build.
 
 use std::env;
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Removes from a command's environment what cargo says of us.
+/// Removes the variables that cargo sets for xtask from a command's environment.
 pub(crate) fn clean(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let ours = name.to_str().is_some_and(|name| {

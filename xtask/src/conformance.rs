@@ -1,6 +1,6 @@
-//! `cargo xtask conformance`: builds a real kube-apiserver, etcd, kubectl and kube-controller-manager from the Go
-//! module in `conformance/` (once for each version), then runs the tests that need them. Versions other than the
-//! module's own are built from a copy whose go.mod is written anew, because each has its own list of modules.
+//! `cargo xtask conformance`: builds a real kube-apiserver, etcd, kubectl and kube-controller-manager from the Go module in
+//! `conformance/` (once per version), then runs the tests that need them. Versions other than the module's own are built from a copy
+//! with a generated go.mod, because each version has its own list of modules.
 
 use std::{
     env, fs, io,
@@ -13,34 +13,46 @@ use crate::cargo::cargo;
 use crate::go::root;
 use crate::releases::releases;
 
-/// What a step gives; a message for the user if it fails.
+/// The result of a step; the error is a message for the user.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str =
     "usage: cargo xtask conformance [--kubernetes 1.NN[.P]] [--long] [--build-only] [-- ARGUMENTS OF CARGO TEST]
 
-Runs the tests of conformance/harness, with arguments of `cargo test` only what they select. --long: more objects and longer waits, as a release deserves.
+Runs the tests of conformance/harness; arguments of `cargo test` select some of them.
 
-The programs are kept below $KUBE_INFORMER_CACHE, or below conformance/ in the target directory, and are built
-again only when conformance/ has changed.";
+  --kubernetes VERSION  test this version instead of the newest one
+  --long                more objects and more rounds, as before a release
+  --build-only          build the programs and run no test
+
+The programs are stored below $KUBE_INFORMER_CACHE, or below conformance/ in the target directory. They are rebuilt
+only when conformance/ changes.";
 
 const PROGRAMS: [&str; 4] = ["kube-apiserver", "etcd", "kubectl", "kube-controller-manager"];
-/// The module's folders with Go source.
+/// The folders of the module with Go sources.
 const SOURCES: [&str; 2] = ["cmd", "leash"];
-/// Says, beside the programs, from which sources they were built.
+/// A file next to the programs with the sources from which they were built.
 const STAMP: &str = "built-from";
 
-/// Runs the chore, and gives what there is to say at the end.
+/// Runs the task and returns its final message.
 pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     test(args).map_err(|error| format!("cargo xtask conformance: {error}"))
 }
 
-/// The directory of the programs of the module's own version, which are built if they are not there.
+/// The directory of the programs of the module's own version. Builds them if they are missing.
 pub(crate) fn programs() -> Outcome<PathBuf> {
     Ok(built(&root(), None)?.1)
 }
 
-/// The programs of a version, or of the module's own, and the version's full name.
+/// kubectl of the module's own version, if it is built.
+pub(crate) fn kubectl() -> Option<PathBuf> {
+    let module = fs::read_to_string(root().join("conformance/go.mod")).ok()?;
+    let version = required_version(&module, "k8s.io/kubernetes").ok()?;
+    let kubectl = std::path::absolute(cache(&root())).ok()?.join(version).join("kubectl");
+    kubectl.is_file().then_some(kubectl)
+}
+
+/// Builds the programs of a version, or of the module's own. Returns the full version and the directory.
 fn built(root: &Path, version: Option<&str>) -> Outcome<(String, PathBuf)> {
     let module = root.join("conformance");
     let own = required_version(&fs::read_to_string(module.join("go.mod"))?, "k8s.io/kubernetes")?;
@@ -57,7 +69,7 @@ fn test(args: &[&str]) -> Outcome<String> {
         return Ok(format!("Kubernetes {version} is in {}", programs.display()));
     }
     let mut cargo = cargo();
-    // The feature is what these tests are behind. What else fails is worth knowing, too.
+    // The tests are behind this feature. After a failure the other tests still run.
     cargo.args(["test", "--no-fail-fast", "-p", "kube-informer-conformance", "--features", "real-server"]);
     cargo.args(asked.test_args);
     cargo.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs);
@@ -80,7 +92,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// `None` if help was asked for.
+    /// `None` if help was requested.
     fn parse(args: &'a [&'a str]) -> Result<Option<Self>, String> {
         let mut asked = Self::default();
         let mut rest = args;
@@ -122,17 +134,17 @@ fn release(asked: &str) -> Result<String, String> {
                 )
             }),
         ["1", _, _] => Ok(format!("v{plain}")),
-        _ => Err(format!("{asked:?} is no version of Kubernetes")),
+        _ => Err(format!("invalid Kubernetes version {asked:?}; write 1.34 or 1.34.4")),
     }
 }
 
-/// Where programs are kept.
+/// The directory of the built programs.
 fn cache(root: &Path) -> PathBuf {
     let target = || env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     env::var_os("KUBE_INFORMER_CACHE").map_or_else(|| target().join("conformance"), PathBuf::from)
 }
 
-/// Builds the programs of one version, unless they are there, built from the same sources.
+/// Builds the programs of one version, unless they exist and were built from the same sources.
 fn build(module: &Path, version: &str, own: bool, programs: &Path) -> Outcome {
     let stamp = sources(module)?;
     let built = fs::read_to_string(programs.join(STAMP)).is_ok_and(|found| found == stamp)
@@ -142,7 +154,10 @@ fn build(module: &Path, version: &str, own: bool, programs: &Path) -> Outcome {
     }
     require_go()?;
     fs::create_dir_all(programs)?;
-    tell(&format!("Kubernetes {version}: building in {} (minutes the first time)", programs.display()));
+    print_progress(&format!(
+        "Kubernetes {version}: building in {} (minutes the first time)",
+        programs.display()
+    ));
     let began = Instant::now();
     let module = if own { module.to_owned() } else { copy_for(module, version, &programs.join("module"))? };
     go(
@@ -159,16 +174,16 @@ fn build(module: &Path, version: &str, own: bool, programs: &Path) -> Outcome {
         ],
     )?;
     fs::write(programs.join(STAMP), stamp)?;
-    tell(&format!("Kubernetes {version}: built in {} s", began.elapsed().as_secs()));
+    print_progress(&format!("Kubernetes {version}: built in {} s", began.elapsed().as_secs()));
     Ok(())
 }
 
 #[expect(clippy::print_stderr, reason = "minutes of silence would look like a hang")]
-fn tell(what: &str) {
+fn print_progress(what: &str) {
     eprintln!("{what}");
 }
 
-/// All that the programs are built from, as one text.
+/// The sources of the programs as one text.
 fn sources(module: &Path) -> io::Result<String> {
     let mut files = vec![module.join("go.mod"), module.join("go.sum")];
     for folder in SOURCES {
@@ -192,16 +207,16 @@ fn require_go() -> Outcome {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!("`go version` fails: {}", String::from_utf8_lossy(&output.stderr)).into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err("Go is missing: the real kube-apiserver and etcd are Go programs and are built here. Install Go \
-                 1.21 or newer (it fetches the release it needs by itself) and put `go` on the PATH, or point \
-                 KUBE_INFORMER_CACHE at a directory where they were built before."
+            Err("cannot find Go, which builds kube-apiserver and etcd; install Go 1.21 or newer (it downloads the \
+                 release that it needs) and add it to PATH, or set KUBE_INFORMER_CACHE to a directory with \
+                 programs that were built before"
                 .into())
         }
         Err(error) => Err(format!("cannot run go: {error}").into()),
     }
 }
 
-/// Makes every program say which version it is, as Kubernetes' own build does.
+/// The linker flags that set the version of every program, as Kubernetes' own build does.
 fn linker_flags(version: &str) -> String {
     let minor = version.split('.').nth(1).unwrap_or_default();
     let mut flags = "-s -w".to_owned();
@@ -241,8 +256,8 @@ fn copy_for(module: &Path, version: &str, copy: &Path) -> Outcome<PathBuf> {
     Ok(copy.to_owned())
 }
 
-/// The go.mod for a version, from Kubernetes' own: the same Go, the same etcd, and each module that it keeps in
-/// its own tree (`=> ./staging/…`) in the version published beside it.
+/// The go.mod for a version, from Kubernetes' own: the same Go, the same etcd, and each module of
+/// its own tree (`=> ./staging/…`) in the published version of the same release.
 fn go_mod(theirs: &str, version: &str) -> Result<String, String> {
     let etcd = required_version(theirs, "go.etcd.io/etcd/server/v3")?;
     let published = version.replacen("v1.", "v0.", 1);
@@ -267,10 +282,10 @@ fn required_version(go_mod: &str, module: &str) -> Result<String, String> {
         .find_map(|line| line.strip_prefix(module)?.strip_prefix(' ')?.split_whitespace().next())
         .filter(|version| version.starts_with('v'))
         .map(str::to_owned)
-        .ok_or_else(|| format!("go.mod requires no {module}"))
+        .ok_or_else(|| format!("go.mod does not require {module}"))
 }
 
-/// Runs go in a module and gives what it printed; what it complains of goes to the user directly.
+/// Runs go in a module and returns its output. Its standard error goes to the terminal.
 fn go(module: &Path, args: &[&str]) -> Outcome<String> {
     let output = Command::new("go")
         .current_dir(module)
@@ -293,8 +308,8 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_read_in_any_order_up_to_the_arguments_of_the_tests() {
-        let args = words("--build-only --kubernetes 1.34 --long -- --test boot");
+    fn options_are_parsed_in_any_order_up_to_the_arguments_of_the_tests() {
+        let args = words("--build-only --kubernetes 1.34 --long -- watches:: bookmark");
         let asked = Asked::parse(&args).unwrap().unwrap();
         let expected =
             Asked { version: Some("1.34".into()), build_only: true, long: true, test_args: &args[5..] };
@@ -305,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minor_version_means_its_known_release_and_a_full_one_itself() {
+    fn a_minor_version_is_its_known_release_and_a_full_version_is_itself() {
         for (asked, meant) in
             [("1.34", "v1.34.4"), ("v1.37", "v1.37.1"), ("1.35.1", "v1.35.1"), ("v1.33.13", "v1.33.13")]
         {
@@ -317,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_gets_its_own_go_etcd_and_published_modules() {
+    fn another_version_has_its_own_go_etcd_and_published_modules() {
         let theirs = "module k8s.io/kubernetes\n\ngo 1.24.0\n\ngodebug default=go1.24\n\nrequire (\n\
                       \tgo.etcd.io/etcd/server/v3 v3.6.4 // indirect\n\tk8s.io/api v0.0.0\n)\n\n\
                       replace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n";

@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// What `go <args>` prints, run in `xtask/schema`. Its complaints go to our standard error as they come.
+/// Runs `go <args>` in `xtask/schema` and returns its output. Its standard error goes to the terminal.
 pub(crate) fn go<const N: usize>(args: [&str; N]) -> Result<Vec<u8>, String> {
     let mut command = Command::new("go");
     command.args(args).current_dir(root().join("xtask/schema")).stderr(std::process::Stdio::inherit());
@@ -25,8 +25,8 @@ pub(crate) fn go<const N: usize>(args: [&str; N]) -> Result<Vec<u8>, String> {
             String::from_utf8_lossy(&output.stdout)
         )),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err("Go is needed for this and was not found: install it and put `go` on the PATH".into())
+            Err("cannot find Go; install it and add it to PATH".into())
         }
-        Err(error) => Err(format!("`go {}` could not be started: {error}", args.join(" "))),
+        Err(error) => Err(format!("cannot run `go {}`: {error}", args.join(" "))),
     }
 }

@@ -1,4 +1,4 @@
-//! The supported releases of Kubernetes, from the list that the schema table and the test vectors are made from, too.
+//! The supported releases of Kubernetes, from the same list as the schema table and the test vectors.
 
 /// One release.
 #[derive(Clone, Copy, Debug, PartialEq)]

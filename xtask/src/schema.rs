@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: the table in `crates/wire/schema`, made from the Go types of Kubernetes.
+//! `cargo xtask schema`: generates the table in `crates/wire/schema` from the Go types of Kubernetes.
 
 use std::fs;
 
@@ -6,20 +6,20 @@ use crate::go::{go, root};
 
 const TABLE: &str = "crates/wire/schema/kubernetes.txt";
 
-/// Makes the table again.
+/// Generates the table.
 pub(crate) fn write() -> Result<String, String> {
     let table = go(["run", "."])?;
     fs::write(root().join(TABLE), &table).map_err(|error| format!("cannot write {TABLE}: {error}"))?;
     Ok(format!("{TABLE}: {}", heading(&table)))
 }
 
-/// Fails if [`write()`] would change something, or if the table and Kubernetes' `.proto` files disagree.
+/// Fails if [`write()`] would change the table, or if the table and Kubernetes' `.proto` files disagree.
 pub(crate) fn check() -> Result<String, String> {
     go(["test", "./..."])?;
     let made = go(["run", "."])?;
     let committed = fs::read(root().join(TABLE)).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
     if made == committed {
-        return Ok(format!("{TABLE} is as it should be: {}", heading(&made)));
+        return Ok(format!("{TABLE} is up to date: {}", heading(&made)));
     }
     let (made, committed) = (String::from_utf8_lossy(&made), String::from_utf8_lossy(&committed));
     let (line, (new, old)) = (1..)
@@ -27,7 +27,7 @@ pub(crate) fn check() -> Result<String, String> {
         .find(|(_, (new, old))| new != old)
         .unwrap_or((0, ("", "")));
     Err(format!(
-        "{TABLE} is not what the Go types say; run `cargo xtask schema` and commit it.\nfirst difference, line {line}:\n-{old}\n+{new}"
+        "{TABLE} differs from the Go types; run `cargo xtask schema` and commit it\nfirst difference, line {line}:\n-{old}\n+{new}"
     ))
 }
 

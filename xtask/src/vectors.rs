@@ -1,12 +1,12 @@
-//! `cargo xtask vectors`: the test vectors of `kube-wire`, to look at, and the tests that need them. Those make their own, by
-//! the same Go program.
+//! `cargo xtask vectors`: writes the test vectors of `kube-wire` for inspection, or runs the tests that need them. The tests generate
+//! their own vectors with the same Go program.
 
 use std::path::{Path, PathBuf};
 
 use crate::cargo::cargo;
 use crate::go::{go, root};
 
-/// Writes the vectors into `dir`, or into `vectors` in the target directory.
+/// Writes the vectors to `dir`, or to `vectors` in the target directory.
 pub(crate) fn write(dir: Option<&str>) -> Result<String, String> {
     let dir = match dir {
         Some(dir) => PathBuf::from(dir),
@@ -14,21 +14,21 @@ pub(crate) fn write(dir: Option<&str>) -> Result<String, String> {
             .map_or_else(|| root().join("target"), PathBuf::from)
             .join("vectors"),
     };
-    let dir = std::path::absolute(&dir)
-        .map_err(|error| format!("cannot make {} absolute: {error}", dir.display()))?;
+    let dir =
+        std::path::absolute(&dir).map_err(|error| format!("cannot resolve {}: {error}", dir.display()))?;
     let Some(name) = dir.to_str() else { return Err(format!("{} is not Unicode", dir.display())) };
     go(["run", ".", "--vectors", name])?;
     let count = entries(&dir).flat_map(|origin| entries(&origin)).filter(|path| is_protobuf(path)).count();
     Ok(format!("{}: {count} vectors", dir.display()))
 }
 
-/// Runs all tests of kube-wire, those on vectors included.
+/// Runs all tests of kube-wire, including those with vectors.
 pub(crate) fn test() -> Result<String, String> {
     let mut tests = cargo();
     tests.args(["test", "-p", "kube-wire", "--features", "go-vectors"]);
     match tests.status() {
         Ok(status) if status.success() => {
-            Ok("the tests of kube-wire passed, those on vectors included".to_owned())
+            Ok("the tests of kube-wire passed, including those with vectors".to_owned())
         }
         Ok(_) => Err("the tests of kube-wire failed".to_owned()),
         Err(error) => Err(format!("cannot run cargo: {error}")),

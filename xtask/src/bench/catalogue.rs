@@ -5,12 +5,12 @@ use super::load::Load;
 use super::paper::{Better, Column, Form};
 use super::scenario::{Scenario, Work};
 use super::subject::Subject::{
-    self, ClientGo, ClientGoJson, ClientGoMetadata, ClientGoStripped, Floor, KubeRs, KubeRsMetadata,
-    KubeRsStreaming, KubeRsStripped, Ours, OursDecoding, OursJson, OursMetadata,
+    self, ClientGo, ClientGoJson, ClientGoMetadata, ClientGoStripped, Floor, Get, KubeRs, KubeRsMetadata,
+    KubeRsStreaming, KubeRsStripped, Kubectl, Ours, OursDecoding, OursJson, OursMetadata,
 };
 use super::{Size, grouped};
 
-const EVERYBODY: &[Subject] = &[
+const ALL: &[Subject] = &[
     Ours,
     OursDecoding,
     OursJson,
@@ -27,7 +27,12 @@ const FAIR: &[Subject] = &[Ours, OursDecoding, ClientGoStripped, KubeRsStripped,
 /// The same in JSON.
 const FAIR_JSON: &[Subject] = &[OursJson, OursDecoding, ClientGoStripped, KubeRsStripped];
 const METADATA: &[Subject] = &[OursMetadata, ClientGoMetadata, KubeRsMetadata];
+/// The program, next to the library's sync of the same objects and to kubectl.
+const PROGRAMS: &[Subject] = &[Ours, Get, Kubectl];
+/// The same for a selection that kubectl does not have.
+const OUR_PROGRAMS: &[Subject] = &[Ours, Get];
 const THREE: &[Subject] = &[Ours, ClientGo, KubeRs];
+const IDLING: &[Subject] = &[Ours, ClientGo, ClientGoStripped, KubeRs, KubeRsStripped];
 const FOLLOWING: &[Subject] = &[
     Ours,
     OursDecoding,
@@ -96,8 +101,8 @@ const PACED: &[Column] = &[
 pub(super) fn embedded(size: Size) -> Vec<Scenario> {
     if size == Size::Smoke {
         return vec![
-            sync(300, SYNC, EVERYBODY, 1),
-            sync(301, RELIST, EVERYBODY, 1),
+            sync(300, SYNC, ALL, 1),
+            sync(301, RELIST, ALL, 1),
             loaded(Load::VariedPods, 300, 1),
             loaded(Load::Secrets, 300, 1),
             loaded(Load::Widgets, 300, 1),
@@ -107,11 +112,14 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
             changes(100, 2_000, None, 1),
             changes(100, 500, Some(1_000), 1),
             start(200, 1),
+            get("name", 300, &["pods", "-A", "-o", "name"], 1),
+            get("field", 300, BY_FIELD, 1),
+            get("json", 300, &["pods", "-A", "-o", "json"], 1),
         ];
     }
     let mut scenarios = vec![
-        sync(10_000, SYNC, EVERYBODY, 5),
-        sync(50_000, RELIST, EVERYBODY, 2),
+        sync(10_000, SYNC, ALL, 5),
+        sync(50_000, RELIST, ALL, 2),
         loaded(Load::VariedPods, 10_000, 5),
         loaded(Load::Secrets, 10_000, 5),
         loaded(Load::Widgets, 10_000, 5),
@@ -123,6 +131,9 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
         changes(10_000, 10_000, Some(2_000), 3),
         changes(10_000, 25_000, Some(5_000), 3),
         start(10_000, 3),
+        get("name", 50_000, &["pods", "-A", "-o", "name"], 3),
+        get("field", 50_000, BY_FIELD, 3),
+        get("json", 50_000, &["pods", "-A", "-o", "json"], 3),
         Scenario {
             name: "queue".to_owned(),
             title: "The work queue".to_owned(),
@@ -134,6 +145,7 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
     ];
     if size == Size::Long {
         scenarios.insert(2, sync(200_000, RELIST, LARGE, 2));
+        scenarios.push(get("json-200000", 200_000, &["pods", "-A", "-o", "json"], 1));
     }
     scenarios
 }
@@ -141,11 +153,11 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
 /// The scenarios on a real kube-apiserver, in order.
 pub(super) fn real(size: Size) -> Vec<Scenario> {
     let scenarios = if size == Size::Smoke {
-        vec![sync(300, SYNC, EVERYBODY, 1), start(200, 1), written(100, 200, 200, 1)]
+        vec![sync(300, SYNC, ALL, 1), start(200, 1), written(100, 200, 200, 1)]
     } else {
         vec![
-            sync(10_000, SYNC, EVERYBODY, 3),
-            sync(50_000, SYNC, EVERYBODY, 2),
+            sync(10_000, SYNC, ALL, 3),
+            sync(50_000, SYNC, ALL, 2),
             start(10_000, 3),
             written(10_000, 5_000, 500, 2),
         ]
@@ -232,7 +244,7 @@ fn idle(count: u64, seconds: u64) -> Scenario {
             relist: false,
         },
         repetitions: 1,
-        subjects: THREE,
+        subjects: IDLING,
         columns: IDLE,
     }
 }
@@ -261,6 +273,20 @@ fn written(count: u64, changes: u64, rate: u64, repetitions: usize) -> Scenario 
         repetitions,
         subjects: WRITTEN_TO,
         columns: PACED,
+    }
+}
+
+/// Selects the pods of one node by a field that is read from the bytes.
+const BY_FIELD: &[&str] = &["pods", "-A", "--field", "spec.nodeName=node-7", "-o", "name"];
+
+fn get(name: &str, count: u64, arguments: &'static [&'static str], repetitions: usize) -> Scenario {
+    Scenario {
+        name: format!("get-{name}"),
+        title: format!("`get {}`, {} pods", arguments.join(" "), grouped(count)),
+        work: Work::Get { count, arguments },
+        repetitions,
+        subjects: if arguments.contains(&"--field") { OUR_PROGRAMS } else { PROGRAMS },
+        columns: START,
     }
 }
 

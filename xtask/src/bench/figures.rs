@@ -31,8 +31,8 @@ pub(super) fn of(command: &mut Command) -> Outcome<Printed> {
     parse(&String::from_utf8(output.stdout)?)
 }
 
-/// The same for a program that prints once that it is waiting; `something` is then called.
-pub(super) fn of_waiting(command: &mut Command, mut something: impl FnMut() -> Outcome) -> Outcome<Printed> {
+/// The same for a program that prints that it is waiting; `act` is called then.
+pub(super) fn of_waiting(command: &mut Command, mut act: impl FnMut() -> Outcome) -> Outcome<Printed> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
     let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
@@ -40,7 +40,7 @@ pub(super) fn of_waiting(command: &mut Command, mut something: impl FnMut() -> O
     let mut done = Ok(());
     while done.is_ok() && output.read_line(&mut text)? > 0 {
         if text.lines().next_back().is_some_and(|line| line.starts_with("waiting\t")) {
-            done = something();
+            done = act();
         }
     }
     if done.is_err() {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_waits_is_given_what_it_waits_for_and_does_not_outlive_a_failure() {
+    fn a_waiting_program_continues_after_the_action_and_is_killed_if_it_fails() {
         let directory = std::env::temp_dir().join(format!("kube-informer-waits-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let script = "printf 'a\\t1\\ts\\nwaiting\\t1\\tfile\\n'; until [ -e there ]; do :; done; printf 'b\\t2\\ts\\n'";
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_give_a_median_and_a_spread() {
+    fn repetitions_have_a_median_and_a_spread() {
         let mut repeated = Repeated::default();
         for value in ["3", "1", "2"] {
             repeated.add(&parse(&format!("cpu\t{value}\ts\nchecksum\tx9\ttext\n")).unwrap());

@@ -1,20 +1,20 @@
-//! What servers are filled with, by the names that all programs know.
+//! The objects that servers are filled with, by the names that all programs use.
 
-/// A sort of objects.
+/// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// Ten replicas of each template.
     Pods,
-    /// No two from the same template: labels, containers and variables of their own.
+    /// Each from its own template: labels, containers and variables differ.
     VariedPods,
     /// Random data, which does not compress.
     Secrets,
-    /// Custom resources, in JSON for everybody.
+    /// Custom resources, which every client reads in JSON.
     Widgets,
 }
 
 impl Load {
-    /// As it is named in titles.
+    /// Its name in titles.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -24,7 +24,7 @@ impl Load {
         }
     }
 
-    /// As it is named on command lines, and in the names of scenarios.
+    /// Its name on command lines and in the names of scenarios.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -34,7 +34,7 @@ impl Load {
         }
     }
 
-    /// The options of a program that is about it.
+    /// The options that select it.
     pub(super) fn options(self) -> Vec<&'static str> {
         if self == Self::Pods { Vec::new() } else { vec!["--objects", self.name()] }
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::go::root;
 
-/// The day, the machine and the versions.
+/// The time, the machine and the versions.
 pub(super) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let gigabytes = field("/proc/meminfo", "MemTotal:")
@@ -13,13 +13,13 @@ pub(super) fn describe() -> String {
         .map_or(0.0, |kilobytes| kilobytes * 1024.0 / 1e9);
     format!(
         "{}; {} × {}, {gigabytes:.0} GB; {}; {}; {}; client-go {}; kube-rs {}; ours {}",
-        said("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         cores,
         field("/proc/cpuinfo", "model name")
             .map_or_else(|| "unknown CPU".into(), |name| name.trim_start_matches([':', ' ']).to_owned()),
-        said("uname", &["-sr"]),
-        said("rustc", &["--version"]).split(" (").next().unwrap_or_default(),
-        said("go", &["version"]).replace("go version ", ""),
+        output_of("uname", &["-sr"]),
+        output_of("rustc", &["--version"]).split(" (").next().unwrap_or_default(),
+        output_of("go", &["version"]).replace("go version ", ""),
         version("peers/client-go/go.mod", "k8s.io/client-go "),
         version("peers/kube-rs/Cargo.lock", "name = \"kube\"\nversion = "),
         commit(),
@@ -35,31 +35,31 @@ pub(super) fn available() -> u64 {
 
 /// The commit that was measured; `-dirty` if anything but the figures has changed since.
 fn commit() -> String {
-    let commit = said("git", &["describe", "--always"]);
-    let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
+    let commit = output_of("git", &["describe", "--always"]);
+    let changed = output_of("git", &["status", "--porcelain", "--untracked-files=no"]);
     if changed.lines().any(matters) { commit + "-dirty" } else { commit }
 }
 
-/// Whether a line of `git status --porcelain` names a file that figures could depend on. The first line has lost its
-/// leading blank.
+/// Whether a line of `git status --porcelain` names a file that figures could depend on. The leading space of
+/// the first line is trimmed.
 fn matters(line: &str) -> bool {
     let path = line.trim_start().split_once(' ').map_or("", |(_, path)| path.trim_start());
     path != "docs/benchmarks.md" && !path.starts_with("docs/plots/")
 }
 
-/// What a program says; empty if it is not there.
-fn said(program: &str, args: &[&str]) -> String {
+/// The output of a program; empty if it is not installed.
+fn output_of(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).current_dir(root()).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// What follows a name in a file of the system, on the same line.
+/// The text after a name in a system file, on the same line.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
-/// The word that follows in a file of the repository.
+/// The word after `before` in a file of the repository.
 fn version(file: &str, before: &str) -> String {
     let text = fs::read_to_string(root().join(file)).unwrap_or_default();
     let after = text.split(before).nth(1).unwrap_or_default();

@@ -8,6 +8,7 @@ mod load;
 mod machine;
 mod paper;
 mod plot;
+mod process;
 mod programs;
 mod scenario;
 mod servers;
@@ -28,7 +29,7 @@ Runs the scenarios whose names contain one of the words, or all scenarios. Write
 docs/benchmarks.md and their plots to docs/plots. Close all other programs first; a run takes about twenty minutes.
 
   --smoke         run small versions once, to check that they work and that all stores are equal; write nothing
-  --long          also run the initial list of 200,000 pods
+  --long          also run the initial list and `get -o json` of 200,000 pods
   --server real   use a real kube-apiserver (built as by `cargo xtask conformance`) instead of the embedded server,
                   for initial lists and written changes; writes to a separate part of the page
   --build-only    build the programs and print their paths";
@@ -44,24 +45,24 @@ fn bench(args: &[&str]) -> Outcome<String> {
     if asked.build_only {
         return Ok(programs.to_string());
     }
-    let mut said = format!("{}\n", machine::describe());
+    let mut summary = format!("{}\n", machine::describe());
     let scenarios = if asked.real { catalogue::real } else { catalogue::embedded };
     for scenario in scenarios(asked.size) {
         if !asked.wants(&scenario) {
             continue;
         }
-        tell(&format!("{} …", scenario.title));
+        print_progress(&format!("{} …", scenario.title));
         let section = scenario.run(&programs)?;
-        tell(&section.text);
-        said += &format!("\n{}", section.text);
+        print_progress(&section.text);
+        summary += &format!("\n{}", section.text);
         if asked.size != Size::Smoke {
             paper::write(&root(), &section)?;
         }
     }
-    Ok(said)
+    Ok(summary)
 }
 
-/// How much is done.
+/// How many scenarios run, and with how much data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Size {
     Smoke,
@@ -80,7 +81,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// `None` if help was asked for.
+    /// `None` if help was requested.
     fn parse(args: &[&'a str]) -> Result<Option<Self>, String> {
         let mut asked = Self::default();
         let mut rest = args.iter().copied();
@@ -110,7 +111,7 @@ impl<'a> Asked<'a> {
 }
 
 #[expect(clippy::print_stderr, reason = "twenty minutes of silence would look like a hang")]
-fn tell(what: &str) {
+fn print_progress(what: &str) {
     eprintln!("{what}");
 }
 
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_says_how_much_on_what_and_which() {
+    fn options_select_the_size_the_server_and_the_scenarios() {
         let asked = Asked::parse(&["sync", "--long", "--server", "real", "watch"]).unwrap().unwrap();
         let expected =
             Asked { size: Size::Long, real: true, build_only: false, words: vec!["sync", "watch"] };

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_how_many_times_worse_the_others_are_and_where_one_is_better() {
+    fn a_table_has_ratios_and_the_columns_in_which_a_peer_is_better() {
         let results = [(Subject::Ours, figures(2.0, 500.0)), (Subject::ClientGo, figures(7.0, 2_000.0))];
         let text = Table { columns: COLUMNS, results: &results }.text();
         assert!(text.contains("| ours, protobuf | 2.00 s | 500 |"), "{text}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_peers_have_done_before_is_said_instead_of_how_much_better_they_are() {
+    fn work_that_peers_did_earlier_is_noted_instead_of_a_ratio() {
         let results = [(Subject::Ours, figures(2.0, 1.0)), (Subject::ClientGo, figures(0.002, 1.04))];
         let columns = [COLUMNS[0].done_before_by_peers(), COLUMNS[1]];
         let text = Table { columns: &columns, results: &results }.text();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_replaces_its_predecessor_and_a_new_one_comes_last() {
+    fn a_section_replaces_its_predecessor_and_a_new_one_is_appended() {
         let (end, other) = ("<!-- end -->\n", "<!-- another end -->\n");
         let empty = "# B\n<!-- end -->\nmore\n<!-- another end -->\n";
         let one = placed(empty, "sync", "1\n", end).unwrap();

@@ -55,10 +55,10 @@ pub(super) fn bars(title: &str, table: &Table<'_>) -> Option<String> {
 fn colour(subject: Subject) -> &'static str {
     match subject {
         Subject::Ours | Subject::OursMetadata => "#1f883d",
-        Subject::OursDecoding => "#4aa564",
+        Subject::OursDecoding | Subject::Get => "#4aa564",
         Subject::OursJson => "#7bc48d",
         Subject::ClientGo | Subject::ClientGoMetadata => "#0969da",
-        Subject::ClientGoStripped => "#4490e6",
+        Subject::ClientGoStripped | Subject::Kubectl => "#4490e6",
         Subject::ClientGoJson => "#7fb3ef",
         Subject::KubeRs | Subject::KubeRsMetadata => "#bc4c00",
         Subject::KubeRsStripped => "#d07a36",

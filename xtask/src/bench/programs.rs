@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Outcome, tell};
+use super::{Outcome, print_progress};
 use crate::cargo::cargo;
 use crate::conformance;
 use crate::go::root;
@@ -14,6 +14,10 @@ pub(super) struct Programs {
     pub(super) ours: PathBuf,
     pub(super) client_go: PathBuf,
     pub(super) kube_rs: PathBuf,
+    /// `kube-informer`
+    pub(super) program: PathBuf,
+    /// kubectl, if the conformance programs are built.
+    pub(super) kubectl: Option<PathBuf>,
     /// The program that starts the real server, and the directory of the server's programs.
     pub(super) real: Option<(PathBuf, PathBuf)>,
 }
@@ -25,10 +29,19 @@ impl Programs {
         let target = std::path::absolute(target)?;
         let theirs = target.join("peers");
         std::fs::create_dir_all(&theirs)?;
-        tell("building …");
+        print_progress("building …");
         let profile = if measured { "bench" } else { "release" };
         let mut ours = cargo();
-        ours.args(["build", "--profile", profile, "--quiet", "-p", "kube-informer-peer"]);
+        ours.args([
+            "build",
+            "--profile",
+            profile,
+            "--quiet",
+            "-p",
+            "kube-informer-peer",
+            "-p",
+            "kube-informer-cli",
+        ]);
         if real {
             ours.args(["-p", "kube-informer-conformance", "--bins"]);
         }
@@ -41,12 +54,14 @@ impl Programs {
         let mut go = Command::new("go");
         go.args(["build", "-buildvcs=false", "-o"]).arg(&client_go).arg(".");
         succeed(go.current_dir(root.join("peers/client-go")).env("GOWORK", "off"))?;
-        // Both profiles' directory.
+        // Both profiles use this directory.
         let release = target.join("release");
         Ok(Self {
             ours: release.join("kube-informer-peer"),
             client_go,
             kube_rs: theirs.join("release/kube-rs-peer"),
+            program: release.join("kube-informer"),
+            kubectl: conformance::kubectl(),
             real: real
                 .then(|| Outcome::Ok((release.join("real-server"), conformance::programs()?)))
                 .transpose()?,
@@ -56,8 +71,9 @@ impl Programs {
 
 impl fmt::Display for Programs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ours, client_go, kube_rs, .. } = self;
-        write!(f, "{}\n{}\n{}", ours.display(), client_go.display(), kube_rs.display())
+        let Self { ours, client_go, kube_rs, program, .. } = self;
+        let paths = [ours, client_go, kube_rs, program].map(|path| path.display().to_string());
+        f.write_str(&paths.join("\n"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Runs a scenario: all subjects take turns against one server, as often as it says. Also the notes about subjects that did
-//! less work than the others.
+//! Runs a scenario: all subjects take turns against one server, for the scenario's number of repetitions. It also writes the notes
+//! about subjects that did less work than the others.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use super::load::Load;
 use super::paper::{Column, Table};
 use super::programs::Programs;
 use super::servers::Server;
-use super::subject::Subject::{self, ClientGoJson, Floor};
-use super::{Outcome, Section, grouped, machine, plot};
+use super::subject::Subject::{self, ClientGoJson, Floor, Get, Kubectl, Ours};
+use super::{Outcome, Section, grouped, machine, plot, process};
 use crate::bench_queue;
 
 /// A subject that takes longer runs once: the table shows one figure without a spread.
@@ -19,6 +19,11 @@ const ONCE_IS_ENOUGH: Duration = Duration::from_secs(20);
 const SLOW_PART: u64 = 4;
 /// A subject that reaches less than this share of a rate falls behind; its lag grows with the length of the run.
 const KEEPING_UP: f64 = 0.95;
+
+/// `get` that needs no whole object takes at most this multiple of the CPU time and memory of the library's sync.
+const PROGRAM_MAX: f64 = 1.5;
+/// Below this number of objects, starting the program dominates its figures.
+const PROGRAM_OBJECTS_MIN: u64 = 10_000;
 
 /// The rate of writes to a real server, as the writer reports it.
 const WRITTEN: &str = "writes per second";
@@ -42,6 +47,8 @@ pub(super) enum Work {
     Written { count: u64, changes: u64, rate: u64 },
     /// One informer per namespace.
     Start { count: u64, namespaces: u64 },
+    /// `get` with these arguments, next to the library's sync of the same pods.
+    Get { count: u64, arguments: &'static [&'static str] },
     /// The work queues, which have programs of their own.
     Queue,
 }
@@ -51,7 +58,7 @@ impl Scenario {
     pub(super) fn run(&self, programs: &Programs) -> Outcome<Section> {
         let mut server = match self.work {
             Work::FirstState { load, count, .. } => Server::of(programs, load, count)?,
-            Work::Start { count, .. } | Work::Written { count, .. } => {
+            Work::Start { count, .. } | Work::Written { count, .. } | Work::Get { count, .. } => {
                 Server::of(programs, Load::Pods, count)?
             }
             Work::Changes { count, changes, rate } => Server::of_changes(programs, count, changes, rate)?,
@@ -64,6 +71,12 @@ impl Scenario {
         let mut results: Vec<(Subject, Repeated)> = Vec::new();
         let mut notes = Vec::new();
         for &subject in self.subjects {
+            if subject == Kubectl && programs.kubectl.is_none() {
+                notes.push(
+                    "kubectl get: skipped; `cargo xtask conformance --build-only` builds kubectl.".to_owned(),
+                );
+                continue;
+            }
             match self.too_large(subject, machine::available()) {
                 Some(why) => notes.push(why),
                 None => results.push((subject, Repeated::default())),
@@ -87,6 +100,7 @@ impl Scenario {
         }
         notes.extend(self.server_was_slow(&results));
         notes.extend(results.iter_mut().filter_map(|(subject, figures)| self.did_less(*subject, figures)));
+        notes.extend(self.next_to_library(&results)?);
         let table = Table { columns: self.columns, results: &results };
         let mut text = format!("### {}\n\n{}", self.title, table.text());
         for note in notes {
@@ -98,7 +112,11 @@ impl Scenario {
     /// Why a subject is skipped: its initial list would not fit into the available memory. The machine would swap, or kill
     /// a process, possibly an unrelated one.
     fn too_large(&self, subject: Subject, available: u64) -> Option<String> {
-        let (Work::FirstState { count, .. } | Work::Start { count, .. }) = self.work else { return None };
+        let (Work::FirstState { count, .. } | Work::Start { count, .. } | Work::Get { count, .. }) =
+            self.work
+        else {
+            return None;
+        };
         let needed = count * subject.object_bytes_max();
         (needed > available).then(|| {
             let (needed, free) = (needed.div_ceil(1 << 30), available >> 30);
@@ -156,6 +174,26 @@ impl Scenario {
         })
     }
 
+    /// The note that compares `get` with the library's sync of the same objects.
+    ///
+    /// # Errors
+    /// Returns an error if a `get` that reads fields only takes more than its limit.
+    fn next_to_library(&self, results: &[(Subject, Repeated)]) -> Outcome<Option<String>> {
+        let Work::Get { count, arguments } = self.work else { return Ok(None) };
+        let of = |wanted: Subject, figure| {
+            results.iter().find(|(subject, _)| *subject == wanted).and_then(|(_, found)| found.median(figure))
+        };
+        let ratio = |figure| Some(of(Get, figure)? / of(Ours, figure)?);
+        let (Some(cpu), Some(peak)) = (ratio("cpu"), ratio("peak")) else { return Ok(None) };
+        let note = format!(
+            "kube-informer get: {cpu:.2} times the CPU time and {peak:.2} times the peak memory of the library's sync."
+        );
+        if arguments.contains(&"name") && count >= PROGRAM_OBJECTS_MIN && cpu.max(peak) > PROGRAM_MAX {
+            return Err(format!("{note} At most {PROGRAM_MAX} times are allowed.").into());
+        }
+        Ok(Some(note))
+    }
+
     fn measure(&self, subject: Subject, programs: &Programs, server: &mut Server) -> Outcome<Printed> {
         let ask = |subcommand| subject.command(programs, subcommand, server.kubeconfig());
         match &self.work {
@@ -194,6 +232,10 @@ impl Scenario {
                 printed.append(&mut written);
                 Ok(printed)
             }
+            Work::Get { arguments, .. } => match subject.get(programs, arguments, server.kubeconfig()) {
+                Some(mut command) => process::measured(&mut command),
+                None => figures::of(&mut ask("informer")),
+            },
             Work::Start { namespaces, .. } => {
                 figures::of(ask("start").args(["--namespaces", &namespaces.to_string()]))
             }
@@ -201,18 +243,26 @@ impl Scenario {
         }
     }
 
+    /// Whether `get` prints a line per object.
+    fn prints_lines(&self) -> bool {
+        matches!(self.work, Work::Get { arguments, .. } if arguments.contains(&"name") && !arguments.contains(&"--field"))
+    }
+
     /// Checks that all subjects hold the same objects, and the same versions where all received the same state.
     fn compare(&self, subject: Subject, printed: &Printed, first: &mut Option<Printed>) -> Outcome {
-        if subject == Floor {
+        if subject == Floor || (subject.is_measured_outside() && !self.prints_lines()) {
             return Ok(());
         }
         let Some(first) = first else {
             *first = Some(printed.clone());
             return Ok(());
         };
-        // A replay numbers its changes anew for each subject, and after a relist the next subject sees another state.
+        // A replay assigns new numbers to its changes for each subject, and after a relist the next subject sees another state.
         let versions = matches!(self.work, Work::FirstState { relist: false, .. });
-        let number = |printed: &Printed| printed.get("objects").and_then(|value| value.parse::<f64>().ok());
+        let number = |printed: &Printed| {
+            let objects = printed.get("objects").or_else(|| printed.get("lines"));
+            objects.and_then(|value| value.parse::<f64>().ok())
+        };
         let same = number(first) == number(printed)
             && (!versions || first.get("checksum") == printed.get("checksum"));
         if same {
@@ -228,7 +278,7 @@ mod tests {
     use super::super::{Size, catalogue};
     use super::*;
     use crate::bench::figures::parse;
-    use crate::bench::subject::Subject::{ClientGo, KubeRsStreaming, Ours};
+    use crate::bench::subject::Subject::{ClientGo, KubeRsStreaming};
 
     const GIB: u64 = 1 << 30;
 
@@ -244,32 +294,48 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_for_more_memory_than_there_is() {
+    fn subjects_that_need_too_much_memory_are_skipped() {
         let large = scenario("sync-200000");
         assert!(large.relists(Ours, 20 * GIB) && large.relists(ClientGo, 20 * GIB));
         assert_eq!(large.too_large(KubeRsStreaming, 20 * GIB), None);
         assert!(!large.relists(KubeRsStreaming, 20 * GIB), "twice 13 GB");
-        let said = large.did_less(KubeRsStreaming, &mut Repeated::default()).unwrap();
-        assert!(said.contains("no relist"), "{said}");
+        let note = large.did_less(KubeRsStreaming, &mut Repeated::default()).unwrap();
+        assert!(note.contains("no relist"), "{note}");
         assert!(large.too_large(KubeRsStreaming, 10 * GIB).unwrap().contains("10 GiB were free"));
         assert!(!scenario("sync-10000").relists(Ours, 20 * GIB), "not asked for");
     }
 
     #[test]
-    fn who_does_not_keep_up_is_said_to_and_has_no_lateness() {
+    fn a_subject_that_falls_behind_is_noted_and_has_no_lag() {
         for name in ["watch-5000", "real-watch-500"] {
             let paced = scenario(name);
             let (mut well, mut behind) = (reached(4_990.0), reached(400.0));
             assert_eq!(paced.did_less(Ours, &mut well), None);
             assert_eq!(well.median("lag p50"), Some(7.0));
-            let said = paced.did_less(ClientGoJson, &mut behind).unwrap();
-            assert!(said.contains("does not keep up: 400 changes"), "{said}");
+            let note = paced.did_less(ClientGoJson, &mut behind).unwrap();
+            assert!(note.contains("does not keep up: 400 changes"), "{note}");
             assert_eq!(behind.median("lag p50"), None);
         }
     }
 
     #[test]
-    fn the_slowest_gets_fewer_changes_at_full_speed_and_the_table_says_so() {
+    fn a_program_heavier_than_its_limit_is_an_error() {
+        let results = |times: f64| {
+            let of = |cpu: f64| {
+                let mut figures = Repeated::default();
+                figures.add(&parse(&format!("cpu\t{cpu}\ts\npeak\t40\tB")).unwrap());
+                figures
+            };
+            [(Ours, of(2.0)), (Get, of(2.0 * times))]
+        };
+        let name = scenario("get-name");
+        assert!(name.next_to_library(&results(1.4)).unwrap().unwrap().contains("1.40 times the CPU"));
+        assert!(name.next_to_library(&results(1.6)).unwrap_err().to_string().contains("At most 1.5"));
+        assert!(scenario("get-json").next_to_library(&results(9.0)).is_ok(), "it prints whole objects");
+    }
+
+    #[test]
+    fn the_slowest_subject_gets_fewer_changes_with_a_note() {
         let full = scenario("watch");
         assert_eq!(
             (full.changes_of(Ours, 200_000), full.changes_of(ClientGoJson, 200_000)),

@@ -26,6 +26,10 @@ pub(super) enum Subject {
     KubeRsMetadata,
     /// Receives the same bytes and discards them.
     Floor,
+    /// `kube-informer get`
+    Get,
+    /// `kubectl get`
+    Kubectl,
 }
 
 impl Subject {
@@ -38,12 +42,14 @@ impl Subject {
             Self::ClientGo => "client-go, protobuf",
             Self::ClientGoStripped => "client-go, managedFields stripped",
             Self::ClientGoJson => "client-go, JSON",
-            Self::ClientGoMetadata => "client-go, metadata only",
+            Self::ClientGoMetadata => "client-go, metadata only, stripped",
             Self::KubeRs => "kube-rs, pages of 500 (JSON)",
             Self::KubeRsStreaming => "kube-rs, streaming list (JSON)",
             Self::KubeRsStripped => "kube-rs, managedFields stripped",
-            Self::KubeRsMetadata => "kube-rs, metadata only",
+            Self::KubeRsMetadata => "kube-rs, metadata only, stripped",
             Self::Floor => "floor: bytes received and discarded",
+            Self::Get => "kube-informer get",
+            Self::Kubectl => "kubectl get",
         }
     }
 
@@ -52,6 +58,7 @@ impl Subject {
         match self.program() {
             Program::Ours if self == Self::Floor => 0,
             Program::Ours => 3_000,
+            Program::ClientGo if self == Self::Kubectl => 100_000,
             Program::ClientGo => 25_000,
             Program::KubeRs => 68_000,
         }
@@ -61,14 +68,24 @@ impl Subject {
         self.program() == Program::Ours && self != Self::Floor
     }
 
+    /// Whether the program does not print figures of its own.
+    pub(super) fn is_measured_outside(self) -> bool {
+        matches!(self, Self::Get | Self::Kubectl)
+    }
+
     fn program(self) -> Program {
         match self {
-            Self::Ours | Self::OursJson | Self::OursDecoding | Self::OursMetadata | Self::Floor => {
-                Program::Ours
-            }
-            Self::ClientGo | Self::ClientGoStripped | Self::ClientGoJson | Self::ClientGoMetadata => {
-                Program::ClientGo
-            }
+            Self::Ours
+            | Self::OursJson
+            | Self::OursDecoding
+            | Self::OursMetadata
+            | Self::Floor
+            | Self::Get => Program::Ours,
+            Self::ClientGo
+            | Self::ClientGoStripped
+            | Self::ClientGoJson
+            | Self::ClientGoMetadata
+            | Self::Kubectl => Program::ClientGo,
             Self::KubeRs | Self::KubeRsStreaming | Self::KubeRsStripped | Self::KubeRsMetadata => {
                 Program::KubeRs
             }
@@ -78,15 +95,28 @@ impl Subject {
     /// Its options.
     fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Ours | Self::ClientGo | Self::KubeRs | Self::Floor => &[],
+            Self::Ours | Self::ClientGo | Self::KubeRs | Self::Floor | Self::Get | Self::Kubectl => &[],
             Self::OursJson | Self::ClientGoJson => &["--json"],
             Self::OursDecoding => &["--decode"],
-            Self::OursMetadata | Self::ClientGoMetadata => &["--metadata"],
+            Self::OursMetadata => &["--metadata"],
+            Self::ClientGoMetadata => &["--metadata", "--strip"],
             Self::ClientGoStripped => &["--strip"],
             Self::KubeRsStreaming => &["--watch-list"],
             Self::KubeRsStripped => &["--watch-list", "--strip"],
-            Self::KubeRsMetadata => &["--watch-list", "--metadata"],
+            Self::KubeRsMetadata => &["--watch-list", "--metadata", "--strip"],
         }
+    }
+
+    /// `kube-informer get` or `kubectl get` with these arguments; `None` for other subjects, or if kubectl is not built.
+    pub(super) fn get(self, programs: &Programs, arguments: &[&str], kubeconfig: &Path) -> Option<Command> {
+        let program = match self {
+            Self::Get => &programs.program,
+            Self::Kubectl => programs.kubectl.as_ref()?,
+            _ => return None,
+        };
+        let mut command = Command::new(program);
+        command.arg("get").args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        Some(command)
     }
 
     /// The program with its subcommand and options.

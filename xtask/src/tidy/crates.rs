@@ -1,5 +1,5 @@
-//! Which of our crates depends on which. Ordinary and build dependencies count, those of one target and optional ones included;
-//! what only tests use does not.
+//! Which of our crates depends on which. Normal and build dependencies count, including those of one target and optional ones;
+//! dependencies of tests do not.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct Manifest<'a> {
 }
 
 impl<'a> Manifest<'a> {
-    /// `None` if it is no package, or a workspace of its own.
+    /// `None` if it is not a package, or a workspace of its own.
     fn read((path, text): (&'a str, &'a str)) -> Option<Self> {
         let (mut section, mut name, mut dependencies) = ("", None, Vec::new());
         for (line, text) in (1..).zip(text.lines()) {

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_what_the_map_must_have() {
+    fn the_printed_graph_matches_the_map() {
         assert_eq!(graph().to_string(), "```graph crates\ncli -> informer, wire\nwire -> nothing\n```\n");
         assert_eq!(compared(&graph().to_string()), [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! Every Rust file opens with `//!`: what it is for, and why it is the way it is.
+//! Every Rust file opens with `//!`, which says what the file is for and why it is the way it is.
 
 use super::{Problem, Repository};
 

@@ -2,15 +2,19 @@
 //! returns what breaks the rule. A test runs all of them, so `cargo test --workspace` does too. To add a rule, add its file
 //! and its line in [`RULES`].
 
+mod api_size;
 mod crates;
 mod doc_code;
 mod exceptions;
 mod file_names;
 mod graph;
 mod headers;
+mod language;
 mod modules;
 mod named_tests;
+mod pictures;
 mod problem;
+mod prose;
 mod repository;
 mod rust;
 mod types;
@@ -36,9 +40,12 @@ const RULES: &[Rule] = &[
     doc_code::check,
     types::check,
     file_names::check,
+    api_size::check,
+    language::check,
+    pictures::check,
 ];
 
-/// Runs the chore.
+/// Runs the task.
 pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     let repository =
         Repository::load(&root()).map_err(|error| format!("cannot read the repository: {error}"))?;
@@ -50,6 +57,16 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
         ["--print-graph"] => print_graphs(&repository).map_err(|problem| problem.to_string()),
         _ => Err(USAGE.to_owned()),
     }
+}
+
+/// Notes that the pictures in the documentation show the current page.
+pub(crate) fn note_pictures() -> Result<(), String> {
+    let root = root();
+    let repository =
+        Repository::load(&root).map_err(|error| format!("cannot read the repository: {error}"))?;
+    let place = root.join(pictures::CHECKSUM);
+    std::fs::write(&place, format!("{}\n", pictures::checksum(&repository)))
+        .map_err(|error| format!("cannot write {}: {error}", place.display()))
 }
 
 fn problems(repository: &Repository) -> Vec<Problem> {

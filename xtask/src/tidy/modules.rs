@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_from_the_root_are_edges_and_paths_within_a_module_are_none() {
+    fn paths_from_the_root_are_edges_and_paths_within_a_module_are_not() {
         let repository = Repository::of([
             (
                 ROOT,

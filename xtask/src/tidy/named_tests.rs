@@ -1,6 +1,6 @@
-//! Tests (or examples) that the contract and the parity pages name exist (`name_…` means any test that begins so), and the contract's tests carry the numbers of their clauses:
-//! `promise_6_…` for clause 6, `promises_1_6_and_7_…` for several, `c3_…` for C3, `c3_c10_…` for C3 and C10. A test that carries
-//! a number is in the contract, under that clause.
+//! The tests and examples that the contract and the parity pages name exist; `name_…` matches any test with this prefix. The names of
+//! the contract's tests start with the numbers of their clauses: `promise_6_…` for clause 6, `promises_1_6_and_7_…` for several,
+//! `c3_…` for C3, `c3_c10_…` for C3 and C10. A test with a number is listed in the contract, under that clause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,7 +68,7 @@ fn names_tests(page: &str) -> bool {
     page == CONTRACT || page.starts_with("docs/parity")
 }
 
-/// `6` for "6. Bounded", `C3` for "C3. Warm before work".
+/// `6` for "6. Bounded", `C3` for "C3. Sync before work".
 fn clause_of(heading: &str) -> Option<&str> {
     let (clause, _) = heading.split_once(". ")?;
     let digits = clause.strip_prefix(['C', 'G']).unwrap_or(clause);

@@ -1,12 +1,17 @@
-//! The files that rules look at, read once: Rust, Markdown and manifests. Rules receive this instead of paths, so their tests
+//! The files that rules look at, read once: Rust, Markdown, manifests, API listings and the page. Rules receive this instead of paths, so their tests
 //! can hand in a few lines of text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-/// Folders without sources of ours.
-const SKIPPED: [&str; 3] = ["target", "captures", "node_modules"];
+/// Folders without sources of ours: built, downloaded or recorded.
+const SKIPPED: [&str; 5] = ["target", "captures", "recordings", "testdata", "node_modules"];
+
+/// Hidden folders with sources of ours.
+const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
+
+const ENDINGS: [&str; 9] = [".rs", ".md", ".go", ".js", ".html", ".sh", ".toml", ".yaml", ".yml"];
 
 /// Texts by path, relative to the root and with `/` on every system.
 #[derive(Debug, Default)]
@@ -27,10 +32,15 @@ impl Repository {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             if entry.file_type()?.is_dir() {
-                if !name.starts_with('.') && !SKIPPED.contains(&&*name) {
+                let is_hidden = name.starts_with('.') && !HIDDEN.contains(&&*name);
+                if !is_hidden && !SKIPPED.contains(&&*name) {
                     self.load_folder(&entry.path(), &format!("{path}/"))?;
                 }
-            } else if name.ends_with(".rs") || name.ends_with(".md") || name == "Cargo.toml" {
+            } else if path == ".ci/run"
+                || (["api/", "docs/pictures/"].contains(&prefix) && name.ends_with(".txt"))
+                || prefix == "crates/cli/assets/"
+                || ENDINGS.iter().any(|ending| name.ends_with(ending))
+            {
                 self.files.insert(path, fs::read_to_string(entry.path())?);
             }
         }

@@ -1,5 +1,5 @@
-//! Rust source as rules see it: the modules of a crate, the items of a module, the tokens of an item. Tokens are enough: rules
-//! ask for names and paths, and a token stream also shows what macros are given.
+//! Rust source for the rules: the modules of a crate, the items of a module, the tokens of an item. Tokens are enough: rules need
+//! names and paths, and a token stream also has the arguments of macros.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
