@@ -1,5 +1,5 @@
-//! The pages of this folder and the crates' READMEs as documentation, so that `cargo test` compiles their code. The modules have what the examples
-//! assume: imports, a custom resource, and what its controller works with.
+//! Includes the pages of this folder and the crates' READMEs as documentation, so that `cargo test` compiles their code. The modules
+//! have the imports and types that the examples use.
 
 #[cfg(doctest)]
 #[doc = include_str!("controllers.md")]
@@ -18,8 +18,16 @@ struct FromClientGo;
 struct FromKubeRs;
 
 #[cfg(doctest)]
+#[doc = include_str!("informers.md")]
+struct Informers;
+
+#[cfg(doctest)]
 #[doc = include_str!("operations.md")]
 struct Operations;
+
+#[cfg(doctest)]
+#[doc = include_str!("testing.md")]
+struct Testing;
 
 #[cfg(doctest)]
 #[doc = include_str!("troubleshooting.md")]
@@ -49,7 +57,7 @@ struct WireReadme;
 #[doc = include_str!("../crates/workqueue/README.md")]
 struct WorkqueueReadme;
 
-/// What examples with this project's crates assume.
+/// Imports and types of the examples with this project's crates.
 pub mod ours {
     pub use std::time::Duration;
 
@@ -65,7 +73,7 @@ pub mod ours {
     pub use kube_workqueue::WorkQueue;
     pub use website_operator::Website;
 
-    /// What a reconcile works with.
+    /// The data of a reconcile.
     #[derive(Clone)]
     pub struct Data {
         /// For writing.
@@ -95,7 +103,33 @@ pub mod ours {
     }
 }
 
-/// What examples with kube-rs assume.
+/// What examples of tests assume.
+pub mod testing {
+    pub use std::time::Duration;
+
+    pub use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+    pub use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    pub use kube_client::Api;
+    pub use kube_client::api::{DeleteParams, ObjectMeta};
+    pub use kube_informer::{Informer, Key};
+    pub use kube_informer_controller::{Action, Context, Controller, Error, Manager, testing};
+    pub use serde_json::json;
+
+    /// Every ConfigMap owns a Secret of its name.
+    ///
+    /// # Errors
+    /// Returns an error if the server refuses the Secret.
+    pub async fn reconcile(ctx: Context<Informer<ConfigMap>>, key: Key) -> Result<Action, Error> {
+        if ctx.data().lister().get(&key).is_none() {
+            return Ok(Action::Done);
+        }
+        let metadata = ObjectMeta { name: Some(key.name().to_owned()), ..ObjectMeta::default() };
+        ctx.apply(&Secret { metadata, ..Secret::default() }).await?;
+        Ok(Action::Done)
+    }
+}
+
+/// Imports and types of the examples with kube-rs.
 pub mod kube_rs {
     pub use std::future::ready;
     pub use std::sync::Arc;
@@ -108,7 +142,7 @@ pub mod kube_rs {
     pub use kube_runtime::controller::{Action, Controller};
     pub use kube_runtime::{WatchStreamExt, reflector, watcher};
 
-    /// What a reconcile works with.
+    /// The data of a reconcile.
     pub struct Data;
 
     /// The node that a pod is on.
