@@ -1,7 +1,5 @@
 //! Access control: tokens, public paths, and requests from web pages.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use bytes::Bytes;
 use embedded_apiserver::{Action, Fault, Server};
 use http_body_util::Empty;

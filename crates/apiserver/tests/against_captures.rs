@@ -1,11 +1,8 @@
 //! Replays the recorded session of a kube-apiserver and compares every response field by field. Discovery and version
 //! are from 1.37.1, everything else was recorded with 1.36.3.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/replay.rs"]
-mod replay;
-mod support;
+use crate::replay;
+use crate::support;
 
 use std::path::Path;
 use std::time::Duration;

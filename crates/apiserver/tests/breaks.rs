@@ -1,7 +1,5 @@
 //! Broken connections of in-process clients: a server without a socket breaks the requests and streams of its service.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use bytes::Bytes;

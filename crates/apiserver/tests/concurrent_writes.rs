@@ -1,9 +1,7 @@
 //! Follow-up work of concurrent writes: when a write is answered, all its consequences are complete, regardless of
 //! other requests.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

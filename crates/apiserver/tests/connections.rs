@@ -1,7 +1,5 @@
 //! Idle, slow and dead connections, and too many of them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use embedded_apiserver::Server;

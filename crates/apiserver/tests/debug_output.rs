@@ -1,5 +1,4 @@
 //! Debug output of servers contains neither tokens nor objects.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 use embedded_apiserver::{Restart, Server};
 use http_body_util::Full;

@@ -1,8 +1,6 @@
 //! Faults from a client's perspective.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

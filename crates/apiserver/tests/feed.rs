@@ -1,8 +1,6 @@
 //! A fed resource is served with the resourceVersions of its source; watches that lag too far end.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use bytes::Bytes;
 use embedded_apiserver::{FeedError, Server};

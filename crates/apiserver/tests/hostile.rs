@@ -1,8 +1,6 @@
 //! Hostile and invalid requests are rejected in bounded time and memory.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use embedded_apiserver::Server;
 use serde_json::Value;

@@ -1,8 +1,6 @@
 //! For any request body, the server responds, and what it stored can be read in both encodings.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use embedded_apiserver::{Clock, Server};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! Extreme numbers in requests, feeds, faults and options neither panic nor corrupt stored objects.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

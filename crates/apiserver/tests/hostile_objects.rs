@@ -1,7 +1,5 @@
 //! Any client input is accepted or rejected without a panic.
 
-#![allow(clippy::unwrap_used)]
-
 use embedded_apiserver::internals::{
     apply::{FieldSet, FieldWrite, TypeView, apply, normalize, record_update},
     crd::{Definition, Structural, accept_names, drop_nulls, prune, set_defaults, validate},

@@ -1,7 +1,5 @@
 //! kube-rs's `Api` against the server: over a socket, over TLS and without a socket.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 
 use embedded_apiserver::Server;

@@ -1,7 +1,5 @@
 //! kube-rs's runtime against the server: watcher, reflector and Controller, with both list strategies, and a lease.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

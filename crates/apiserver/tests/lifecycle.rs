@@ -1,8 +1,6 @@
 //! Consequences of writes: finalizers, owners, namespaces, terminating pods, deleted definitions.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Objects that a server starts with: from files, directories and typed values.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::path::Path;
 

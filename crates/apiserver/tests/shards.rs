@@ -1,11 +1,8 @@
 //! `shardSelector`: as recorded from a kube-apiserver 1.36.3 with the feature gate `ShardedListAndWatch`, and the shards
 //! of all lists and watches together.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/replay.rs"]
-mod replay;
-mod support;
+use crate::replay;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

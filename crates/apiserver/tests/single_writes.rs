@@ -1,8 +1,6 @@
 //! Single responses of a kube-apiserver 1.36.3 to a client called `capture` that wrote objects of several kinds: the
 //! request and the response.
 
-#![allow(clippy::unwrap_used)]
-
 use embedded_apiserver::internals::{
     apply::{ApplyError, FieldWrite, TypeView, apply, record_update},
     crd::Structural,

@@ -1,8 +1,6 @@
 //! Service account tokens, from request to expiry.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

@@ -1,9 +1,7 @@
 //! Unsupported features whose configuration the server stores: writes that configure them or are subject to them get a
 //! warning, and a strict server rejects them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+use crate::support;
 
 use embedded_apiserver::{Server, Unsupported};
 use serde_json::{Value, json};

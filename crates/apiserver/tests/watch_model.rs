@@ -1,8 +1,6 @@
 //! For any sequence of writes, lists, watches and compactions, each watcher gets exactly the events of a simple model:
 //! a log of all changes.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::pin::Pin;
 

@@ -1,9 +1,7 @@
 //! Source, reflector, queue and store together, under random sequences of changes, broken connections, expiries, restores
 //! and relists. An independent model follows the reported changes; at the end everything must match the server.
 
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

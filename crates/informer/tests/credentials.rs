@@ -1,6 +1,5 @@
 //! Credentials of requests: exec plugins that hang, expire or are refused.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

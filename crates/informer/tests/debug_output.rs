@@ -1,5 +1,4 @@
 //! `{:?}` of objects and of everything that contains them prints keys and counts, never their content.
-#![allow(clippy::unwrap_used)] // Tests, and functions that only tests call.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Informers for resources known only at run time, and for metadata, on the embedded server.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use embedded_apiserver::{Server, WatchListMode};
 use futures::StreamExt;

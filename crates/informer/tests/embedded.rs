@@ -1,7 +1,6 @@
 //! Informers on the embedded API server: real requests in both encodings, and a server that keeps failing.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! Keys: how they print, parse, sort, and name a cluster.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube_core::metadata::PartialObjectMetaExt as _;

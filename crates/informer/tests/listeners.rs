@@ -1,7 +1,6 @@
 //! Listeners: what they receive and when; joining late, falling behind, filtering, resync, leaving.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

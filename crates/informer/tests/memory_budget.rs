@@ -1,7 +1,6 @@
 //! The memory budget of a factory, on the embedded API server.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Informers over namespaces chosen by label, on the embedded API server.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! The guarantees of docs/contract.md, by number, checked through the public API. Those of the reflector or the store have
 //! more tests elsewhere.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,6 @@
 //! Informers used from several threads concurrently: starting, listening, leaving, reading and writing in random order.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

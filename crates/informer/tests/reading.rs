@@ -1,7 +1,6 @@
 //! Starting, reading and waiting: the use of an informer besides listening.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

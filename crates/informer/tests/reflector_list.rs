@@ -1,7 +1,6 @@
 //! The rules of listing: resourceVersions, pages, and what follows a refusal.
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

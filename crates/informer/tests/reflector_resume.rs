@@ -1,7 +1,6 @@
 //! How a watch is reopened: when, with which back-off, and what is verified before its events are trusted.
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,6 @@
 //! The rules of watching: when a watch resumes, when everything is relisted, and what is reported.
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

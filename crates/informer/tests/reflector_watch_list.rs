@@ -1,7 +1,6 @@
 //! The rules of watch-list: the initial list as a stream of events.
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;

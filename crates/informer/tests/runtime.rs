@@ -1,5 +1,4 @@
 //! Informers under kube-runtime's reflectors and controllers, on the embedded API server.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,7 +1,6 @@
 //! Which objects are selected and what is kept of them: transforms, selectors per namespace, encodings, types.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Sources over real sockets, against a small scripted server.
 
-#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
-
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::SocketAddr;

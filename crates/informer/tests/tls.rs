@@ -1,5 +1,4 @@
 //! Certificates that kubectl accepts, and some that it does not.
-#![allow(clippy::unwrap_used)] // Tests.
 
 use std::convert::Infallible;
 use std::sync::Arc;

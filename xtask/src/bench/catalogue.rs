@@ -74,7 +74,7 @@ const RELIST: &[Column] = &[
 ];
 const START: &[Column] = &[SYNC[0], SYNC[1], SYNC[2]];
 const IDLE: &[Column] =
-    &[Column::new("idle cpu", "CPU per minute", Form::Milliseconds, Better::Less), SYNC[1], SYNC[3]];
+    &[Column::new("idle cpu", "idle CPU per minute", Form::Milliseconds, Better::Less), SYNC[1], SYNC[3]];
 const READS: &[Column] = &[
     Column::new("get", "get", Form::Nanoseconds, Better::Less),
     Column::new("get and decode, cold", "get and decode, first read", Form::Nanoseconds, Better::Less)
@@ -220,7 +220,7 @@ const NODES: u64 = 500;
 fn reads(count: u64, repetitions: usize) -> Scenario {
     Scenario {
         name: "reads".to_owned(),
-        title: format!("Reads, {} pods, {} per node", grouped(count), count / NODES),
+        title: format!("Reads from a store of {} pods, {} per node", grouped(count), count / NODES),
         work: Work::FirstState {
             load: Load::Pods,
             count,
@@ -294,7 +294,10 @@ fn start(count: u64, repetitions: usize) -> Scenario {
     const NAMESPACES: u64 = 50;
     Scenario {
         name: "start".to_owned(),
-        title: format!("{NAMESPACES} concurrent informers, {} pods in total", grouped(count)),
+        title: format!(
+            "{NAMESPACES} concurrent informers, one per namespace, {} pods in total",
+            grouped(count)
+        ),
         work: Work::Start { count, namespaces: NAMESPACES },
         repetitions,
         subjects: THREE,

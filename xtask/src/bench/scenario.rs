@@ -186,7 +186,7 @@ impl Scenario {
         let ratio = |figure| Some(of(Get, figure)? / of(Ours, figure)?);
         let (Some(cpu), Some(peak)) = (ratio("cpu"), ratio("peak")) else { return Ok(None) };
         let note = format!(
-            "kube-informer get: {cpu:.2} times the CPU time and {peak:.2} times the peak memory of the library's sync."
+            "kube-informer get: {cpu:.2} times the CPU time and {peak:.2} times the peak memory of the library's initial list."
         );
         if arguments.contains(&"name") && count >= PROGRAM_OBJECTS_MIN && cpu.max(peak) > PROGRAM_MAX {
             return Err(format!("{note} At most {PROGRAM_MAX} times are allowed.").into());

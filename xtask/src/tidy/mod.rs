@@ -17,6 +17,7 @@ mod problem;
 mod prose;
 mod repository;
 mod rust;
+mod test_programs;
 mod types;
 
 use std::fmt::Write as _;
@@ -36,6 +37,7 @@ const RULES: &[Rule] = &[
     crates::check,
     modules::check,
     named_tests::check,
+    test_programs::check,
     headers::check,
     doc_code::check,
     types::check,

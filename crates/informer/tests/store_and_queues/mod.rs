@@ -1,5 +1,4 @@
 //! The rules of the store and of the two queues: one test per rule, named after it, and comparisons with models.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod delta_fifo;
 mod delta_fifo_model;
