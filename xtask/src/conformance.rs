@@ -70,7 +70,9 @@ fn test(args: &[&str]) -> Outcome<String> {
     }
     let mut cargo = cargo();
     // The tests are behind this feature. After a failure the other tests still run.
-    cargo.args(["test", "--no-fail-fast", "-p", "kube-informer-conformance", "--features", "real-server"]);
+    // With the features of the whole workspace, so that nothing is built that `cargo test` has built.
+    cargo.args(["test", "--no-fail-fast", "--workspace", "--test", "conformance"]);
+    cargo.args(["--features", "kube-informer-conformance/real-server"]);
     cargo.args(asked.test_args);
     cargo.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs);
     if asked.long {
