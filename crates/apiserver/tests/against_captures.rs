@@ -2,7 +2,6 @@
 //! are from 1.37.1, everything else was recorded with 1.36.3.
 
 use crate::replay;
-use crate::support;
 
 use std::path::Path;
 use std::time::Duration;

@@ -25,12 +25,6 @@ async fn session() -> Session {
 }
 
 impl Session {
-    /// The object, if it exists.
-    async fn find(&self, path: &str) -> Option<Value> {
-        let answer = self.request("GET", path, &[], Vec::new()).await;
-        (answer.code == 200).then(|| serde_json::from_slice(&answer.body).unwrap())
-    }
-
     async fn running_pod(&self, name: &str, grace_seconds: i64, owner: Option<&Value>) -> Value {
         let owners: Vec<Value> = owner
             .iter()

@@ -17,12 +17,6 @@ async fn session() -> Session {
 }
 
 impl Session {
-    /// The object, if it exists.
-    async fn find(&self, path: &str) -> Option<Value> {
-        let answer = self.request("GET", path, &[], Vec::new()).await;
-        (answer.code == 200).then(|| serde_json::from_slice(&answer.body).unwrap())
-    }
-
     async fn owned(&self, name: &str, owners: &[&Value], block: bool) -> Value {
         let references: Vec<Value> = owners
             .iter()

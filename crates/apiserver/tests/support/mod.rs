@@ -1,4 +1,5 @@
 //! In-process requests to a server, shared by the test files.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use bytes::Bytes;
 use embedded_apiserver::Server;
@@ -35,6 +36,12 @@ impl Session {
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Answer { code: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    /// The object, if it exists.
+    pub async fn find(&self, path: &str) -> Option<Value> {
+        let answer = self.request("GET", path, &[], Vec::new()).await;
+        (answer.code == 200).then(|| serde_json::from_slice(&answer.body).unwrap())
     }
 
     /// Sends a JSON body and returns the JSON response; panics unless the request succeeds.
