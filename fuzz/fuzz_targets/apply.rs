@@ -1,4 +1,5 @@
-//! Server-side apply of any configurations by two managers: ownership survives storing, and applying twice changes nothing.
+//! Server-side apply of arbitrary configurations by two managers: field sets survive a round trip, and applying twice
+//! changes nothing.
 #![no_main]
 
 use embedded_apiserver::internals::apply::{FieldSet, FieldWrite, TypeView, apply, record_update};
@@ -8,7 +9,7 @@ use serde_json::Value;
 const KINDS: [(&str, &str); 4] =
     [("v1", "ConfigMap"), ("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Service")];
 
-// Three documents with a NUL between them: what the first manager applies, what the second one does, and an update.
+// Three documents, separated by NUL: the configurations of the first and the second manager, and an update.
 fuzz_target!(|input: (u8, bool, &[u8])| {
     let (kind, force, input) = input;
     let types = match KINDS.get(usize::from(kind)) {
@@ -48,7 +49,7 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
     }
 });
 
-/// The field sets of all managers can be read, and written to the same.
+/// Checks that the field sets of all managers survive a round trip.
 fn owned(object: &Value) {
     for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
         let fields = &entry["fieldsV1"];

@@ -1,11 +1,11 @@
-//! Any custom resource definition, and any object of it: pruning, defaulting and validating are stable.
+//! Arbitrary custom resource definitions and objects: pruning and defaulting are idempotent, and errors have a message.
 #![no_main]
 
 use embedded_apiserver::internals::crd::{Definition, accept_names, drop_nulls, prune, set_defaults};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-// The definition ends at the first NUL, the object follows.
+// The definition ends at the first NUL. The object follows.
 fuzz_target!(|input: &[u8]| {
     let mut documents = input.splitn(2, |byte| *byte == 0).map(serde_json::from_slice::<Value>);
     let Some(Ok(mut definition)) = documents.next() else { return };

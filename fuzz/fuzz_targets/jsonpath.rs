@@ -1,4 +1,4 @@
-//! kubectl's templates and paths on any object: they end, and what they read from bytes is what they read from values.
+//! kubectl's templates and paths on arbitrary objects: reading from values and from bytes terminates without a panic.
 #![no_main]
 #![allow(dead_code)]
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 #[path = "../../crates/cli/src/output/jsonpath/mod.rs"]
 mod jsonpath;
 
-// The template ends at the first NUL, the object follows.
+// The template ends at the first NUL. The object follows.
 fuzz_target!(|input: &[u8]| {
     let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let Ok(text) = std::str::from_utf8(&input[..end]) else { return };

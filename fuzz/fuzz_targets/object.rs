@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: (u16, bool, &[u8])| {
     let (kind, protobuf, body) = input;
     let kinds = Schema::builtin().kinds().collect::<Vec<_>>();
-    // 0: the kind that the object names.
+    // 0 selects the kind that the object names.
     let kind = kind.checked_sub(1).map(|kind| &kinds[usize::from(kind) % kinds.len()]);
     let encoding = if protobuf { Encoding::Protobuf } else { Encoding::Json };
     for projection in [

@@ -1,5 +1,5 @@
-//! Operations of a packed store against a map: the test of `crates/informer/tests/store_and_queues/store_model.rs`, with
-//! histories that the fuzzer's bytes seed.
+//! Compares a packed store with a map: the test of `crates/informer/tests/store_and_queues/store_model.rs`, with
+//! histories that the fuzzer's input seeds.
 #![no_main]
 #![allow(dead_code, unused_imports)]
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 const KINDS: [(&str, &str); 4] =
     [("v1", "ConfigMap"), ("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Service")];
 
-// The object ends at the first NUL, the patch follows.
+// The object ends at the first NUL. The patch follows.
 fuzz_target!(|input: (u8, &[u8])| {
     let (kind, input) = input;
     let (api_version, kind) = KINDS[usize::from(kind) % KINDS.len()];
@@ -31,10 +31,10 @@ fuzz_target!(|input: (u8, &[u8])| {
     can_be_stored(&merged);
     let mut again = merged.clone();
     merge_patch(&mut again, &patch);
-    assert_eq!(merged, again, "a merge patch applies twice to the same effect");
+    assert_eq!(merged, again, "applying a merge patch twice changes nothing");
 });
 
-/// Whatever a patch leaves must be within the nesting that the parser allows.
+/// Checks that the result of a patch stays within the parser's nesting limit.
 fn can_be_stored(object: &Value) {
     let text = object.to_string();
     assert!(serde_json::from_str::<Value>(&text).is_ok(), "{text}");

@@ -1,11 +1,11 @@
-//! A field path and an object: the path survives printing, and reads the same values from bytes of both encodings that a
-//! projection on the path keeps.
+//! A field path and an object: the path survives printing, and reads the same values from the whole object and from a
+//! projection that keeps only this path.
 #![no_main]
 
 use kube_wire::{Encoding, FieldPath, Limits, ObjectReader, Projection, TypeMeta};
 use libfuzzer_sys::fuzz_target;
 
-// The path ends at the first NUL, the object follows.
+// The path ends at the first NUL. The object follows.
 fuzz_target!(|input: &[u8]| {
     let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (Ok(text), object) = (std::str::from_utf8(&input[..end]), input.get(end + 1..).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Requests to the embedded server, one after another: each is answered with a status that fits, and none breaks the server.
+//! Sequential requests to the embedded server: each gets an allowed status, and the server keeps working.
 #![no_main]
 
 use std::time::Duration;
@@ -11,7 +11,8 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-// Requests have `---` between them. Each is a line with method and path, headers after `> `, an empty line, and a body.
+// Requests are separated by `---`. Each has a line with method and path, header lines that start with `> `, an empty
+// line and a body.
 fuzz_target!(|input: &[u8]| {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
@@ -48,8 +49,8 @@ async fn send(service: &ApiService, text: &[u8]) {
     }
     let Ok(request) = request.body(Bytes::copy_from_slice(body.unwrap_or_default())) else { return };
     let (code, body) = answer(service, request).await;
-    // A kube-apiserver, too, answers some invalid requests with 500 and an explanation, for instance an object to be created that has a
-    // resourceVersion. A resourceVersion of the future gets 504.
+    // Like kube-apiserver, the server rejects some invalid requests with 500 and an explanation, for instance a create
+    // with a resourceVersion. A resourceVersion in the future gets 504.
     let allowed = (200..500).contains(&code) || (matches!(code, 500 | 504) && !body.is_empty());
     assert!(allowed, "{method} {path}: {code} {}", String::from_utf8_lossy(&body));
     if code >= 400 && body.starts_with(b"{") {
@@ -58,7 +59,7 @@ async fn send(service: &ApiService, text: &[u8]) {
     }
 }
 
-/// The status and the beginning of the body: a watch does not end.
+/// Returns the status and the start of the body, because a watch does not end.
 async fn answer(service: &ApiService, request: Request<Bytes>) -> (u16, Vec<u8>) {
     let request = request.map(Full::new);
     let response = tokio::time::timeout(Duration::from_secs(3600), service.clone().oneshot(request)).await;

@@ -1,4 +1,4 @@
-//! Label and field selectors: parsed as a user's and as a request's, matched and printed.
+//! Label and field selectors: parsed from user input and from requests, matched and printed.
 #![no_main]
 
 use kube_wire::{FieldSelector, LabelSelector};

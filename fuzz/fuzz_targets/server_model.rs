@@ -1,5 +1,5 @@
-//! Writes, lists, watches and compactions of the embedded server against a log of changes: the test of
-//! `crates/apiserver/tests/watch_model.rs`, with steps that the fuzzer's bytes seed.
+//! Compares writes, lists, watches and compactions of the embedded server with a log of changes: the test of
+//! `crates/apiserver/tests/watch_model.rs`, with steps that the fuzzer's input seeds.
 #![no_main]
 #![allow(dead_code)]
 

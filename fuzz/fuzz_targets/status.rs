@@ -1,4 +1,4 @@
-//! An error response with any content type and content.
+//! An error response with an arbitrary content type and body.
 #![no_main]
 
 use kube_wire::Status;

@@ -1,4 +1,4 @@
-//! The body of a watch, in either encoding: the events do not depend on the chunks, and nothing panics.
+//! The body of a watch in either encoding: the decoder does not panic, and the events do not depend on the chunk size.
 #![no_main]
 
 use bytes::Bytes;

@@ -2,8 +2,8 @@
 
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Draws what a property test draws, seeded by the input. (proptest halves the bytes of `PassThrough` with every nested strategy, so
-/// the input cannot be what is drawn.)
+/// A runner of property tests that is seeded by the input. The input cannot replace the random data itself, because
+/// proptest halves the bytes of `PassThrough` with every nested strategy.
 pub fn runner(input: &[u8]) -> TestRunner {
     let mut seed = [0_u8; 32];
     for (at, byte) in input.iter().enumerate() {

@@ -15,8 +15,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// An informer over all namespaces with an empty handler: its initial list, then the work that options request. It prints
-// the same figures as peers/ours/src/informer.rs. Our handler may decode each object; client-go decodes on arrival.
+// An informer over all namespaces with an empty handler: its initial list, then the work that options request. It
+// prints the same figures as peers/ours/src/informer.rs. Our handler may decode each object; client-go decodes on
+// arrival.
 
 func init() {
 	subcommands["informer"] = benchInformer
@@ -39,8 +40,8 @@ type options struct {
 
 func (options *options) add(flags *flag.FlagSet) {
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "the kubeconfig `file`")
-	flags.BoolVar(&options.json, "json", false, "ask for JSON instead of protobuf")
-	flags.BoolVar(&options.streaming, "watch-list", true, "ask for the initial state as a watch, instead of a list")
+	flags.BoolVar(&options.json, "json", false, "request JSON instead of protobuf")
+	flags.BoolVar(&options.streaming, "watch-list", true, "request the initial list as a watch-list")
 }
 
 func (options *options) client() kubernetes.Interface {
@@ -67,8 +68,8 @@ func benchInformer() {
 	flags := flag.NewFlagSet("informer", flag.ExitOnError)
 	var options options
 	options.add(flags)
-	reads := flags.Bool("reads", false, "measure reads, too")
-	idle := flags.Int("idle", 0, "measure so many `seconds` of nothing, too")
+	reads := flags.Bool("reads", false, "also measure reads")
+	idle := flags.Int("idle", 0, "also measure this many idle `seconds`")
 	relist := flags.Bool("relist", false, "also measure a relist, which another process triggers")
 	var objects objects
 	objects.add(flags)

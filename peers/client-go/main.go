@@ -1,5 +1,5 @@
-// Command client-go runs parts of client-go, so that benchmarks can compare its figures with ours. Each subcommand is in
-// its own file, which adds it to the table.
+// Command client-go runs parts of client-go, so that benchmarks can compare its figures with ours. Each subcommand is
+// in its own file, which adds it to the table.
 package main
 
 import (

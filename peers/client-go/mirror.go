@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Mirrors the config maps of a namespace for tests that compare clients. Every state that a handler receives is printed as
-// "seen <tab> name <tab> uid <tab> resourceVersion". For each line on standard input it prints the content of the store, as
-// lines that begin with "held", and a line "end".
+// Mirrors the config maps of a namespace for tests that compare clients. Every state that a handler receives is printed
+// as "seen <tab> name <tab> uid <tab> resourceVersion". For each line on standard input it prints the content of the
+// store, as lines that begin with "held", and a line "end".
 
 func init() {
 	subcommands["mirror"] = mirror
@@ -25,7 +25,7 @@ func mirror() {
 	flags := flag.NewFlagSet("mirror", flag.ExitOnError)
 	var options options
 	options.add(flags)
-	namespace := flags.String("namespace", "default", "which namespace")
+	namespace := flags.String("namespace", "default", "the namespace of the config maps")
 	flags.Parse(os.Args[2:])
 	client := options.client()
 

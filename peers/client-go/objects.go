@@ -24,13 +24,13 @@ type objects struct {
 }
 
 func (objects *objects) add(flags *flag.FlagSet) {
-	flags.StringVar(&objects.load, "objects", "pods", "pods, varied-pods, secrets or widgets")
-	flags.BoolVar(&objects.metadata, "metadata", false, "ask for metadata only")
-	flags.BoolVar(&objects.strip, "strip", false, "drop managedFields before they are stored")
+	flags.StringVar(&objects.load, "objects", "pods", "the load: pods, varied-pods, secrets or widgets")
+	flags.BoolVar(&objects.metadata, "metadata", false, "request metadata only")
+	flags.BoolVar(&objects.strip, "strip", false, "drop managedFields before objects are stored")
 }
 
-// informer returns an informer that is not running yet. Custom resources have no generated type, so they use the dynamic
-// informer.
+// informer returns an informer that is not running yet. Custom resources have no generated type, so they use the
+// dynamic informer.
 func (objects *objects) informer(config *rest.Config) cache.SharedIndexInformer {
 	resource := objects.resource()
 	var informer cache.SharedIndexInformer

@@ -22,8 +22,8 @@ import (
 )
 
 // Fills a server with running pods like those of a cluster: two containers, owned by a ReplicaSet, scheduled, with a
-// status and the managed fields of two writers. A ReplicaSet has ten pods. Container ids and digests are random, so that
-// they compress like real ones.
+// status and the managed fields of two writers. A ReplicaSet has ten pods. Container ids and digests are random, so
+// that they compress like real ones.
 
 func init() {
 	subcommands["pods"] = fillWithPods
@@ -33,10 +33,10 @@ func init() {
 func fillWithPods() {
 	flags := flag.NewFlagSet("pods", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
-	count := flags.Int("count", 10_000, "how many")
-	namespaces := flags.Int("namespaces", 50, "spread over how many namespaces")
+	count := flags.Int("count", 10_000, "number of pods")
+	namespaces := flags.Int("namespaces", 50, "number of namespaces")
 	workers := flags.Int("workers", 16, "number of concurrent requests")
-	seed := flags.Uint64("seed", 1, "of the random ids")
+	seed := flags.Uint64("seed", 1, "seed of the random ids")
 	flags.Parse(os.Args[2:])
 
 	client := unlimited(*kubeconfig)
@@ -57,12 +57,12 @@ func fillWithPods() {
 	fmt.Fprintf(os.Stderr, "%d pods in %.1f s\n", *count, time.Since(began).Seconds())
 }
 
-// Changes labels of the server's pods at a rate. Each label has the time at which it was written; the last one is marked.
+// Changes labels of the server's pods at a rate. The value of a label is the time of the write; the last one is marked.
 func changePods() {
 	flags := flag.NewFlagSet("change", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "the kubeconfig `file`")
-	changes := flags.Int("changes", 5_000, "how many")
-	rate := flags.Int("rate", 500, "how many a second")
+	changes := flags.Int("changes", 5_000, "number of changes")
+	rate := flags.Int("rate", 500, "changes per second")
 	workers := flags.Int("workers", 16, "number of concurrent requests")
 	flags.Parse(os.Args[2:])
 	client := unlimited(*kubeconfig)
@@ -82,7 +82,7 @@ func changePods() {
 	inParallel(*workers, *changes-1, due, func(number int) {
 		change(number, strconv.FormatInt(time.Now().UnixMicro(), 10))
 	})
-	// The pod of the first change, which has another label by now.
+	// The pod of the first change. Its label has changed since.
 	change(0, lastVersion)
 	report("writes per second", float64(*changes)/time.Since(began).Seconds(), "1/s")
 }
@@ -106,7 +106,7 @@ func inParallel(workers, count int, before, do func(number int)) {
 	working.Wait()
 }
 
-// A client without a rate limit.
+// unlimited returns a client without a rate limit.
 func unlimited(kubeconfig string) kubernetes.Interface {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	check(err)
@@ -125,7 +125,7 @@ func createPod(ctx context.Context, client kubernetes.Interface, random, owner *
 	}
 	created.Status = podStatus(random, number, created)
 	if _, err = pods.UpdateStatus(ctx, created, metav1.UpdateOptions{FieldManager: "kubelet"}); err != nil {
-		return fmt.Errorf("status of pod %d: %w", number, err)
+		return fmt.Errorf("update status of pod %d: %w", number, err)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The same reads as peers/ours/src/reads.rs. client-go's objects are decoded on arrival, so a value costs as much as a get.
+// The same reads as peers/ours/src/reads.rs. client-go decodes objects on arrival, so a value costs as much as a get.
 
 const nodes = 500
 

@@ -24,7 +24,7 @@ func benchWatch() {
 	flags := flag.NewFlagSet("watch", flag.ExitOnError)
 	var options options
 	options.add(flags)
-	changes := flags.Int("changes", 0, "how many come after the first state, or are looked at")
+	changes := flags.Int("changes", 0, "number of changes to receive after the initial list")
 	label := flags.Bool("label", false, "read the time of a change from the label sent instead of the resourceVersion")
 	var objects objects
 	objects.add(flags)
@@ -83,7 +83,7 @@ func benchStart() {
 	flags := flag.NewFlagSet("start", flag.ExitOnError)
 	var options options
 	options.add(flags)
-	namespaces := flags.Int("namespaces", 50, "how many informers, one each")
+	namespaces := flags.Int("namespaces", 50, "number of namespaces, with one informer each")
 	flags.Parse(os.Args[2:])
 	client := options.client()
 

@@ -26,7 +26,7 @@ func benchWorkqueue() {
 	for number := range keys {
 		keys[number] = fmt.Sprintf("namespace-%d/name-%d", number%100, number)
 	}
-	// First, while the heap has only the keys.
+	// Measured first, while the heap has only the keys.
 	reportIfWanted("memory per pending item", "bytes", func() float64 { _, _, bytes := delayed(keys); return bytes })
 	for _, workers := range []int{1, 2, 8} {
 		reportIfWanted(fmt.Sprintf("add+get+done, %d workers", workers), "M/s", func() float64 {
@@ -51,7 +51,7 @@ func benchWorkqueue() {
 	})
 }
 
-// Measures and prints a figure, if its name contains the argument of the program.
+// Measures and prints a figure if its name contains the program's argument.
 func reportIfWanted(figure, unit string, measure func() float64) {
 	if len(os.Args) < 3 || strings.Contains(figure, os.Args[2]) {
 		report(figure, measure(), unit)
@@ -153,7 +153,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// The best of several runs, which is the least disturbed one.
+// The best of several runs: the least disturbed one.
 func best(runs int, run func() float64) float64 {
 	most := 0.0
 	for range runs {

@@ -1,5 +1,5 @@
 //! `cargo xtask api`: the public API of each library crate, listed in `api/` from rustdoc's JSON on the pinned nightly.
-//! A change of the API is a diff of a listing, which reviewers see.
+//! A change of the API is a diff of a listing, so reviewers see it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The work queue's figures next to client-go's. Both programs do the same work and print lines of `figure <tab> value <tab> unit`;
-//! figures of one run on one machine can be compared, those of different runs cannot.
+//! The work queue's figures next to client-go's. Both programs do the same work and print lines of
+//! `figure <tab> value <tab> unit`. Compare only figures of one run on one machine.
 
 use std::{
     fmt::Write as _,
@@ -16,8 +16,8 @@ struct Figure {
     unit: String,
 }
 
-/// Runs our benchmarks and, if Go is installed, client-go's: all of them, or those whose names contain the word. Returns a table
-/// with the ratios.
+/// Runs our benchmarks and, if Go is installed, client-go's: all of them, or those whose names contain the word.
+/// Returns a table with the ratios.
 pub(crate) fn run(word: Option<&str>) -> Result<String, String> {
     let mut ours = Vec::new();
     for bench in ["queue", "memory"] {

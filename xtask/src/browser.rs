@@ -1,5 +1,6 @@
-//! `cargo xtask browser`: the page in a real Chromium, driven by the tests in `browser/`. It installs what is missing: Debian's
-//! packages of Chromium and Node.js, and the npm packages that `browser/package-lock.json` pins. No browser comes from elsewhere.
+//! `cargo xtask browser`: the page in a real Chromium, driven by the tests in `browser/`. If they are missing, it
+//! installs Debian's packages of Chromium and Node.js, and the npm packages that `browser/package-lock.json` pins. No
+//! browser is downloaded from elsewhere.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ const USAGE: &str = "\
 usage: cargo xtask browser [--debug] [--pictures] [--objects N] [WORD]
 
 Builds the program and tests its page in Chromium.
-  --debug      builds without optimizations
-  --pictures   writes the screenshots to docs/pictures; else to target/pictures
-  --objects N  the size of the cluster in the test of scale; 200000 unless given
-  WORD         only the tests whose names contain this word";
+  --debug      build without optimizations
+  --pictures   write the screenshots to docs/pictures instead of target/pictures
+  --objects N  the number of objects in the test of scale (default: 200000)
+  WORD         run only the tests whose names contain this word";
 
 /// The test that takes the pictures.
 const PICTURES: &str = "pictures of every view";
@@ -24,7 +25,7 @@ const PICTURES: &str = "pictures of every view";
 /// Names of Chromium's program, in the order in which they are tried.
 const CHROMIUMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// What was asked for.
+/// The command line.
 #[derive(Debug, Default, PartialEq)]
 struct BrowserOptions {
     debug: bool,
@@ -33,7 +34,7 @@ struct BrowserOptions {
     word: Option<String>,
 }
 
-/// Runs the chore.
+/// Runs the task.
 pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     let options = BrowserOptions::parse(args)?;
     let root = root();
@@ -85,7 +86,7 @@ impl BrowserOptions {
     }
 }
 
-/// Builds the program; gives its path.
+/// Builds the program and returns its path.
 fn build(debug: bool) -> Result<PathBuf, String> {
     let mut build = cargo();
     build.args(["build", "--quiet", "--package", "kube-informer-cli"]);
@@ -96,7 +97,7 @@ fn build(debug: bool) -> Result<PathBuf, String> {
     Ok(target(&root()).join(if debug { "debug" } else { "release" }).join("kube-informer"))
 }
 
-/// The browser.
+/// Finds or installs the browser.
 fn chromium() -> Result<PathBuf, String> {
     if let Some(given) = env::var_os("CHROMIUM") {
         return Ok(given.into());
@@ -105,7 +106,7 @@ fn chromium() -> Result<PathBuf, String> {
     find_or_install(&CHROMIUMS, &["chromium", "fonts-dejavu-core", "fonts-noto-core"])
 }
 
-/// Installs the packages, unless they are those of the lock file already.
+/// Installs the npm packages, unless those of the lock file are installed already.
 fn install_packages(root: &Path) -> Result<(), String> {
     let directory = root.join("browser");
     let lock = std::fs::read(directory.join("package-lock.json"))
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_others_refused() {
+    fn options_are_parsed_and_unknown_ones_are_rejected() {
         let options = BrowserOptions::parse(&["--debug", "--objects", "500", "graph"]).unwrap();
         assert!(options.debug && !options.pictures);
         assert_eq!((options.objects.as_deref(), options.word.as_deref()), (Some("500"), Some("graph")));

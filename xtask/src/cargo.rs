@@ -1,5 +1,5 @@
-//! Runs cargo as if from a shell. `cargo run` sets variables such as the name and version of xtask. Build scripts that read them
-//! would run again, and half of the dependencies would be rebuilt whenever a task follows an ordinary build.
+//! Runs cargo as if from a shell. `cargo run` sets variables such as the name and version of xtask. Build scripts that
+//! read them would run again, and half of the dependencies would be rebuilt whenever a task follows an ordinary build.
 
 use std::env;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! `cargo xtask conformance`: builds a real kube-apiserver, etcd, kubectl and kube-controller-manager from the Go module in
-//! `conformance/` (once per version), then runs the tests that need them. Versions other than the module's own are built from a copy
-//! with a generated go.mod, because each version has its own list of modules.
+//! `cargo xtask conformance`: builds a real kube-apiserver, etcd, kubectl and kube-controller-manager from the Go
+//! module in `conformance/` (once per version), then runs the tests that need them. Versions other than the module's
+//! own are built from a copy with a generated go.mod, because each version has its own list of modules.
 
 use std::{
     env, fs, io,

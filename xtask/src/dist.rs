@@ -1,5 +1,6 @@
-//! `cargo xtask dist`: what users who do not build from source need. It makes one archive with a binary that runs on any Linux of
-//! its architecture (musl, linked statically), manual pages, completions and the recipe of an image, and the archive's checksum.
+//! `cargo xtask dist`: packages the program for users who do not build from source. It writes an archive and its
+//! checksum. The archive has a binary that runs on any Linux of its architecture (musl, linked statically), manual
+//! pages, completions and a Dockerfile.
 
 use std::env::consts::ARCH;
 use std::fs;
@@ -15,13 +16,13 @@ usage: cargo xtask dist [--quick]
 
 Builds the program for x86_64-unknown-linux-musl (or this machine's architecture), checks it, and packs it into
 target/dist. Installs the target with rustup and Debian's musl-tools if they are missing.
-  --quick   uses the dev profile, which builds faster; the binary is larger and slower";
+  --quick   use the dev profile, which builds faster; the binary is larger and slower";
 
-/// Completions: the shell, and the file name that it looks for.
+/// Completions: the shell, and the file name that it expects.
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "kube-informer.bash"), ("zsh", "_kube-informer"), ("fish", "kube-informer.fish")];
 
-/// Files of the repository that are packed, too.
+/// Other files of the repository in the archive.
 const FILES: [&str; 3] = ["LICENSE", "crates/cli/README.md", "crates/cli/Dockerfile"];
 
 /// Runs the task.
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     let name = format!("kube-informer-{}-{triple}", env!("CARGO_PKG_VERSION"));
     let dist = target(&root()).join("dist");
     let directory = dist.join(&name);
-    // Nothing of an earlier run is packed.
+    // Do not pack files of an earlier run.
     let _ = fs::remove_dir_all(&directory);
     fill(&directory, &program)?;
     let archive = pack(&dist, &name)?;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     Ok(format!("{}: {:.1} MB", archive.display(), size as f64 / 1e6))
 }
 
-/// Builds the program; returns its path.
+/// Builds the program and returns its path.
 fn build(triple: &str, profile: &str) -> Result<PathBuf, String> {
     // C code of dependencies needs musl's headers.
     find_or_install(&["musl-gcc"], &["musl-tools"])?;
@@ -93,7 +94,7 @@ fn needs_loader(elf: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// Fills the directory that is packed.
+/// Fills the directory to be packed.
 fn fill(directory: &Path, program: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot fill {}: {error}", directory.display());
     for part in ["man", "completions"] {
@@ -111,7 +112,7 @@ fn fill(directory: &Path, program: &Path) -> Result<(), String> {
     succeed(man.args(["man", "--directory"]).arg(directory.join("man")), "writing the manual pages")
 }
 
-/// Packs the directory, with a checksum next to the archive. The same files give the same archive.
+/// Packs the directory, with a checksum next to the archive. The same files produce the same archive.
 fn pack(dist: &Path, name: &str) -> Result<PathBuf, String> {
     let archive = format!("{name}.tar.gz");
     let mut tar = Command::new("tar");

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: builds the fuzz targets with the pinned nightly and runs them one after another.
 //!
 //! Each target starts from the recordings of a real server (`crates/wire/tests/captures`) and from the lines of
-//! `fuzz/seeds/TARGET.txt`. What it finds interesting is kept next to the build, and is where the next run starts. An input
-//! that fails is written to `fuzz/artifacts/TARGET`.
+//! `fuzz/seeds/TARGET.txt`. Its corpus is kept next to the build, and the next run continues from it. A failing
+//! input is written to `fuzz/artifacts/TARGET`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,14 +19,14 @@ usage: cargo xtask fuzz (--minutes N | --seconds N) [TARGET]
 
 Runs each fuzz target, or one, for this long. Needs the nightly of .ci/nightly and a C++ compiler.";
 
-/// What libFuzzer needs from the compiler; cargo-fuzz uses the same.
+/// The compiler flags that libFuzzer needs. cargo-fuzz uses the same.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0 \
     -Zsanitizer=address -Cdebug-assertions -Coverflow-checks";
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
-/// Limits of one input: its length, the memory of the process, and its time. Objects within the limits of the decoders, and
-/// many times the time that the slowest takes.
+/// Limits of one input: its length, the memory of the process, and its time. The length is within the limits of the
+/// decoders. The time is many times that of the slowest input.
 const LIMITS: [&str; 3] = ["-max_len=65536", "-rss_limit_mb=2048", "-timeout=20"];
 
 /// Runs all targets, or one.
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
     let targets = targets()?.into_iter().filter(|target| only.is_none_or(|only| only == *target));
     let targets = targets.collect::<Vec<_>>();
     if targets.is_empty() {
-        return Err(format!("no such fuzz target; see fuzz/fuzz_targets\n{USAGE}"));
+        return Err(format!("unknown fuzz target; see fuzz/fuzz_targets\n{USAGE}"));
     }
     let built = build(only)?;
     let summary =
@@ -104,11 +104,11 @@ fn succeed(command: &mut Command, failure: &str) -> Result<(), String> {
 
 // === seeds ===
 
-/// What a target starts from, in the form that its input has.
+/// The initial inputs of a target, in the format that it reads.
 fn seeds_of(target: &str) -> Result<Vec<Vec<u8>>, String> {
     let recordings = Recordings(root().join("crates/wire/tests/captures"));
     let mut seeds = match target {
-        // Encoding, size of chunks, body.
+        // Encoding, chunk size, body.
         "watch" => recordings.bodies("watch", |encoding| vec![encoding, 100])?,
         "list" => recordings.bodies("list", |encoding| vec![encoding, 100])?,
         // Kind, encoding, body.
@@ -134,7 +134,7 @@ fn seeds_of(target: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(seeds)
 }
 
-/// A prefix, and documents with a NUL between them.
+/// A prefix, followed by documents that are separated by NUL.
 fn documents<const N: usize>(prefix: &[u8], documents: [&Value; N]) -> Vec<u8> {
     [prefix, documents.map(Value::to_string).join("\0").as_bytes()].concat()
 }
@@ -143,7 +143,7 @@ fn documents<const N: usize>(prefix: &[u8], documents: [&Value; N]) -> Vec<u8> {
 struct Recordings(PathBuf);
 
 impl Recordings {
-    /// All bodies of responses whose name begins so, after a prefix that depends on the encoding (1: protobuf).
+    /// All response bodies whose file name starts with `name`, each after a prefix for its encoding (1: protobuf).
     fn bodies(&self, name: &str, prefix: impl Fn(u8) -> Vec<u8>) -> Result<Vec<Vec<u8>>, String> {
         let mut bodies = Vec::new();
         for file in files(&self.0)? {
@@ -166,7 +166,7 @@ impl Recordings {
             .collect())
     }
 
-    /// All recorded definitions, with an object each.
+    /// All recorded definitions, each with an object.
     fn definitions(&self) -> Result<Vec<Vec<u8>>, String> {
         let (definitions, values) = (self.json("definitions.json")?, self.json("custom-values.json")?);
         let mut seeds = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs the Go program in `xtask/schema`, and the repository's paths around it.
+//! Runs the Go program in `xtask/schema`, and finds the repository's root.
 
 use std::{
     io::ErrorKind,

@@ -4,13 +4,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The first of these programs in `$PATH`. If all are missing and this is Debian, packages are installed.
+/// Returns the first of these programs in `$PATH`. If all are missing and this is Debian, installs the packages.
 pub(crate) fn find_or_install(programs: &[&str], packages: &[&str]) -> Result<PathBuf, String> {
     if let Some(found) = find_program(programs) {
         return Ok(found);
     }
     let Some(apt) = find_program(&["apt-get"]) else {
-        return Err(format!("cannot find {}: install {}", programs[0], packages.join(" ")));
+        return Err(format!("cannot find {}; install {}", programs[0], packages.join(" ")));
     };
     succeed(privileged(&apt).args(["update", "--quiet"]), "updating the list of packages")?;
     let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
@@ -18,7 +18,7 @@ pub(crate) fn find_or_install(programs: &[&str], packages: &[&str]) -> Result<Pa
     find_program(programs).ok_or_else(|| format!("{} was installed, but is not in $PATH", programs[0]))
 }
 
-/// A command as root, by sudo if there is one.
+/// A command that runs as root, with sudo if it is installed.
 fn privileged(program: &Path) -> Command {
     let mut command = match find_program(&["sudo"]) {
         Some(sudo) => {

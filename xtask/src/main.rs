@@ -39,7 +39,7 @@ tasks:
   vectors --test    run the tests of kube-wire, including those with vectors (needs Go)
   openapi [1.NN]    test the types of k8s-openapi for each supported version, or one, against the vectors (needs Go)
   conformance       build a real kube-apiserver and test against it; see --help (needs Go)
-  sim               simulate informers under faults; --help says more
+  sim               simulate informers under faults; see --help
   soak --minutes N  run informers and a controller under churn and faults, and check memory and lag; see --help
   sim --own-writes [STEPS]
                     run the property test of a controller's own writes; 100,000 steps by default

@@ -1,6 +1,6 @@
-//! `cargo xtask openapi`: tests the types of k8s-openapi against the test vectors, for each supported Kubernetes version.
-//! The version is chosen when k8s-openapi is compiled, so each one is a build of its own, in a target directory that
-//! ordinary builds do not use.
+//! `cargo xtask openapi`: tests the types of k8s-openapi against the test vectors, for each supported Kubernetes
+//! version. k8s-openapi selects the version at compile time, so each version is a separate build, in a target directory
+//! that ordinary builds do not use.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use crate::cargo::cargo;
 use crate::go::root;
 use crate::releases::{Release, releases};
 
-/// Runs the typed tests of kube-wire with the types of one version (`1.33`), or of all that are supported.
+/// Runs the typed tests of kube-wire with the types of one version (`1.33`), or of all supported versions.
 pub(crate) fn run(asked: Option<&str>) -> Result<String, String> {
     let minors: Vec<&str> = releases().map(Release::minor).collect();
     let chosen: Vec<&str> = match asked {
         None => minors,
         Some(asked) if minors.contains(&asked) => vec![asked],
         Some(asked) => {
-            return Err(format!("unknown Kubernetes version {asked}; supported are {}", minors.join(", ")));
+            return Err(format!("unknown Kubernetes version {asked}; use one of {}", minors.join(", ")));
         }
     };
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -35,7 +35,7 @@ pub(crate) fn run(asked: Option<&str>) -> Result<String, String> {
         test.env("K8S_OPENAPI_ENABLED_VERSION", minor).env("CARGO_TARGET_DIR", target.join("openapi"));
         match test.status() {
             Ok(status) if status.success() => {}
-            Ok(_) => return Err(format!("the types of Kubernetes {minor} do not pass")),
+            Ok(_) => return Err(format!("the tests failed with the types of Kubernetes {minor}")),
             Err(error) => return Err(format!("cannot run cargo: {error}")),
         }
     }

@@ -1,6 +1,7 @@
-//! `cargo xtask readme`: builds what a page tells readers to copy, as a reader would. The `[dependencies]` under the page's mark
-//! `<!-- dependencies -->` and the program under `<!-- program -->` become a package of their own, outside of the workspace, with
-//! this repository at the path that the dependencies name. Inside the workspace, other members' features would hide missing ones.
+//! `cargo xtask readme`: builds the code that pages ask readers to copy, as a reader would. The `[dependencies]` under
+//! `<!-- dependencies -->` and the program under `<!-- program -->` become a package outside of the workspace, with
+//! this repository at the path that the dependencies name. Inside the workspace, features of other members would hide
+//! missing features.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,14 +13,14 @@ use crate::go::root;
 /// The pages with dependencies to copy.
 const PAGES: [&str; 2] = ["README.md", "docs/embedded-server.md"];
 
-/// The folder next to the reader's own that the pages have the repository in.
+/// The folder of the repository, next to the reader's package, as the pages name it.
 const CLONE: &str = "kube-informer";
 
 /// Checks the packages of all pages.
 pub(crate) fn check() -> Result<String, String> {
     let folder = env::temp_dir().join(format!("kube-informer-readme-{}", process::id()));
     let checked = in_folder(&folder);
-    // What is left behind is small: sources only.
+    // If this fails, only a few source files remain.
     let _ = fs::remove_dir_all(&folder);
     checked
 }
@@ -40,7 +41,7 @@ fn in_folder(folder: &Path) -> Result<String, String> {
     Ok(format!("the dependencies and programs of {} build", PAGES.join(" and ")))
 }
 
-/// What a page tells its reader to write.
+/// The files that a page asks its reader to write.
 #[derive(Debug, PartialEq, Eq)]
 struct Package<'a> {
     dependencies: &'a str,
@@ -54,7 +55,7 @@ impl<'a> Package<'a> {
         Ok(Self { dependencies, program: block(page, "program").unwrap_or("fn main() {}\n") })
     }
 
-    /// The lock file keeps the versions that everything else here is tested with.
+    /// Writes the package. The lock file pins the versions that the workspace is tested with.
     fn write(&self, folder: &Path) -> std::io::Result<()> {
         let manifest = format!(
             "[package]\nname = \"reader\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n{}",
@@ -70,7 +71,7 @@ impl<'a> Package<'a> {
 fn package_builds(folder: &Path) -> Result<(), String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     clean(&mut cargo);
-    // The workspace's configuration chooses a version of k8s-openapi; a reader's program does that itself.
+    // The workspace's configuration selects a version of k8s-openapi. A reader's program does that itself.
     cargo.env_remove("K8S_OPENAPI_ENABLED_VERSION").current_dir(folder);
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
     cargo.env("CARGO_TARGET_DIR", target.join("readme")).env("RUSTFLAGS", "-D warnings").args([
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_gives_the_package_that_its_reader_writes() {
+    fn a_page_is_parsed_into_the_package_that_its_reader_writes() {
         let page = "text\n<!-- dependencies -->\n```toml\n[dependencies]\n```\n\n<!-- program -->\n```rust,no_run\nuse x;\n```\n";
         let package = Package { dependencies: "[dependencies]\n", program: "use x;\n" };
         assert_eq!(Package::of(page), Ok(package));

@@ -15,7 +15,7 @@ impl Release {
     }
 }
 
-/// All of them, oldest first.
+/// All supported releases, oldest first.
 pub(crate) fn releases() -> impl Iterator<Item = Release> {
     include_str!("../schema/releases.txt").split_whitespace().map(|full| Release { full })
 }

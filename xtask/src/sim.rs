@@ -1,8 +1,8 @@
 //! `cargo xtask sim`: builds the simulator and runs it.
 //!
-//! One build serves all uses: `tokio_unstable` lets a run seed tokio's own choices, and `deliberate_bug` compiles the bugs
-//! that `--bugs` switches on one by one. Both change every crate's build, so it has a target directory of its own. `--own-writes` runs
-//! the property test of own writes in the same build.
+//! All modes share one build: `tokio_unstable` lets a run seed tokio's own choices, and `deliberate_bug` compiles the
+//! bugs that `--bugs` enables one by one. Both flags change the build of every crate, so the simulator has its own
+//! target directory. `--own-writes` runs the property test of own writes in the same build.
 
 use std::env;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const PROGRAM: &str = "kube-informer-sim";
 /// The profile, and the name of the target directory.
 const NAME: &str = "sim";
 
-/// How many reconciles `--own-writes` checks.
+/// The number of reconciles that `--own-writes` checks.
 const OWN_WRITES_STEPS: &str = "100000";
 
 /// Builds the simulator and runs it with these arguments.
@@ -44,7 +44,7 @@ fn own_writes(steps: &str) -> Result<String, String> {
     test.args(["test", "--quiet", "--profile", NAME, "--package", "kube-informer-controller"]);
     test.args(["--test", "controller", "own_writes"]).env("OWN_WRITES_STEPS", steps);
     succeed(configure(&mut test), "the property test of own writes failed")?;
-    Ok(format!("{steps} reconciles acted on caches with all of their own writes"))
+    Ok(format!("{steps} reconciles saw all of their own writes in the cache"))
 }
 
 fn target() -> PathBuf {

@@ -1,8 +1,9 @@
-//! `cargo xtask tutorial`: follows docs/tutorial.md as a reader does. Files under `<!-- file NAME -->` are written and commands under
-//! `<!-- run -->` are run, in the order of the page, in a package outside of the workspace with this repository next to it. The package
-//! gets this repository's Cargo.lock, so it is built offline and with tested versions, where a reader gets the newest ones.
+//! `cargo xtask tutorial`: follows docs/tutorial.md as a reader does. Files under `<!-- file NAME -->` are written and
+//! commands under `<!-- run -->` are run, in the order of the page, in a package outside of the workspace with this
+//! repository next to it. The package gets this repository's Cargo.lock, so it is built offline and with tested
+//! versions, where a reader gets the newest ones.
 //!
-//! Commands under `<!-- cluster -->` need a cluster and are not run; `--build` leaves a program behind to try them with.
+//! Commands under `<!-- cluster -->` need a cluster and are not run. `--build` keeps a program to try them with.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +18,7 @@ pub(crate) const PAGE: &str = "docs/tutorial.md";
 /// The package that the reader creates with the first command.
 const PACKAGE: &str = "page-operator";
 
-/// The name under which `--build` leaves the program in the package.
+/// The name under which `--build` keeps the program in the package.
 const PROGRAM: &str = "operator";
 
 /// One instruction of the page.
@@ -36,7 +37,7 @@ enum Instruction<'a> {
 pub(crate) fn check() -> Result<String, String> {
     let folder = env::temp_dir().join(format!("kube-informer-tutorial-{}", process::id()));
     let followed = page().and_then(|page| follow(&instructions(&page)?, &folder));
-    // What is left behind is small: sources only.
+    // If this fails, only a few source files remain.
     let _ = fs::remove_dir_all(&folder);
     followed.map(|()| format!("the operator of {PAGE} builds, and its tests pass"))
 }
@@ -56,7 +57,7 @@ fn page() -> Result<String, String> {
     fs::read_to_string(root().join(PAGE)).map_err(|error| format!("cannot read {PAGE}: {error}"))
 }
 
-/// Where the package is built: not in the workspace's own directory, whose programs have other features.
+/// The target directory of the package. The workspace's own has programs with other features.
 fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("readme")
 }
@@ -76,7 +77,7 @@ fn follow(instructions: &[Instruction<'_>], folder: &Path) -> Result<(), String>
                 written.map_err(|error| failed(&format!("write {file}"), error))?;
             }
             Instruction::Run(commands) if package.exists() => {
-                // The lock file keeps the versions that everything else here is tested with.
+                // The lock file pins the versions that the workspace is tested with.
                 let lock = package.join("Cargo.lock");
                 if !lock.exists() {
                     fs::copy(root().join("Cargo.lock"), &lock)
@@ -84,7 +85,7 @@ fn follow(instructions: &[Instruction<'_>], folder: &Path) -> Result<(), String>
                 }
                 run(commands, &package)?;
             }
-            // The package is created by the first command.
+            // The first command creates the package.
             Instruction::Run(commands) => run(commands, folder)?,
             Instruction::Cluster(_) => {}
         }
@@ -95,7 +96,7 @@ fn follow(instructions: &[Instruction<'_>], folder: &Path) -> Result<(), String>
 fn run(commands: &str, folder: &Path) -> Result<(), String> {
     let mut shell = Command::new("bash");
     clean(&mut shell);
-    // The workspace's configuration chooses a version of k8s-openapi; a reader's program does that itself.
+    // The workspace's configuration selects a version of k8s-openapi. A reader's program does that itself.
     shell.env_remove("K8S_OPENAPI_ENABLED_VERSION").current_dir(folder);
     shell.env("CARGO_TARGET_DIR", target()).env("RUSTFLAGS", "-D warnings");
     shell.args(["-euc", commands]);

@@ -1,5 +1,5 @@
-//! `cargo xtask vectors`: writes the test vectors of `kube-wire` for inspection, or runs the tests that need them. The tests generate
-//! their own vectors with the same Go program.
+//! `cargo xtask vectors`: writes the test vectors of `kube-wire` for inspection, or runs the tests that need them. The
+//! tests generate their own vectors with the same Go program.
 
 use std::path::{Path, PathBuf};
 

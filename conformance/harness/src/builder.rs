@@ -34,7 +34,8 @@ impl Builder {
         }
     }
 
-    /// Sets whether the server streams the initial list of a watch (`sendInitialEvents`). The default depends on the version.
+    /// Sets whether the server streams the initial list of a watch (`sendInitialEvents`). The default depends on the
+    /// version.
     pub fn watch_list(self, on: bool) -> Self {
         self.feature_gate("WatchList", on)
     }
@@ -76,8 +77,8 @@ impl Builder {
         self
     }
 
-    /// Starts etcd, kube-apiserver and, if requested, kube-controller-manager. Returns when the server is ready and its namespaces
-    /// exist.
+    /// Starts etcd, kube-apiserver and, if requested, kube-controller-manager. Returns when the server is ready and its
+    /// namespaces exist.
     ///
     /// # Errors
     ///

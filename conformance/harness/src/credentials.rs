@@ -1,6 +1,6 @@
-//! The credentials of one server, as files in its temporary directory: a certificate authority and a serving certificate for the
-//! loopback address, a key for service-account tokens, a static token per user, and a kubeconfig with a context per user. Tokens are
-//! random, because every program of the machine can reach the port.
+//! The credentials of one server, as files in its temporary directory: a certificate authority and a serving
+//! certificate for the loopback address, a key for service-account tokens, a static token per user, and a kubeconfig
+//! with a context per user. Tokens are random, because every program of the machine can reach the port.
 
 use std::{
     fs,

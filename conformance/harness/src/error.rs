@@ -1,5 +1,5 @@
-//! The errors of the harness. Errors of a program contain the end of its log, because the directory with the log is removed when
-//! the test ends.
+//! The errors of the harness. Errors of a program contain the end of its log, because the directory with the log is
+//! removed when the test ends.
 
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 

@@ -24,17 +24,17 @@ impl RealServer {
     ///
     /// # Errors
     ///
-    /// If the data cannot be copied or etcd does not start again.
+    /// Returns an error if the data cannot be copied or etcd does not start again.
     pub async fn backup(&mut self) -> Result<Backup, Error> {
         self.etcd_mut().backup().await
     }
 
-    /// Replaces etcd's data by a backup while kube-apiserver is stopped, as etcd's manual recommends. Resource versions regress to
-    /// those of the backup.
+    /// Replaces etcd's data with a backup while kube-apiserver is stopped, as etcd's manual recommends. Resource
+    /// versions regress to those of the backup.
     ///
     /// # Errors
     ///
-    /// If the data cannot be copied or the server does not start again.
+    /// Returns an error if the data cannot be copied or the server does not start again.
     pub async fn restore(&mut self, backup: &Backup) -> Result<(), Error> {
         self.shut_down().await?;
         self.etcd_mut().restore(backup).await?;

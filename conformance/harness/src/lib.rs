@@ -1,9 +1,10 @@
 //! A real kube-apiserver and etcd for tests.
 //!
-//! [`RealServer`] starts the programs that `cargo xtask conformance` builds. Each server has its own temporary directory, certificate
-//! authority, users and port, so any number of them run concurrently. A test can inject faults: kill, restart and freeze a server,
-//! compact its history, restore a backup. No process outlives the test: a dropped server is killed, and when the test's process
-//! dies, its servers see the end of their standard input and exit (see `conformance/leash`).
+//! [`RealServer`] starts the programs that `cargo xtask conformance` builds. Each server has its own temporary
+//! directory, certificate authority, users and port, so any number of them run concurrently. A test can inject faults:
+//! kill, restart and freeze a server, compact its history, restore a backup. No process outlives the test: a dropped
+//! server is killed, and when the test's process dies, its servers see the end of their standard input and exit (see
+//! `conformance/leash`).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,6 +1,7 @@
-//! One running program: started on a leash, its output in a file, killed when dropped. Each program is the leader of its own process
-//! group, for two reasons. An interrupt at the terminal reaches only the test, whose end then ends the program. And a *frozen*
-//! program whose test dies is an orphaned stopped group, which the kernel wakes with SIGHUP, so it exits too.
+//! One running program: started on a leash, its output in a file, killed when dropped. Each program is the leader of
+//! its own process group, for two reasons. An interrupt at the terminal reaches only the test, whose end then ends the
+//! program. And a *frozen* program whose test dies is an orphaned stopped group, which the kernel wakes with SIGHUP, so
+//! it exits too.
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,6 @@
-//! The location of the built programs. Tests that need them are behind the feature `real-server`, which `cargo xtask conformance`
-//! turns on, so that `cargo test` runs on a machine without Go. With the feature, a test fails if a program is missing.
+//! The location of the built programs. Tests that need them are behind the feature `real-server`, so that `cargo test`
+//! runs on a machine without Go. `cargo xtask conformance` turns the feature on. Then a test fails if a program is
+//! missing.
 
 use std::{
     env,
@@ -60,7 +61,7 @@ impl Programs {
         self.directory.join(name)
     }
 
-    /// Their directory.
+    /// The directory of the programs.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

@@ -1,5 +1,5 @@
-//! A TCP proxy that simulates a faulty network: it breaks connections on request, or after a number of bytes. It does not read the
-//! data, so TLS passes through it.
+//! A TCP proxy that simulates a faulty network: it breaks connections on request, or after a number of bytes. It does
+//! not read the data, so TLS passes through it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -47,7 +47,7 @@ impl Proxy {
         Ok(Self { address, faults, _tasks: tasks })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -102,8 +102,8 @@ async fn accept(listener: TcpListener, target: SocketAddr, faults: watch::Receiv
     }
 }
 
-/// Forwards one connection until either side ends it, its byte limit is reached or all connections are cut. Errors end it, as a
-/// broken network would.
+/// Forwards one connection until either side ends it, its byte limit is reached or all connections are cut. Errors end
+/// it, as a broken network would.
 async fn carry(
     mut client: TcpStream,
     target: SocketAddr,

@@ -1,5 +1,5 @@
-//! Requests that return the status, headers and body as the server sent them. The client's own methods decode JSON into types and
-//! turn error responses into errors, which tests of the protocol must see unchanged.
+//! Requests that return the status, headers and body as the server sent them. The client's own methods decode JSON into
+//! types and turn error responses into errors, which tests of the protocol must see unchanged.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Request, StatusCode, header};
@@ -94,7 +94,8 @@ impl Stream {
         }
     }
 
-    /// Returns the next event of a watch in protobuf (after its length in four bytes), or `None` at the end of the stream.
+    /// Returns the next event of a watch in protobuf (after its length in four bytes), or `None` at the end of the
+    /// stream.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(70);
 
 /// A kube-apiserver with its etcd. Dropping this value kills the processes.
 ///
-/// The processes end however the test ends. Fields are dropped in the order of their declaration.
+/// The processes also end if the test is killed. Fields are dropped in the order of their declaration.
 #[derive(Debug)]
 pub struct RealServer {
     controller_manager: Option<Process>,
@@ -208,8 +208,8 @@ impl RealServer {
         self.apiserver = None;
     }
 
-    /// Freezes kube-apiserver (SIGSTOP): its connections stay open and silent until [`thaw`](Self::thaw). It has stopped when
-    /// this returns.
+    /// Freezes kube-apiserver (SIGSTOP): its connections stay open and silent until [`thaw`](Self::thaw). It has
+    /// stopped when this returns.
     ///
     /// # Errors
     ///
@@ -227,8 +227,8 @@ impl RealServer {
         self.running()?.signal(Signal::CONT)
     }
 
-    /// Revokes a user's token, so that requests fail with 401. The server restarts to apply it. Do not revoke the administrator's
-    /// token, which the harness needs.
+    /// Revokes a user's token, so that requests fail with 401. The server restarts to apply it. Do not revoke the
+    /// administrator's token, which the harness needs.
     ///
     /// # Errors
     ///
@@ -249,8 +249,8 @@ impl RealServer {
         self.restart().await
     }
 
-    /// Compacts etcd's history up to `revision`, or up to now, and returns the revision. It notifies kube-apiserver as the server's
-    /// own compactor does. kube-apiserver may still replay events from its watch cache until it restarts.
+    /// Compacts etcd's history up to `revision`, or up to now, and returns the revision. It notifies kube-apiserver as
+    /// the server's own compactor does. kube-apiserver may still replay events from its watch cache until it restarts.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
-//! The program for kube-rs in the benchmarks: the same work as `peers/ours`, with a kube-rs reflector. Each subcommand prints lines of
-//! `figure <tab> value <tab> unit`.
+//! The program for kube-rs in the benchmarks: the same work as `peers/ours`, with a kube-rs reflector. Each subcommand
+//! prints lines of `figure <tab> value <tab> unit`.
 //!
 //! ```text
-//! kube-rs-peer informer FILE [--objects LOAD] [--watch-list] [--strip] [--metadata] [--reads] [--idle SECONDS] [--relist]
+//! kube-rs-peer informer FILE [--objects LOAD] [--watch-list] [--strip] [--metadata] [--reads] [--idle SECONDS]
+//!                            [--relist]
 //! kube-rs-peer watch FILE --changes N [--watch-list] [--strip] [--label]
 //! kube-rs-peer start FILE [--watch-list] [--namespaces N]
 //! ```
@@ -42,14 +43,14 @@ const LAST: u64 = 9_000_000_000_000_000;
 #[tokio::main]
 async fn main() -> Outcome {
     let arguments = Arguments(std::env::args().skip(1).collect());
-    let kubeconfig = Kubeconfig::read_from(arguments.0.get(1).ok_or("no kubeconfig")?)?;
+    let kubeconfig = Kubeconfig::read_from(arguments.0.get(1).ok_or("missing kubeconfig argument")?)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
     match arguments.0[0].as_str() {
         "informer" => informer(client, &arguments).await,
         "watch" => watch(client, &arguments).await,
         "start" => start(client, &arguments).await,
-        other => Err(format!("no subcommand {other:?}").into()),
+        other => Err(format!("unknown subcommand {other:?}").into()),
     }
 }
 
@@ -101,7 +102,7 @@ async fn informer(client: Client, arguments: &Arguments) -> Outcome {
             let api = Api::<DynamicObject>::all_with(client, &widgets());
             follow(reflect(api, widgets(), arguments), arguments, &started).await
         }
-        (other, _) => Err(format!("no such objects {other:?}").into()),
+        (other, _) => Err(format!("unknown load {other:?}").into()),
     }
 }
 
@@ -231,7 +232,7 @@ async fn start(client: Client, arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Reports the content of a store.
+/// The bounds of objects in a reflector's store.
 trait Held: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
 impl<K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Held for K {}
 

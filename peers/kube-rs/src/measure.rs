@@ -41,7 +41,7 @@ pub fn forget_peak() -> Outcome {
 
 fn status(name: &str) -> Outcome<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such figure")?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such field")?;
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
 }
 

@@ -1,4 +1,4 @@
-//! The same reads as `peers/ours/src/reads.rs`. kube-rs has no indexes, so finding the objects of a node scans all objects.
+//! The same reads as `peers/ours/src/reads.rs`. kube-rs has no indexes, so a lookup by node scans all objects.
 
 use std::hint::black_box;
 

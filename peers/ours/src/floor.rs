@@ -1,4 +1,4 @@
-//! The floor: receives the same bytes as an informer and discards them. No client can be cheaper on the same connection.
+//! The floor: receives the same bytes as an informer and discards them. No client can be cheaper on this connection.
 
 use std::time::Instant;
 

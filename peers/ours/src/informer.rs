@@ -1,5 +1,5 @@
-//! An informer over all namespaces: its initial list, then the work that options request. Its handler does nothing, or decodes each
-//! object once, like a controller that reads every object.
+//! An informer over all namespaces: its initial list, then the work that options request. Its handler does nothing, or
+//! decodes each object once, like a controller that reads every object.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

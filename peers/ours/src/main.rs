@@ -1,10 +1,10 @@
-//! Our program for the benchmarks. `cargo xtask bench` runs it and the peers' programs in turns. Each is a separate process, does the
-//! same work on the same server, and prints lines of `figure <tab> value <tab> unit`.
+//! Our program for the benchmarks. `cargo xtask bench` runs it and the peers' programs in turns. Each is a separate
+//! process, does the same work on the same server, and prints lines of `figure <tab> value <tab> unit`.
 //!
 //! ```text
 //! ours serve DIRECTORY COUNT [--namespaces N] [--objects LOAD]
-//!                                                  a server full of pods, or of another load: writes DIRECTORY/kubeconfig
-//! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes, as fast as the client reads them
+//!                                                  a server with pods or another load; writes DIRECTORY/kubeconfig
+//! ours replay DIRECTORY COUNT CHANGES [--rate N]   a server that sends pods and then changes to them
 //! ours informer FILE [--objects LOAD] [--json] [--metadata] [--decode] [--reads] [--idle SECONDS] [--relist]
 //! ours watch FILE --changes N [--json] [--decode] [--label]
 //!                                                  the changes of a replay, or of another writer

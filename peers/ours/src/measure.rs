@@ -40,11 +40,12 @@ pub(crate) fn forget_peak() -> Outcome {
 
 fn status(name: &str) -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such figure")?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such field")?;
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
 }
 
-/// A checksum of a store's objects that does not depend on their order: the sum of the FNV-1a of `namespace/name uid version`.
+/// A checksum of a store's objects that does not depend on their order: the sum of the FNV-1a hashes of
+/// `namespace/name uid version`.
 #[derive(Default)]
 pub(crate) struct Checksum(u64);
 

@@ -1,5 +1,5 @@
-//! Running pods like those of a cluster: two containers, ten pods per ReplicaSet, scheduled, with a status. `client-go-peer pods`
-//! creates the same. Uids, container ids and digests are random, so that they compress like real ones.
+//! Running pods like those of a cluster: two containers, ten pods per ReplicaSet, scheduled, with a status.
+//! `client-go-peer pods` creates the same. Uids, container ids and digests are random, so they compress like real ones.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

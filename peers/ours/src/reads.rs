@@ -1,5 +1,5 @@
-//! Reads from the store: one object, the objects of a node, all objects. As handles, which suffice for keys, labels, owners and
-//! versions, and as typed values, which are decoded at the first read.
+//! Reads from the store: one object, the objects of a node, all objects. As handles, which suffice for keys, labels,
+//! owners and versions, and as typed values, which are decoded at the first read.
 
 use std::hint::black_box;
 

@@ -1,6 +1,6 @@
-//! A server that sends pods and then changes to them, as fast as the client reads them or at a rate. It serves only watches, over
-//! HTTP/1.1 without TLS, at a minimal cost per event: the response of an embedded server is recorded once per encoding, and a change
-//! is a copy with another resourceVersion, which is the time at which it is sent.
+//! A server that sends pods and then changes to them, as fast as the client reads them or at a rate. It serves only
+//! watches, over HTTP/1.1 without TLS, at a minimal cost per event: the response of an embedded server is recorded once
+//! per encoding, and a change is a copy with another resourceVersion, which is the time at which it is sent.
 
 use std::io::{BufRead as _, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
         report(&format!("bytes per change, {}", recording.media_type), bytes / recording.changed.len(), "B");
     }
     std::io::stdout().flush()?;
-    // It ends with its input, even if its parent process died.
+    // The process ends with its input, even if its parent process died.
     std::thread::spawn(|| {
         std::io::stdin().lock().lines().for_each(drop);
         std::process::exit(0);
@@ -129,7 +129,7 @@ fn framed(frame: &[u8]) -> Vec<u8> {
 
 /// An event of type ADDED as one of type MODIFIED.
 fn protobuf_modified(frame: &[u8]) -> Outcome<Vec<u8>> {
-    let object = frame.strip_prefix(b"\x0a\x05ADDED").ok_or("no event ADDED")?;
+    let object = frame.strip_prefix(b"\x0a\x05ADDED").ok_or("expected an ADDED event")?;
     Ok([b"\x0a\x08MODIFIED", object].concat())
 }
 
@@ -138,11 +138,11 @@ fn place_of(version: &str, event: &[u8]) -> Outcome<usize> {
     let mut places = memmem::find_iter(event, version.as_bytes());
     match (version.len(), places.next(), places.next()) {
         (DIGITS, Some(place), None) => Ok(place),
-        found => Err(format!("an event does not have the resourceVersion {version} once: {found:?}").into()),
+        found => Err(format!("expected resourceVersion {version} once in an event: {found:?}").into()),
     }
 }
 
-/// Answers one connection: anything but a watch of pods is not found.
+/// Answers one connection. Requests other than a watch get 404.
 fn answer(connection: &TcpStream, recordings: &[Recording], changes: u64, rate: Option<u64>) -> Outcome {
     connection.set_nodelay(true)?;
     let mut lines = BufReader::new(connection).lines();

@@ -1,4 +1,4 @@
-//! Secrets like those of a cluster: a certificate with its key, or a few passwords. Their data is random and does not compress.
+//! Secrets like those of a cluster: a certificate with its key, or passwords. Their random data does not compress.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

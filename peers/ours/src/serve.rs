@@ -1,4 +1,5 @@
-//! The embedded server, filled with objects. Each line on its standard input is a command; it ends at the end of the input.
+//! The embedded server, filled with objects. Each line on standard input is a command. The process ends at the end of
+//! the input.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -14,8 +15,8 @@ use crate::load::Load;
 use crate::measure::{micros, report};
 use crate::{Outcome, widgets};
 
-/// Serves until the end of the standard input. The command `relist` closes all connections, changes an object and drops the
-/// history.
+/// Serves until the end of the standard input. The command `relist` closes all connections, changes an object and drops
+/// the history.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
     let server = Server::builder().tls().start().await?;
@@ -37,7 +38,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Outcome {
                 server.restart(&Restart::HistoryLost);
                 server.accept_connections().await?;
             }
-            other => return Err(format!("no command {other:?}").into()),
+            other => return Err(format!("unknown command {other:?}").into()),
         }
     }
     // The parent process has exited.

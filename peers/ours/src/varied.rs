@@ -1,5 +1,5 @@
-//! Pods that have little in common, as in a cluster of many small teams: each has its own template, with other containers,
-//! variables, volumes and annotations. A store gains little from their similarity.
+//! Pods that have little in common, as in a cluster of many small teams: each has its own template, with other
+//! containers, variables, volumes and annotations. A store gains little from their similarity.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,4 +1,4 @@
-//! Receives the changes of a replay or of a real server's pods, and measures rate, CPU and lag from the first change on.
+//! Receives changes from a replay or a real server, and measures rate, CPU and lag from the first change on.
 
 use std::time::Instant;
 
@@ -15,8 +15,8 @@ use crate::replay::LAST;
 /// The label with the time at which a change was sent, for servers that set the resourceVersion.
 const SENT: &str = "sent";
 
-/// `--changes N`: the number of changes after the initial list. `--decode`: decodes each object once. `--label`: reads the time from
-/// the label `sent` instead of the resourceVersion.
+/// `--changes N`: the number of changes after the initial list. `--decode`: decodes each object once. `--label`: reads
+/// the time from the label `sent` instead of the resourceVersion.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let changes = arguments.option("--changes")?.ok_or("--changes is missing")?;
     let (by_label, decoding) = (arguments.has("--label"), arguments.has("--decode"));

@@ -1,4 +1,4 @@
-//! Everything that ever happened on the server.
+//! The server's history: every state of every object.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ pub struct History {
 struct Epoch {
     /// The states of each key, oldest first.
     keys: BTreeMap<String, Vec<Version>>,
-    /// The newest revision that was recorded.
+    /// The newest recorded revision.
     newest: u64,
 }
 
-/// What a revision made of a key.
+/// The state of a key after a revision.
 #[derive(Debug)]
 struct Version {
     revision: u64,
@@ -33,7 +33,7 @@ struct Version {
 pub(crate) type Objects<'a> = BTreeMap<&'a str, &'a Value>;
 
 impl History {
-    /// Begins the first epoch, or a new one: the server has just these objects, at this revision.
+    /// Begins an epoch. The server has exactly these objects, at this revision.
     pub fn begin_epoch(&mut self, objects: &[Value], revision: u64) {
         let mut epoch = Epoch { newest: revision, ..Epoch::default() };
         for object in objects {
@@ -43,7 +43,7 @@ impl History {
         self.epochs.push(epoch);
     }
 
-    /// Records an event of a watch that misses nothing.
+    /// Records an event of a watch that must not miss any event.
     pub fn record(&mut self, event_type: &str, object: &Value) {
         let Some(epoch) = self.epochs.last_mut() else { return };
         let revision = version(object);
@@ -64,7 +64,7 @@ impl History {
         self.epochs.len().saturating_sub(1)
     }
 
-    /// The selected objects as they are now.
+    /// The current state of the selected objects.
     pub(crate) fn state(&self, selection: &Selection) -> Objects<'_> {
         self.state_at(self.epoch(), u64::MAX, selection)
     }
@@ -79,7 +79,7 @@ impl History {
         states.filter(|(_, state)| selection.selects(state)).collect()
     }
 
-    /// The first change of the selected objects in the current epoch, strictly between two revisions.
+    /// The revision of the first change to a selected object in the current epoch, strictly between two revisions.
     pub(crate) fn change_between(&self, after: u64, before: u64, selection: &Selection) -> Option<u64> {
         let selected =
             |version: &Version| version.state.as_ref().is_some_and(|state| selection.selects(state));
@@ -92,7 +92,7 @@ impl History {
         revisions.filter(|revision| (after + 1..before).contains(revision)).min()
     }
 
-    /// Whether the server had this very state of an object in an epoch.
+    /// Whether the server had exactly this state of an object in an epoch.
     pub(crate) fn had(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
         self.versions(epoch, object)
             .iter()
@@ -100,7 +100,7 @@ impl History {
             .any(|state| version(state) == version(object) && is_same_object(state, object, selection))
     }
 
-    /// Whether an object left the selection (deleted, replaced, or no longer selected) after the state at hand.
+    /// Whether an object left the selection (deleted, replaced, or no longer selected) after this state.
     pub(crate) fn left_after(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
         let mut later = self.versions(epoch, object).iter().filter(|later| later.revision > version(object));
         later.any(|later| !is_selected(later, uid(object), selection))

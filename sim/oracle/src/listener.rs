@@ -1,4 +1,4 @@
-//! Judges the events that one handler or subscription receives.
+//! Checks the events that one handler or subscription receives.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::reader::check_state;
 use crate::selection::{Selection, brief, key, text, uid, version};
 use crate::{Judged, broken};
 
-/// What a listener received.
+/// An event that a listener received.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// An object is new.
     Added(Value),
-    /// An object had the first state, and has the second.
+    /// An object changed from the first state to the second.
     Updated(Value, Value),
-    /// Nothing happened; the object is reported again.
+    /// A resync reported an unchanged object again.
     Resynced(Value, Value),
     /// An object was deleted in this state.
     Deleted(Value),
-    /// An object is gone; this is the last cached state.
+    /// An object is gone. Its final state is unknown; this is the last cached state.
     Vanished(Value),
-    /// The initial state is complete.
+    /// The initial list is complete.
     Synced,
 }
 
@@ -31,24 +31,24 @@ pub enum Seen {
 pub struct Listener {
     selection: Selection,
     view: BTreeMap<String, Value>,
-    /// Epoch and version of the newest state ever received of each key, deleted ones included. A relist that notices a
-    /// restore brings one key after the other into the new epoch.
+    /// Epoch and version of the newest state received per key, including deleted keys. A relist that detects a restore
+    /// moves the keys to the new epoch one by one.
     newest: BTreeMap<String, (usize, u64)>,
     synced: bool,
-    /// Epoch and revision when its informer was started.
+    /// Epoch and revision at the start of its informer.
     started: (usize, u64),
-    /// The last version of each scope that a watch brought.
+    /// The last version that a watch delivered, per scope.
     followed: BTreeMap<String, u64>,
 }
 
 impl Listener {
-    /// A listener that has received nothing yet, of an informer that was started at this epoch and revision.
+    /// A listener that has received nothing yet. Its informer started at this epoch and revision.
     pub fn new(selection: Selection, started: (usize, u64)) -> Self {
         Self { selection, started, ..Self::default() }
     }
 
-    /// Judges a change that a watch brought, before [`receive`](Self::receive): if the listener was never coalesced and its
-    /// informer never listed again, it receives every change of a scope, in the server's order.
+    /// Checks a change from a watch, before [`receive`](Self::receive). Without coalescing and relists, a listener
+    /// receives every change of a scope, in the server's order.
     pub fn follow(&mut self, object: &Value, history: &History) -> Judged {
         let selection = self.selection.of_scope(text(object, "/metadata/namespace"));
         let last = self.followed.insert(selection.namespaces.concat(), version(object));
@@ -62,7 +62,7 @@ impl Listener {
         }
     }
 
-    /// Judges an event.
+    /// Checks an event.
     pub fn receive(&mut self, seen: &Seen, history: &History) -> Judged {
         match seen {
             Seen::Synced if self.synced => broken("9", "synced twice"),
@@ -71,7 +71,7 @@ impl Listener {
                 self.has_initial_list(history)
             }
             Seen::Added(object) => match self.view.get(&key(object)) {
-                Some(known) => broken("3", format!("{} added, but {} is there", brief(object), brief(known))),
+                Some(known) => broken("3", format!("{} added, but {} exists", brief(object), brief(known))),
                 None => self.moves_forward(object, history),
             },
             Seen::Updated(old, new) => {
@@ -88,7 +88,7 @@ impl Listener {
         }
     }
 
-    /// Every object that has not changed since the informer was started is in its initial list.
+    /// Checks that the initial list has every object that has not changed since the informer started.
     fn has_initial_list(&self, history: &History) -> Judged {
         let (epoch, revision) = self.started;
         let then = history.state_at(epoch, revision, &self.selection);
@@ -101,7 +101,7 @@ impl Listener {
         }
     }
 
-    /// An update begins at the state that the listener received last.
+    /// Checks that an update starts from the state that the listener received last.
     fn knows(&self, old: &Value, new: &Value) -> Judged {
         let Some(known) = self.view.get(&key(new)) else {
             return broken("3", format!("{} updated, but never added", brief(new)));
@@ -121,7 +121,7 @@ impl Listener {
             return broken("3", format!("{} deleted, but never added", brief(last)));
         };
         if uid(&known) != uid(last) {
-            return broken("3", format!("{} deleted where {} was known", brief(last), brief(&known)));
+            return broken("3", format!("{} deleted, but {} exists", brief(last), brief(&known)));
         }
         let (known_in, _) = self.newest.get(&key(last)).copied().unwrap_or_default();
         let happened = |epoch: &usize| {
@@ -133,7 +133,7 @@ impl Listener {
                 || (*epoch > known_in && !history.had(*epoch, last, &self.selection))
         };
         if let Some(epoch) = (known_in..=history.epoch()).find(happened) {
-            // Versions of an earlier epoch mean nothing in a later one.
+            // Versions of different epochs are not comparable.
             let version = if final_state_known || epoch == known_in { version(last) } else { 0 };
             self.newest.insert(key(last), (epoch, version));
             return Ok(());
@@ -142,8 +142,8 @@ impl Listener {
         broken("3", format!("{} reported as deleted; the server did not delete it {how}", brief(last)))
     }
 
-    /// The state must be one that the server had: a newer one in the key's epoch, or any in a later epoch. (Epochs share
-    /// the states that are older than the backup.)
+    /// Checks that the server had this state: a newer one in the key's epoch, or any in a later epoch. Epochs share the
+    /// states that are older than the backup.
     fn moves_forward(&mut self, object: &Value, history: &History) -> Judged {
         let (known_in, newest) = self.newest.get(&key(object)).copied().unwrap_or_default();
         let had = |epoch: &usize| history.had(*epoch, object, &self.selection);
@@ -159,7 +159,7 @@ impl Listener {
         broken("1", format!("{} was reported; the server never had that state", brief(object)))
     }
 
-    /// At the end: the view is the server's state.
+    /// Checks at the end of a run that the view equals the server's state.
     pub fn converged(&self, history: &History) -> Judged {
         let synced = if self.synced { Ok(()) } else { broken("9", "never synced") };
         synced.and_then(|()| check_state(self.view.values(), history, &self.selection))

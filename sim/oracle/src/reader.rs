@@ -1,4 +1,4 @@
-//! Judges what one reader sees in a store.
+//! Checks what one reader reads from a store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::history::{History, Objects};
 use crate::selection::{Selection, brief, key, version};
 use crate::{Judged, broken};
 
-/// One reader of one store. A store has a scope for each namespace of its selection, or one for all.
+/// One reader of one store. A store has one scope per namespace of its selection, or one for all.
 #[derive(Debug)]
 pub struct Reader {
     selection: Selection,
@@ -22,12 +22,12 @@ impl Reader {
         Self { selection, seen: BTreeMap::new() }
     }
 
-    /// Judges a view of one scope (a namespace, or an empty name for all): it must be the server's state at its
-    /// resourceVersion, and not older than an earlier view.
+    /// Checks a view of one scope (a namespace, or an empty name for all). It must equal the server's state at its
+    /// resourceVersion, and must not be older than an earlier view.
     pub fn view(&mut self, scope: &str, revision: u64, objects: &[Value], history: &History) -> Judged {
         let (epoch, last) = self.seen.get(scope).copied().unwrap_or_default();
         let selection = self.selection.of_scope(scope);
-        let mut why = format!("went back from version {last}");
+        let mut why = format!("regressed from version {last}");
         for candidate in epoch..=history.epoch() {
             if candidate == epoch && revision < last {
                 continue;
@@ -44,8 +44,8 @@ impl Reader {
     }
 }
 
-/// Judges what a store shows while a listener is notified of a state (promise 4), or when a caller has waited for it
-/// (promise 11): the store must be no older.
+/// Checks that a store is not older than a state that a listener is notified of (promise 4), or that a caller has
+/// waited for (promise 11).
 pub fn check_current(
     promise: &str,
     (state, stored): (&Value, Option<&Value>),
@@ -59,15 +59,15 @@ pub fn check_current(
     };
     match stored {
         Some(stored) if version(stored) >= version(state) => Ok(()),
-        // After a restore versions begin anew.
+        // A restore resets versions.
         Some(_) if history.epoch() > 0 => Ok(()),
-        Some(stored) => broken(promise, format!("{} is in; the store has {}", brief(state), brief(stored))),
+        Some(stored) => broken(promise, format!("expected {}; store has {}", brief(state), brief(stored))),
         None if (0..=history.epoch()).any(is_gone) => Ok(()),
-        None => broken(promise, format!("{} is in; the store lacks it", brief(state))),
+        None => broken(promise, format!("expected {}; store lacks it", brief(state))),
     }
 }
 
-/// Judges an index over a label: under `value` it must have exactly the objects of the view that have it.
+/// Checks an index over a label. Under `value` it must have exactly the objects of the view with this label value.
 pub fn check_index(label: &str, value: &str, found: &[Value], view: &[Value]) -> Judged {
     let has_label =
         |object: &&Value| object["metadata"]["labels"].get(label).is_some_and(|found| found == value);
@@ -76,10 +76,10 @@ pub fn check_index(label: &str, value: &str, found: &[Value], view: &[Value]) ->
     if expected == keys && found.len() == keys.len() {
         return Ok(());
     }
-    broken("8", format!("the index {label}={value} has {keys:?}; the objects say {expected:?}"))
+    broken("8", format!("the index {label}={value} has {keys:?}; expected {expected:?}"))
 }
 
-/// At the end, when the server has been quiet and reachable for long: the objects are the server's.
+/// Checks at the end of a run that the objects equal the server's. The server was idle and reachable long enough.
 pub fn check_state<'a>(
     objects: impl IntoIterator<Item = &'a Value>,
     history: &History,
@@ -91,7 +91,7 @@ pub fn check_state<'a>(
     }
 }
 
-/// How objects differ from what is expected.
+/// The first difference between objects and the expected ones.
 fn difference<'a>(
     mut missing: Objects<'_>,
     objects: impl IntoIterator<Item = &'a Value>,
@@ -99,12 +99,12 @@ fn difference<'a>(
 ) -> Option<String> {
     for object in objects {
         match missing.remove(&*key(object)) {
-            None => return Some(format!("has {}, which was not there", brief(object))),
+            None => return Some(format!("has {}, which did not exist", brief(object))),
             Some(expected) if version(expected) != version(object) => {
                 return Some(format!("has {} instead of {}", brief(object), brief(expected)));
             }
             Some(expected) if !selection.same_content(expected, object) => {
-                return Some(format!("has {} with other content", brief(object)));
+                return Some(format!("has {} with different content", brief(object)));
             }
             Some(_) => {}
         }

@@ -1,11 +1,11 @@
-//! Which objects, and which of their fields, a client asked for.
+//! The objects, and the fields of them, that a client requests.
 
 use serde_json::Value;
 
-/// What a client asked for.
+/// The objects and fields that a client requests.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Only these namespaces; empty: all.
+    /// Only these namespaces; all if empty.
     pub namespaces: Vec<String>,
     /// Only objects with this label and value.
     pub label: Option<(String, String)>,
@@ -22,7 +22,7 @@ impl Selection {
         in_namespace && self.label.as_ref().is_none_or(|(label, value)| labels[label.as_str()] == **value)
     }
 
-    /// The part of the selection that one watch is for: one of its namespaces, or all.
+    /// The part of the selection that one watch covers: one of its namespaces, or all.
     pub(crate) fn of_scope(&self, namespace: &str) -> Self {
         let namespaces = self.namespaces.iter().filter(|name| *name == namespace).cloned().collect();
         Self { namespaces, ..self.clone() }
@@ -34,7 +34,7 @@ impl Selection {
     }
 }
 
-/// An empty map and an absent one are the same in protobuf.
+/// Treats an empty map as absent, because protobuf does not distinguish them.
 fn present(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null() && value.as_object().is_none_or(|map| !map.is_empty()))
 }

@@ -1,5 +1,5 @@
-//! What the oracle accepts, and which promise it finds broken otherwise.
-#![allow(clippy::unwrap_used, reason = "it is a test, though some of it is not in test functions")]
+//! Tests of the oracle: what it accepts, and which broken promise it reports.
+#![allow(clippy::unwrap_used, reason = "helpers outside of test functions unwrap, too")]
 
 use kube_informer_oracle::{
     Controller, History, Leadership, Listener, Reader, Seen, Selection, check_current, check_index,
@@ -27,8 +27,8 @@ fn selection() -> Selection {
     Selection { label: Some(("team".to_owned(), "x".to_owned())), fields, ..Selection::default() }
 }
 
-/// a is created at 1 and updated at 3; b is created at 2 and deleted at 4; c lives from 5 to 6, and again (another uid) from 7.
-/// d leaves the selection at 19.
+/// a is created at 1 and updated at 3. b is created at 2 and deleted at 4. c is created at 5, deleted at 6 and
+/// recreated with another uid at 7. d is created at 8 and leaves the selection at 19.
 fn history() -> History {
     let mut history = History::default();
     history.begin_epoch(&[], 0);
@@ -48,7 +48,7 @@ fn history() -> History {
     history
 }
 
-/// The state in which something was deleted has the version of the deletion, and the content from before.
+/// The final state of a deleted object: the version of the deletion, and the content before it.
 fn deleted(text: &str, value: &str) -> Value {
     let mut last = object(text);
     last["data"]["value"] = value.into();
@@ -56,7 +56,7 @@ fn deleted(text: &str, value: &str) -> Value {
 }
 
 #[test]
-fn events_are_judged_by_the_history() {
+fn events_are_checked_against_the_history() {
     use Seen::{Added, Deleted, Resynced, Synced, Updated, Vanished};
     let o = object;
     for (seen, expected) in [
@@ -96,7 +96,7 @@ fn events_are_judged_by_the_history() {
 }
 
 #[test]
-fn a_sync_without_an_unchanged_object_is_found() {
+fn a_sync_without_an_unchanged_object_is_reported() {
     let history = history();
     let mut listener = Listener::new(selection(), (0, 3));
     listener.receive(&Seen::Synced, &history).unwrap_err();
@@ -105,7 +105,7 @@ fn a_sync_without_an_unchanged_object_is_found() {
 }
 
 #[test]
-fn changes_of_a_watch_are_complete_and_in_order() {
+fn missing_and_reordered_changes_of_a_watch_are_reported() {
     let history = history();
     let follow = |texts: &[&str]| {
         let mut listener = Listener::new(selection(), (0, 0));
@@ -118,7 +118,7 @@ fn changes_of_a_watch_are_complete_and_in_order() {
 }
 
 #[test]
-fn views_are_one_moment_and_never_older_than_before() {
+fn inconsistent_and_regressing_views_are_reported() {
     let history = history();
     let mut reader = Reader::new(selection());
     reader.view("", 2, &[object("a1"), object("b2")], &history).unwrap();
@@ -131,7 +131,7 @@ fn views_are_one_moment_and_never_older_than_before() {
 }
 
 #[test]
-fn a_store_is_never_behind_what_is_reported() {
+fn a_store_behind_a_reported_state_is_reported() {
     let history = history();
     let check = |state: &str, stored: Option<&str>| {
         check_current("4", (&object(state), stored.map(object).as_ref()), &selection(), &history)
@@ -143,7 +143,7 @@ fn a_store_is_never_behind_what_is_reported() {
 }
 
 #[test]
-fn an_index_has_the_objects_of_the_view_and_no_others() {
+fn an_index_that_differs_from_its_view_is_reported() {
     let view = [object("a1"), object("d19")];
     check_index("team", "x", &[object("a1")], &view).unwrap();
     check_index("team", "x", &[], &view).unwrap_err();
@@ -152,7 +152,7 @@ fn an_index_has_the_objects_of_the_view_and_no_others() {
 }
 
 #[test]
-fn a_controller_reconciles_one_key_at_a_time_after_its_own_writes_and_to_the_end() {
+fn concurrent_reconciles_missed_own_writes_and_wrong_mirrors_are_reported() {
     let history = history();
     let mut controller = Controller::new(selection());
     controller.begins("blue/a", 0, 0, &history).unwrap();
@@ -177,7 +177,7 @@ fn a_controller_reconciles_one_key_at_a_time_after_its_own_writes_and_to_the_end
 }
 
 #[test]
-fn two_leaders_and_repeated_tokens_are_found() {
+fn two_leaders_and_repeated_tokens_are_reported() {
     let mut leadership = Leadership::default();
     leadership.converged().unwrap_err();
     leadership.begins("one", "t1").unwrap();

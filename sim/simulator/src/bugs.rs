@@ -1,7 +1,7 @@
-//! Deliberate bugs: each is switched on by itself, and seeds are run until the oracle finds it.
+//! Deliberate bugs: enables one bug at a time, and runs seeds until the oracle finds it.
 //!
-//! The crates have the bugs under `--cfg deliberate_bug`, and read from the environment which one is switched on. So each bug is
-//! run in a process of its own.
+//! The crates contain the bugs under `--cfg deliberate_bug` and read the name of the enabled one from the environment.
+//! So each bug runs in its own process.
 
 use std::io;
 use std::process::Command;
@@ -10,27 +10,30 @@ use crate::bulk;
 use crate::plan::Plan;
 use crate::run::run;
 
-/// A bug: its name in the code, and what it does.
+/// The name of a bug in the code, and its effect.
 type Bug = (&'static str, &'static str);
 
 const BUGS: [Bug; 34] = [
     ("tombstone-skipped", "a relist reports no deletions"),
     ("relisted-update-missed", "a relist reports no updates"),
-    ("replace-deletes-neighbours", "a namespace's relist removes the objects of others"),
+    ("replace-deletes-neighbours", "a relist of one namespace removes the objects of the others"),
     ("partial-list-accepted", "a list whose next page has expired counts as complete"),
-    ("garbage-taken-for-a-list", "any answer with 200 counts as a list"),
-    ("resume-one-too-far", "a watch resumes behind the next change"),
-    ("expired-as-throttled", "410 is answered like 429: the same watch again"),
-    ("deletion-missed-after-relist", "DELETED is ignored once there was a relist"),
-    ("reentry-missed", "an object that left the selection is not added when it is back"),
-    ("divergence-ignored", "a rolled-back server is noticed, and trusted all the same"),
-    ("verification-skipped", "a server is trusted after every broken connection"),
-    ("deletion-not-verified", "a rolled-back server with the object that was deleted last is trusted"),
-    ("version-ahead-of-objects", "a snapshot has a version that its objects have not reached"),
+    ("garbage-taken-for-a-list", "any response with status 200 counts as a list"),
+    ("resume-one-too-far", "a watch resumes after the next change, and misses it"),
+    ("expired-as-throttled", "410 is handled like 429: the same watch is opened again"),
+    ("deletion-missed-after-relist", "DELETED is ignored after the first relist"),
+    ("reentry-missed", "an object that left the selection is not added when it returns"),
+    ("divergence-ignored", "a rolled-back server is detected, but trusted anyway"),
+    ("verification-skipped", "after a broken connection, the server is trusted without a check"),
+    (
+        "deletion-not-verified",
+        "a rolled-back server that still has the object that was deleted last is trusted",
+    ),
+    ("version-ahead-of-objects", "a snapshot has a resourceVersion that its objects have not reached"),
     ("packed-object-not-replaced", "a packed store keeps the old state"),
     ("index-entry-left-behind", "an index keeps the old value of an object"),
-    ("kept-field-dropped", "a projection drops a field that is kept"),
-    ("recreated-object-as-update", "another object under the same name is an update"),
+    ("kept-field-dropped", "a projection drops a field that it should keep"),
+    ("recreated-object-as-update", "a new object with the same name is reported as an update"),
     ("repeated-deletion-reported", "a repeated DELETED is reported again"),
     ("notified-before-stored", "listeners are notified before the store shows a change"),
     ("coalesced-deletion-dropped", "coalescing loses deletions"),
@@ -38,19 +41,20 @@ const BUGS: [Bug; 34] = [
     ("backlog-unbounded", "a slow listener's backlog grows without limit"),
     ("late-listener-starts-empty", "a listener that joins late gets no initial list"),
     ("panic-ends-handler", "a handler that panics is not called again"),
-    ("synced-too-early", "synced after the first of several namespaces"),
-    ("wait-ends-early", "a caller that waits for a write is released before it is in"),
+    ("synced-too-early", "Synced is sent after the first of several namespaces"),
+    ("wait-ends-early", "a wait for a write returns before the store has the write"),
     ("key-lost-while-running", "a key that changes while it is reconciled is not reconciled again"),
     ("key-handed-out-twice", "a key that changes while it is reconciled goes to a second worker"),
     ("failed-key-not-retried", "a failed reconcile is not retried"),
     ("own-write-not-awaited", "a reconcile begins before its cache shows its own write"),
     ("deletion-not-mapped", "a deletion queues no key"),
     ("lease-renewed-after-its-deadline", "a leader acts although its lease may have expired"),
-    ("lost-leader-acts-on", "a leader acts on after its lease is lost"),
+    ("lost-leader-acts-on", "a leader keeps acting after its lease is lost"),
     ("lease-taken-early", "a standby takes a lease that has not expired"),
 ];
 
-/// Switches on each bug, or the one of this name; prints the seed that found it. Returns whether all were found by the oracle.
+/// Enables each bug, or only the one with this name, and prints the seed that found it. Returns whether the oracle
+/// found all of them.
 pub(crate) fn find_all(only: Option<&str>, seeds: u64) -> bool {
     let chosen = BUGS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
     let (mut found, mut total) = (0, 0);
@@ -58,24 +62,24 @@ pub(crate) fn find_all(only: Option<&str>, seeds: u64) -> bool {
         total += 1;
         match first_failure(name, seeds) {
             Ok(Some((seed, _))) if run(&Plan::new(seed), false).failure.is_some() => {
-                println!("{name:<32} UNKNOWN: seed {seed} fails without it, too");
+                println!("{name:<32} UNKNOWN: seed {seed} also fails without it");
             }
             Ok(Some((seed, failure))) if is_of_oracle(&failure) => {
                 found += 1;
                 println!("{name:<32} seed {seed:>4}  {what}\n{:>44}{failure}", "");
             }
             Ok(Some((seed, failure))) => {
-                println!("{name:<32} MISSED: the oracle has to find it, but seed {seed} failed: {failure}");
+                println!("{name:<32} MISSED by the oracle, but seed {seed} failed: {failure}");
             }
             Ok(None) => println!("{name:<32} MISSED in {seeds} seeds: {what}"),
-            Err(error) => println!("{name:<32} cannot be run: {error}"),
+            Err(error) => println!("{name:<32} cannot run: {error}"),
         }
     }
-    println!("{found} of {total} deliberate bugs were found within {seeds} seeds each");
+    println!("{found} of {total} deliberate bugs found within {seeds} seeds each");
     found == total && total > 0
 }
 
-/// Runs seeds until one fails, for the process that has a bug; prints the seed and the failure.
+/// Runs seeds until one fails, and prints the seed and the failure. The process with a bug calls this.
 pub(crate) fn print_first_failure(seeds: u64) -> bool {
     if let Some((seed, failure)) = bulk::run_seeds(0, seeds, true).failures.first() {
         println!("{seed} {failure}");
@@ -95,7 +99,7 @@ fn first_failure(bug: &str, seeds: u64) -> io::Result<Option<(u64, String)>> {
     Ok(failure.map(|(seed, failure)| (seed, failure.trim_end().to_owned())))
 }
 
-/// Whether a promise was found broken: a panic of the mutated code proves nothing about the oracle.
+/// Whether the oracle reported the failure. A panic of the mutated code proves nothing about the oracle.
 fn is_of_oracle(failure: &str) -> bool {
     failure.contains("promise ")
 }

@@ -10,21 +10,21 @@ use crate::plan::Plan;
 use crate::replay;
 use crate::run;
 
-/// How many failures are listed.
+/// The number of failures to list.
 const FAILURES_SHOWN: usize = 20;
 
-/// Seeds that break a promise for a reason that docs/reliability.md explains. They are listed, and do not fail a run.
+/// Seeds that break a promise for a reason that docs/reliability.md explains. They are listed, but do not fail a run.
 const KNOWN: [u64; 4] = [796, 840, 1294, 1393];
 
-/// What many runs have shown.
+/// The results of many runs.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) coverage: Coverage,
-    /// Seeds and what went wrong, ascending by seed.
+    /// Seeds and their failures, in ascending order.
     pub(crate) failures: Vec<(u64, String)>,
 }
 
-/// Runs seeds and prints what they covered; the first one that fails is shrunk.
+/// Runs seeds, prints their coverage, and shrinks the first failure.
 pub(crate) fn run(from: u64, count: u64) -> bool {
     let began = Instant::now();
     let mut found = run_seeds(from, count, false);
@@ -45,7 +45,7 @@ pub(crate) fn run(from: u64, count: u64) -> bool {
     failed == 0
 }
 
-/// Runs seeds, all of them or until the first one fails.
+/// Runs all seeds, or stops at the first failure.
 pub(crate) fn run_seeds(from: u64, count: u64, until_failure: bool) -> Found {
     let (next, stop) = (AtomicU64::new(from), AtomicBool::new(false));
     let found = Mutex::new(Found::default());

@@ -1,4 +1,4 @@
-//! The clients of a run: informers, their listeners and their readers, each judged by the oracle.
+//! The clients of a run: informers, their listeners and their readers, all checked by the oracle.
 
 use std::io;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use crate::plan::{InformerPlan, ListenerKind, ListenerPlan, TEAMS};
 use crate::trace::PLANNED_PANIC;
 use crate::world::World;
 
-/// A listener with this limit is never coalesced in a run.
+/// The limit of a listener whose changes are never coalesced in a run.
 pub(crate) const UNLIMITED: usize = 10_000;
 
-/// What a coalesced listener may have pending beyond its limit: the batch that it reads, and one entry for each key. There are
-/// 15 keys, each with at most a deletion and an addition.
+/// The changes that a coalescing listener may have pending beyond its limit: the batch that it reads, and the coalesced
+/// changes of each key. There are 15 keys, each with at most a deletion and an addition.
 const LAG_MAX: usize = 30 + 30 + 1;
 
 /// An informer and its listeners.
@@ -43,13 +43,13 @@ pub(crate) struct Subject {
     world: Arc<World>,
     informer: Informer<ConfigMap>,
     selection: Selection,
-    /// Epoch and revision when it was started.
+    /// Epoch and revision at its start.
     started: (usize, u64),
     reader: Mutex<Reader>,
     listeners: Mutex<Vec<Listening>>,
-    /// How many there ever were.
+    /// The number of listeners ever added.
     numbers: Mutex<u32>,
-    /// Ends the calls that hang.
+    /// Ends the handler calls that hang.
     release: watch::Sender<bool>,
 }
 
@@ -181,14 +181,14 @@ impl Subject {
         Ok(())
     }
 
-    /// The oldest listener leaves.
+    /// Removes the oldest listener.
     pub(crate) fn remove_listener(&self) {
         let mut listeners = self.listeners.lock();
         if listeners.is_empty() {
             return;
         }
         let leaving = listeners.remove(0);
-        self.world.trace.note(format_args!("{}: leaves", leaving.name));
+        self.world.trace.note(format_args!("{}: removed", leaving.name));
         if let Some(handle) = leaving.handle {
             handle.remove();
         }
@@ -197,7 +197,7 @@ impl Subject {
         }
     }
 
-    /// Reads the store: objects, versions and indexes must fit together, and the server's history.
+    /// Reads the store, and checks that objects, versions and indexes match each other and the server's history.
     pub(crate) fn look(&self) {
         let view = self.informer.lister().view();
         let objects = view.iter().filter_map(|object| self.value(&object)).collect::<Vec<_>>();
@@ -237,28 +237,28 @@ impl Subject {
         }
     }
 
-    /// A caller waits for a write, and reads it.
+    /// Waits for a write as a caller does, then checks what the caller reads.
     pub(crate) fn wait_for(&self, written: Value) {
         let Ok(object) = serde_json::from_value::<ConfigMap>(written.clone()) else { return };
         let (name, world) = (self.name.clone(), self.world.clone());
         let (informer, selection) = (self.informer.clone(), self.selection.clone());
         tokio::spawn(async move {
-            // It takes too long, is not selected, or the server was reset: nothing was promised.
+            // After a timeout, a reset of the server, or for an object outside of the selection, no promise applies.
             let Ok(found) = informer.wait_for(&object).await else { return };
             world.trace.count("wait", "written");
             let found = found.map(|found| value(&found)).transpose().unwrap_or_default();
             let judged = world.judge(|history| match history.now() {
                 (0, _) => check_current("11", (&written, found.as_ref()), &selection, history),
-                // A rolled-back server that is not noticed yet seems to be past the write.
+                // Until the rollback is detected, a rolled-back server seems to be past the write.
                 _ => Ok(()),
             });
             if let Err(violation) = judged {
-                world.trace.fail(&format!("{name}: a caller that waited for a write: {violation}"));
+                world.trace.fail(&format!("{name}: after a wait for a write: {violation}"));
             }
         });
     }
 
-    /// A caller waits for a deletion.
+    /// Waits for a deletion as a caller does, then checks that the object is gone.
     pub(crate) fn wait_deleted(&self, deleted: &Value) {
         let Ok(object) = serde_json::from_value::<ConfigMap>(deleted.clone()) else { return };
         let (name, world, informer) = (self.name.clone(), self.world.clone(), self.informer.clone());
@@ -272,7 +272,7 @@ impl Subject {
             if informer.lister().get(&key).is_some_and(|found| found.uid() == uid) {
                 world
                     .trace
-                    .fail(&format!("{name}: promise 11 is broken: {key} was waited for, and is still there"));
+                    .fail(&format!("{name}: promise 11 is broken: {key} exists after waiting for deletion"));
             }
         });
     }
@@ -293,7 +293,7 @@ impl Subject {
         }
     }
 
-    /// Why the store or a listener differs from the server; `None` if they do not.
+    /// Describes how the store or a listener differs from the server; `None` if neither does.
     pub(crate) fn differs(&self) -> Option<String> {
         let objects =
             self.informer.lister().list().iter().filter_map(|object| self.value(object)).collect::<Vec<_>>();
@@ -311,7 +311,7 @@ impl Subject {
         })
     }
 
-    /// Ends everything.
+    /// Stops the listeners and the informer.
     pub(crate) async fn stop(self) {
         self.release.send_replace(true);
         for listening in self.listeners.lock().drain(..) {
@@ -327,7 +327,7 @@ async fn pause_for(milliseconds: u16) {
     tokio::time::sleep(Duration::from_millis(milliseconds.into())).await;
 }
 
-/// The variant of the error, without numbers and names.
+/// The name of the error's variant, without its values.
 fn variant(report: &ErrorReport) -> String {
     let debug = format!("{:?}", report.error);
     debug.split(['(', '{', ' ']).next().unwrap_or_default().to_owned()
@@ -338,7 +338,7 @@ fn value(object: &Object<ConfigMap>) -> Result<Value, String> {
     serde_json::to_value(&*decoded).map_err(|error| error.to_string())
 }
 
-/// What tells one state of an object from others: enough where the oracle has judged the rest before.
+/// The fields that identify a state of an object. The oracle has already checked the other fields.
 fn identity(object: &Object<ConfigMap>) -> Value {
     json!({"metadata": {
         "namespace": object.namespace(),
@@ -348,7 +348,7 @@ fn identity(object: &Object<ConfigMap>) -> Value {
     }})
 }
 
-/// Receives the events of one listener, and hands them to the oracle.
+/// Receives the events of one listener, and passes them to the oracle.
 struct Ear {
     name: String,
     world: Arc<World>,
@@ -389,7 +389,7 @@ impl Ear {
         })
     }
 
-    /// Whether the event is of a watch, and no relist has hidden anything from this listener.
+    /// Whether the event comes from a watch, and neither coalescing nor a relist has hidden a change from the listener.
     fn follows(&self, event: &Event<ConfigMap>) -> bool {
         !self.coalesces
             && event.origin() == Some(Origin::Live)

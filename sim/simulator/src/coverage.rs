@@ -1,4 +1,4 @@
-//! What runs have covered: faults, pairs of faults, the reflector's transitions, the cells of its decision table.
+//! The coverage of runs: faults, pairs of faults, the reflector's transitions, and the cells of its decision table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::plan::Action;
 use crate::run::{PAIR, pair};
 use crate::trace::Counts;
 
-/// The transitions that a reflector can make. (It also enters some states again.)
+/// The state transitions that a reflector can make. (It also re-enters some states.)
 const TRANSITIONS: [&str; 18] = [
     "pending → listing",
     "pending → streaming",
@@ -30,7 +30,7 @@ const TRANSITIONS: [&str; 18] = [
     "backing off → opening",
 ];
 
-/// Counts of many runs.
+/// The counts of many runs.
 #[derive(Default)]
 pub(crate) struct Coverage(Counts);
 
@@ -45,7 +45,7 @@ impl Coverage {
         self.0.get(&(category, name.to_owned())).copied().unwrap_or_default()
     }
 
-    /// Everything that should be covered, by what it is.
+    /// Everything that runs should cover, by title.
     fn wanted(&self) -> BTreeMap<&'static str, Vec<(String, u64)>> {
         let mut wanted = BTreeMap::<_, Vec<_>>::new();
         let mut want = |title, category, name: String| {
@@ -88,7 +88,7 @@ impl Coverage {
         Ok(())
     }
 
-    /// A triangle: each fault has a number, which is its row and its column.
+    /// Writes a triangle. The number of a fault is its row and its column.
     fn write_pairs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = Action::fault_kinds();
         writeln!(f, "\npairs of faults within 3 s of each other, by number")?;
@@ -107,15 +107,15 @@ impl Coverage {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write_category(f, "faults that struck", "fault")?;
-        self.write_category(f, "transitions of reflectors", "transition")?;
+        self.write_category(f, "faults that took effect", "fault")?;
+        self.write_category(f, "reflector transitions", "transition")?;
         self.write_decisions(f)?;
-        self.write_category(f, "other errors of reflectors", "other error")?;
+        self.write_category(f, "other reflector errors", "other error")?;
         self.write_pairs(f)?;
         self.write_category(f, "events", "event")?;
-        self.write_category(f, "waits that ended", "wait")?;
+        self.write_category(f, "completed waits", "wait")?;
         self.write_category(f, "reconciles", "reconcile")?;
-        self.write_category(f, "terms of leadership", "term")?;
+        self.write_category(f, "leadership terms", "term")?;
         self.write_category(f, "other steps", "step")?;
         writeln!(f, "\ncoverage")?;
         for (title, names) in self.wanted() {
@@ -123,7 +123,7 @@ impl fmt::Display for Coverage {
             let missed = missed.collect::<Vec<_>>();
             let hit = names.len() - missed.len();
             let fewest = names.iter().map(|(_, times)| *times).min().unwrap_or_default();
-            write!(f, "{:>10}  of {} {title}; the rarest {fewest} times", hit, names.len())?;
+            write!(f, "{:>10}  of {} {title}; rarest: {fewest} times", hit, names.len())?;
             match missed.len() {
                 0 => writeln!(f)?,
                 1..=12 => writeln!(f, "; never: {}", missed.join("; "))?,

@@ -1,12 +1,13 @@
-//! The rows and columns of the reflector's decision table (docs of `reflector/decide.rs`), as far as its reports show them.
+//! The rows and columns of the reflector's decision table (see the docs of `reflector/decide.rs`), as far as error
+//! reports show them.
 
 use kube_informer::ErrorReport;
 use kube_informer::building_blocks::{ReflectorError, SourceError};
 
-/// What a reflector was doing.
+/// The operation that failed.
 pub(crate) const COLUMNS: [&str; 4] = ["list", "watch-list", "opening a watch", "in the stream"];
 
-/// What went wrong.
+/// The error.
 pub(crate) const ROWS: [&str; 7] = [
     "410 expired",
     "resourceVersion too large",
@@ -17,7 +18,7 @@ pub(crate) const ROWS: [&str; 7] = [
     "anything else",
 ];
 
-/// The category of a cell of the table.
+/// The category under which cells are counted.
 pub(crate) const CELL: &str = "decision";
 
 /// The name of a cell.
@@ -25,7 +26,7 @@ pub(crate) fn cell(row: &str, column: &str) -> String {
     format!("{row} | {column}")
 }
 
-/// The cell that a report belongs to; `None` for what the table does not decide.
+/// The cell of a report; `None` if the table does not cover its error.
 pub(crate) fn cell_of(report: &ErrorReport) -> Option<String> {
     let (error, column) = match report.error.reflector_error() {
         ReflectorError::List(error) => (error, COLUMNS[0]),

@@ -1,7 +1,7 @@
-//! Whether a seed decides everything: each is run here and in another process, and both traces must be equal.
+//! Checks that a seed determines its run: each seed runs here and in another process, and both traces must be equal.
 //!
-//! The other process is a fresh one per seed, while this one has run other seeds before. So state that survives a run shows,
-//! and so does everything that differs from process to process, such as the order of a hash map.
+//! The other process is new for each seed, while this one has run other seeds before. So the comparison detects state
+//! that survives a run, and everything that differs between processes, such as the order of a hash map.
 
 use std::io;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::plan::Plan;
 use crate::run::run;
 
-/// Compares the traces of seeds from 0 on; prints the first line that differs.
+/// Compares the traces of `count` seeds from 0 on, and prints the first line that differs.
 pub(crate) fn check(count: u64) -> bool {
     let mut differ = 0;
     for seed in 0..count {
@@ -31,7 +31,7 @@ pub(crate) fn check(count: u64) -> bool {
     differ == 0
 }
 
-/// Prints the trace of a seed, for the other process.
+/// Prints the trace of a seed. The other process calls this.
 pub(crate) fn print_trace(seed: u64) -> bool {
     print!("{}", trace(seed));
     true
@@ -52,7 +52,7 @@ fn print_difference(here: &str, there: &str) {
         match (here.next(), there.next()) {
             (Some(one), Some(other)) if one == other => {}
             (one, other) => {
-                println!("  here:  {}\n  there: {}", one.unwrap_or("the end"), other.unwrap_or("the end"));
+                println!("  here:  {}\n  there: {}", one.unwrap_or("(end)"), other.unwrap_or("(end)"));
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! The server's own faults that a plan can choose from.
+//! The faults of the server that a plan can choose.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 
 use crate::trace::Trace;
 
-/// Clients of the simulation begin their User-Agent with this; the oracle's connection does not.
+/// The prefix of the simulated clients' User-Agent. The oracle's connection does not have it.
 pub(crate) const USER_AGENT: &str = "sim-";
 
 /// The name of the fault that revokes a client's token.
 pub(crate) const REVOKED: &str = "token revoked";
 
-/// A fault: its name, the requests it strikes, and what it does after so many events.
+/// A fault: its name, the requests that it affects, and its action after a number of events.
 type Choice = (&'static str, Verb, fn(u64) -> Action);
 
 const CHOICES: [Choice; 30] = [
@@ -49,7 +49,7 @@ const CHOICES: [Choice; 30] = [
     ("web page for a list", Verb::List, |_| Action::Html { code: 200 }),
 ];
 
-/// How many there are to choose from.
+/// The number of faults.
 pub(crate) const COUNT: u8 = CHOICES.len() as u8;
 
 /// The name of a fault.
@@ -57,7 +57,7 @@ pub(crate) fn name(which: u8) -> &'static str {
     CHOICES[usize::from(which) % CHOICES.len()].0
 }
 
-/// Faults that are armed, so that those that struck can be counted.
+/// The armed faults, recorded so that those that fire are counted.
 #[derive(Default)]
 pub(crate) struct ArmedFaults(Mutex<Vec<(FaultId, &'static str)>>);
 
@@ -69,7 +69,7 @@ impl ArmedFaults {
         self.0.lock().push((server.faults().arm(fault), name));
     }
 
-    /// Answers everything that a client asks with 401.
+    /// Rejects all requests of a client with 401.
     pub(crate) fn revoke(&self, server: &Server, client: &str) -> FaultId {
         let on = Match::default().user_agent(format!("{USER_AGENT}{client}"));
         let id = server.faults().arm(Fault::new(status(401, "Unauthorized")).on(on));
@@ -77,7 +77,7 @@ impl ArmedFaults {
         id
     }
 
-    /// Counts those that struck, and disarms this one, or all.
+    /// Disarms one fault, or all, and counts those that fired.
     pub(crate) fn disarm(&self, server: &Server, only: Option<FaultId>, trace: &Trace) {
         let faults = server.faults();
         self.0.lock().retain(|(id, name)| {

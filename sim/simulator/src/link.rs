@@ -1,4 +1,4 @@
-//! The network between one client and the server: a tower service that delays, cuts, garbles and loses.
+//! The network between one client and the server: a tower service that delays, cuts, corrupts and drops data.
 
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Link {
     next: Arc<Mutex<Option<BodyFault>>>,
 }
 
-/// What the link does now.
+/// The current state of the link.
 #[derive(Clone, Debug, Default)]
 struct State {
     latency_max: Duration,
@@ -43,21 +43,21 @@ struct State {
     partitioned: bool,
     /// Connections with a lower number are reset.
     reset_below: u64,
-    /// Connections with a lower number never bring anything again.
+    /// Connections with a lower number stay open, but transfer no more data.
     dead_below: u64,
     opened: u64,
 }
 
-/// What happens to the next body.
+/// A fault of the next response body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyFault {
-    /// It breaks after this many bytes.
+    /// The connection breaks after this many bytes.
     Cut(u64),
-    /// It ends cleanly after this many bytes.
+    /// The body ends cleanly after this many bytes.
     End(u64),
-    /// It turns into junk after this many bytes, and breaks.
+    /// The body turns into junk after this many bytes, and then the connection breaks.
     Junk(u64),
-    /// It is another one, with the status 200.
+    /// Another body replaces it, with status 200.
     Garbage(u8),
 }
 
@@ -95,7 +95,7 @@ impl Link {
         self.state.send_modify(|state| state.partitioned = partitioned);
     }
 
-    /// All open connections fall silent, and stay open.
+    /// Silences all open connections without closing them.
     pub(crate) fn half_open(&self) {
         self.state.send_modify(|state| state.dead_below = state.opened);
     }
@@ -108,7 +108,7 @@ impl Link {
         *self.next.lock() = Some(fault);
     }
 
-    /// Everything works again, but connections that are dead stay so.
+    /// Ends all faults, but silent connections stay silent.
     pub(crate) fn heal(&self) {
         *self.next.lock() = None;
         self.state.send_modify(|state| {
@@ -126,7 +126,7 @@ impl Link {
         }
     }
 
-    /// Waits until bytes can pass on a connection.
+    /// Waits until a connection can transfer data.
     async fn passable(&self, connection: u64) -> io::Result<()> {
         let mut states = self.state.subscribe();
         let passable = states
@@ -141,7 +141,7 @@ impl Link {
         }
     }
 
-    /// Ends when a connection is reset.
+    /// Completes when a connection is reset.
     async fn was_reset(&self, connection: u64) -> io::Error {
         let mut states = self.state.subscribe();
         let _ = states.wait_for(|state| connection < state.reset_below).await;
@@ -227,14 +227,14 @@ const GARBAGE: [(&str, &str); 4] = [
     ("application/json", r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
 ];
 
-/// A body on its way through a link.
+/// A response body that passes through a link.
 struct Reading {
     link: Link,
     body: ApiBody,
     connection: u64,
     fault: Option<BodyFault>,
     passed: u64,
-    /// The connection is cut behind what has passed.
+    /// The connection breaks after the bytes that have passed.
     cut: bool,
     ended: bool,
 }
@@ -253,7 +253,7 @@ impl Reading {
             error = self.link.was_reset(self.connection) => Some(Err(error)),
             frame = self.body.frame() => frame,
         };
-        // Silence does not tell data from an end.
+        // A silent connection delivers neither data nor the end of the body.
         if let Err(error) = self.link.passable(self.connection).await {
             self.ended = true;
             return Some(Err(error));
@@ -296,7 +296,7 @@ impl Reading {
 }
 
 impl BodyFault {
-    /// The byte that it strikes.
+    /// The position at which it takes effect.
     fn at(self) -> Option<u64> {
         match self {
             Self::Cut(at) | Self::End(at) | Self::Junk(at) => Some(at),

@@ -1,7 +1,7 @@
-//! Deterministic simulation: informers, a network that fails and a server that misbehaves, in one thread and in virtual
-//! time, judged by an oracle at every step. `cargo xtask sim` builds and runs it; docs/reliability.md explains it.
+//! Deterministic simulation of informers, a failing network and a faulty server, in one thread and in virtual time. An
+//! oracle checks every step. `cargo xtask sim` builds and runs it; docs/reliability.md explains it.
 
-#![allow(clippy::print_stdout, reason = "a program that reports")]
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 mod bugs;
 mod bulk;
@@ -23,14 +23,14 @@ mod world;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask sim <what>
+usage: cargo xtask sim <mode>
 
-  --seed N                   replay one run and print its trace; a failing one is shrunk
-  --seeds N [--from N]       run many, on all cores, and print what was covered
+  --seed N                   replay one run and print its trace; a failing run is shrunk first
+  --seeds N [--from N]       run N seeds on all cores, and print their coverage
   --deterministic N          run N seeds in two processes each, and compare their traces
-  --bugs [--seeds N] [NAME]  switch on each deliberate bug, or one, and run up to N seeds (1,000) until it is found";
+  --bugs [--seeds N] [NAME]  enable each deliberate bug, or one, and run up to N seeds (default: 1,000) to find it";
 
-/// Seeds within which a deliberate bug must be found.
+/// The number of seeds within which the oracle must find a deliberate bug.
 const SEEDS_PER_BUG: u64 = 1000;
 
 fn main() -> ExitCode {
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         ["--bugs", "--seeds", count] => number(count).map(|count| bugs::find_all(None, count)),
         ["--bugs", "--seeds", count, name] => number(count).map(|count| bugs::find_all(Some(name), count)),
         ["--bugs", name] => Some(bugs::find_all(Some(name), SEEDS_PER_BUG)),
-        // The processes that the last two start.
+        // Modes of the processes that `--deterministic` and `--bugs` start.
         ["--trace", seed] => number(seed).map(deterministic::print_trace),
         ["--first-failure", count] => number(count).map(bugs::print_first_failure),
         _ => None,

@@ -1,4 +1,4 @@
-//! A controller of a run: it mirrors every ConfigMap as a Secret of the same name, and repairs mirrors that are broken.
+//! The controller of a run: it mirrors every ConfigMap as a Secret with the same name, and repairs broken mirrors.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,14 +24,14 @@ use crate::link::Link;
 use crate::plan::MirrorPlan;
 use crate::world::World;
 
-/// How long a key waits for its own write at most.
+/// The longest time that a key waits for its own write.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How long a request may take.
+/// The time limit of a request.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// How long to wait before a controller that has ended is started again.
+/// The pause before a controller that ended restarts.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// The controller, its informers, and its judge.
+/// The controller, its informers and its checks.
 pub(crate) struct Mirror {
     pub(crate) link: Link,
     shared: Arc<Mirroring>,
@@ -39,7 +39,7 @@ pub(crate) struct Mirror {
     running: JoinHandle<()>,
 }
 
-/// What its reconciles share.
+/// The state that its reconciles share.
 struct Mirroring {
     world: Arc<World>,
     client: Client,
@@ -75,12 +75,12 @@ impl Mirror {
         Ok(Self { link, shared, stop, running })
     }
 
-    /// Another client has deleted a mirror.
+    /// Records that another client deleted a mirror.
     pub(crate) fn was_deleted(&self, key: &str) {
         self.shared.judge.lock().wrote(key, 0, 0);
     }
 
-    /// Why the mirrors differ from the objects; `None` if they do not.
+    /// Describes how the mirrors differ from the objects; `None` if they do not.
     pub(crate) async fn differs(&self) -> io::Result<Option<String>> {
         let secrets = self.shared.world.secrets().await?;
         let judge = self.shared.judge.lock();
@@ -96,7 +96,7 @@ impl Mirror {
     }
 }
 
-/// A controller whose informers are refused ends with that; a deployment would start it again.
+/// Restarts the controller as a Deployment would. It ends with an error if the server refuses its informers.
 async fn keep_running(shared: Arc<Mirroring>, concurrency: usize, stop: Stop) {
     while !stop.is_stopping() {
         let controller = Controller::builder("mirror", &shared.maps)
@@ -110,7 +110,7 @@ async fn keep_running(shared: Arc<Mirroring>, concurrency: usize, stop: Stop) {
                     shared.world.trace.note(format_args!("mirror: {error}"));
                 }
             }
-            Err(error) => shared.world.trace.fail(&format!("the controller cannot be built: {error}")),
+            Err(error) => shared.world.trace.fail(&format!("cannot build the controller: {error}")),
         }
         tokio::select! {
             biased;
@@ -149,17 +149,17 @@ async fn reconcile(context: &Context<Arc<Mirroring>>, key: &Key) -> Result<Actio
         }
         (None, None) => {}
     }
-    shared.world.trace.note(format_args!("mirror: {key} is reconciled"));
+    shared.world.trace.note(format_args!("mirror: reconciled {key}"));
     Ok(Action::Done)
 }
 
-/// A request over a connection that has died silently has no answer.
+/// Limits the time of a request. Over a silent connection it would never complete.
 async fn limited<T>(request: impl Future<Output = Result<T, kube_client::Error>>) -> Result<T, Error> {
     let answered = timeout(REQUEST_MAX, request).await;
-    Ok(answered.map_err(|_| Error::new("no answer in time"))??)
+    Ok(answered.map_err(|_| Error::new("timed out waiting for a response"))??)
 }
 
-/// The mirror of an object, in the place of the one that there is.
+/// The mirror of an object. It replaces the mirror `before`, if there is one.
 fn mirror_of(map: &Object<ConfigMap>, before: Option<&Object<Secret>>) -> Result<Secret, Error> {
     let value = map.decode()?;
     let annotations = [(Judge::VERSION_OF.to_owned(), map.resource_version().to_owned())];
@@ -182,7 +182,7 @@ fn mirror_of(map: &Object<ConfigMap>, before: Option<&Object<Secret>>) -> Result
 }
 
 impl Mirroring {
-    /// Tells the judge that a reconcile begins; it ends when the result is dropped.
+    /// Checks the start of a reconcile. Dropping the result records its end.
     fn begin(self: &Arc<Self>, key: &Key) -> Running {
         let cached = self.secrets.lister().get(key).and_then(|secret| secret.resource_version().parse().ok());
         let now = self.began.elapsed().as_millis() as u64;
@@ -204,7 +204,7 @@ impl Mirroring {
     }
 }
 
-/// A reconcile under way.
+/// A running reconcile.
 struct Running {
     shared: Arc<Mirroring>,
     key: Key,

@@ -1,6 +1,6 @@
-//! What happens in a run: who takes part, and a list of steps, both drawn from the seed.
+//! The plan of a run: its clients and a list of steps, both drawn from the seed.
 //!
-//! The plan is data. A run follows it and nothing else, so a failing plan is shrunk by leaving steps out.
+//! The plan is data, and a run depends on nothing else. So a failing plan can be shrunk by removing steps.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// The namespaces that objects are in.
+/// The namespaces of the objects.
 pub(crate) const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
 /// The values of the label `team`.
 pub(crate) const TEAMS: [&str; 3] = ["x", "y", "z"];
-/// Objects in each namespace.
+/// The number of objects per namespace.
 const NAMES: u8 = 5;
 
-/// A run.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -24,40 +24,40 @@ pub(crate) struct Plan {
     pub(crate) mirror: Option<MirrorPlan>,
     /// Replicas that compete for a lease.
     pub(crate) replicas: Vec<ReplicaPlan>,
-    /// What the server has before the first informer starts.
+    /// The objects on the server before the first informer starts.
     pub(crate) initial: Vec<ObjectPlan>,
-    /// How many events the server keeps for watches that resume.
+    /// The number of events that the server keeps for watches that resume.
     pub(crate) history_events: usize,
     pub(crate) steps: Vec<Step>,
 }
 
-/// One informer, on a network link of its own.
+/// One informer, with its own network link.
 #[derive(Clone, Debug)]
 pub(crate) struct InformerPlan {
-    /// Empty: all.
+    /// All if empty.
     pub(crate) namespaces: Vec<&'static str>,
     pub(crate) team: Option<&'static str>,
     pub(crate) packed: bool,
     pub(crate) json: bool,
     pub(crate) page_size: Option<u32>,
     pub(crate) watch_list: bool,
-    /// Drops `data`.
+    /// Whether it drops `data`.
     pub(crate) projected: bool,
     pub(crate) listeners: Vec<ListenerPlan>,
 }
 
-/// A controller that mirrors objects, on a network link of its own.
+/// A controller that mirrors objects, with its own network link.
 #[derive(Clone, Debug)]
 pub(crate) struct MirrorPlan {
-    /// Empty: all.
+    /// All if empty.
     pub(crate) namespaces: Vec<&'static str>,
     pub(crate) concurrency: u8,
 }
 
-/// A replica, on a network link of its own.
+/// A replica, with its own network link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaPlan {
-    /// How fast its clock runs.
+    /// The speed of its clock.
     pub(crate) clock_percent: u8,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct ReplicaPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerPlan {
     pub(crate) kind: ListenerKind,
-    /// Changes that may wait before they are coalesced.
+    /// The number of changes that may be pending before they are coalesced.
     pub(crate) changes_max: usize,
     pub(crate) resync: bool,
 }
@@ -74,17 +74,17 @@ pub(crate) struct ListenerPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
     Fast,
-    /// Takes this many milliseconds for each event.
+    /// Takes this many milliseconds per event.
     Slow(u16),
-    /// Panics at every third event, after it has noted it.
+    /// Panics at every third event, after recording it.
     Panicking,
     /// Never returns from the call with this number.
     Hanging(u16),
-    /// A subscription that is read with pauses of this many milliseconds.
+    /// A subscription whose reader pauses for this many milliseconds after each event.
     Subscription(u16),
 }
 
-/// An object, and its label.
+/// An object and its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectPlan {
     pub(crate) namespace: u8,
@@ -92,7 +92,7 @@ pub(crate) struct ObjectPlan {
     pub(crate) team: u8,
 }
 
-/// Something that happens at a time.
+/// An action and its time.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     /// Milliseconds since the start.
@@ -100,7 +100,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What happens.
+/// One action of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     // Writes.
@@ -111,7 +111,7 @@ pub(crate) enum Action {
         namespace: u8,
         writes: u8,
     },
-    /// A write that a caller waits for.
+    /// Writes an object, and has a caller wait for the write.
     PutAndWait {
         object: ObjectPlan,
         informer: u8,
@@ -124,7 +124,7 @@ pub(crate) enum Action {
         object: ObjectPlan,
         deletes: bool,
     },
-    // The network of one informer.
+    // The network of one client.
     Latency {
         link: u8,
         max_ms: u16,
@@ -169,7 +169,7 @@ pub(crate) enum Action {
     RestartLosingHistory,
     Backup,
     Restore,
-    /// The rolled-back server has passed the old revision before any client is back.
+    /// The rolled-back server passes its old revision before any client reconnects.
     RestoreAndOvertake,
     ServerFault {
         which: u8,
@@ -224,7 +224,7 @@ impl Action {
         }
     }
 
-    /// Whether it strikes when its time comes. Others strike the next body or request, and are counted there.
+    /// Whether it is a fault that takes effect immediately. Others affect the next body or request and count there.
     pub(crate) fn strikes_now(&self) -> bool {
         self.is_fault() && !self.is_armed()
     }
@@ -265,7 +265,7 @@ impl Action {
         single.iter().map(Self::kind).chain(of_server).collect()
     }
 
-    /// Whether something goes wrong.
+    /// Whether it is a fault.
     pub(crate) fn is_fault(&self) -> bool {
         !matches!(
             self,
@@ -320,13 +320,13 @@ impl Plan {
         Self { seed, informers, mirror, replicas, initial, history_events, steps }
     }
 
-    /// When the last step happens.
+    /// The time of the last step.
     pub(crate) fn ends(&self) -> Duration {
         Duration::from_millis(self.steps.last().map_or(0, |step| step.at))
     }
 }
 
-/// Mostly short, sometimes long enough for time limits to pass.
+/// A pause, mostly short, sometimes long enough to exceed time limits.
 fn pause(rng: &mut StdRng) -> u64 {
     match rng.random_range(0..20) {
         0..=8 => rng.random_range(0..50),
@@ -357,10 +357,10 @@ fn work(rng: &mut StdRng, informers: u8, mirrors: bool) -> Action {
     }
 }
 
-/// `leases`: no lease is rolled back, because no promise is made for that.
+/// `leases`: whether replicas compete for a lease. Then the server is not rolled back, because no promise covers that.
 fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
     let link = rng.random_range(0..links);
-    // Short cuts strike in heads and first frames, long ones in later objects.
+    // Small offsets are in headers and first frames, large ones in later objects.
     let bytes = if rng.random_bool(0.5) { rng.random_range(0..300) } else { rng.random_range(0..8_000) };
     match rng.random_range(0..100) {
         0..=6 => Action::Latency { link, max_ms: [0, 20, 400, 5_000][rng.random_range(0..4)] },

@@ -1,10 +1,10 @@
-//! Replays one seed. If it fails, the fewest steps that still fail are looked for.
+//! Replays one seed. A failing seed is shrunk to the fewest steps that still fail.
 
 use crate::plan::Plan;
 use crate::run::run;
 use crate::shrink::shrink;
 
-/// Runs one seed and prints its trace; of a failing one, the trace of the smallest plan that fails.
+/// Runs one seed and prints its trace. If it fails, prints the trace of the smallest failing plan instead.
 pub(crate) fn replay(seed: u64) -> bool {
     let plan = Plan::new(seed);
     let recorded = run(&plan, true);
@@ -19,14 +19,14 @@ pub(crate) fn replay(seed: u64) -> bool {
     false
 }
 
-/// Shrinks a failing plan and prints the rest of it.
+/// Shrinks a failing plan and prints the result.
 pub(crate) fn print_smallest(plan: &Plan, failure: &str, with_trace: bool) {
     let smallest = shrink(plan, failure);
     let recorded = run(&smallest, true);
     if with_trace {
         println!("{}\n", recorded.lines.join("\n"));
     }
-    println!("the smallest plan that fails:");
+    println!("the smallest failing plan:");
     for informer in &smallest.informers {
         println!("  {informer:?}");
     }
@@ -36,10 +36,10 @@ pub(crate) fn print_smallest(plan: &Plan, failure: &str, with_trace: bool) {
     for replica in &smallest.replicas {
         println!("  {replica:?}");
     }
-    println!("  the server keeps {} events, and begins with {:?}", smallest.history_events, smallest.initial);
+    println!("  the server keeps {} events, and starts with {:?}", smallest.history_events, smallest.initial);
     for step in &smallest.steps {
         println!("{step}");
     }
     println!("{}", recorded.failure.as_deref().unwrap_or(failure));
-    println!("replay it with: cargo xtask sim --seed {}", plan.seed);
+    println!("replay with: cargo xtask sim --seed {}", plan.seed);
 }

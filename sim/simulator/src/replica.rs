@@ -23,7 +23,7 @@ pub(crate) struct Replica {
     running: JoinHandle<()>,
 }
 
-/// The judge of all replicas.
+/// The checks that all replicas share.
 pub(crate) type Judge = Arc<Mutex<Leadership>>;
 
 impl Replica {
@@ -45,7 +45,7 @@ impl Replica {
             .timing(timing(rate))
             .clock(move || start + began.elapsed().mul_f64(rate));
         let (world, judge) = (world.clone(), judge.clone());
-        // It stands for the lease as long as it runs, whatever comes of a term.
+        // The replica competes for the lease until it is stopped, after every outcome of a term.
         let running = tokio::spawn(async move {
             let mut chance = StdRng::seed_from_u64(seed);
             loop {
@@ -62,14 +62,14 @@ impl Replica {
     }
 }
 
-/// A clock that is slow takes longer to come to its deadlines.
+/// Scales deadlines by the speed of the clock: a slow clock reaches them later.
 fn timing(rate: f64) -> LeaseTiming {
     let LeaseTiming { lease_duration, renew_deadline, retry_period } = LeaseTiming::default();
     let (renew_deadline, retry_period) = (renew_deadline.div_f64(rate), retry_period.div_f64(rate));
     LeaseTiming { lease_duration, renew_deadline, retry_period }
 }
 
-/// Acts as the leader for a while, or until it is cut short.
+/// Acts as the leader for `works_for`, or until the term is cancelled.
 async fn act(world: &World, judge: &Judge, name: &str, term: Term, works_for: Duration) {
     world.trace.note(format_args!("{name}: leads under {}", term.token()));
     world.trace.count("term", "begun");
@@ -80,7 +80,7 @@ async fn act(world: &World, judge: &Judge, name: &str, term: Term, works_for: Du
     sleep(works_for).await;
 }
 
-/// A replica that acts.
+/// A replica that acts as the leader. Dropping this records the end.
 struct Acting {
     judge: Judge,
     name: String,

@@ -1,4 +1,4 @@
-//! One run: follows the plan, heals everything, and waits until all clients agree with the server.
+//! One run: follows the plan, ends all faults, and waits until all clients agree with the server.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::replica::{Judge, Replica};
 use crate::trace::{Recorded, Trace};
 use crate::world::World;
 
-/// How long after the last fault everything must have converged, in virtual time. A watch whose connection died silently
-/// is noticed by the age of its bookmarks; back-off grows to half a minute; a hanging list has a time limit.
+/// The time limit for convergence after the last fault, in virtual time. A silent watch is detected by the age of its
+/// bookmarks, back-off grows to half a minute, and a hanging list has a time limit.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(30 * 60);
-/// How often it is looked whether everything has converged.
+/// The pause between two checks for convergence.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// Faults further apart than this are not a pair.
@@ -25,7 +25,7 @@ const PAIR_WITHIN_MS: u64 = 3_000;
 /// The category of a pair of faults.
 pub(crate) const PAIR: &str = "pair";
 
-/// Everything that takes part in a run.
+/// The server, the clients and the checks of a run.
 struct Cast {
     world: Arc<World>,
     subjects: Vec<Subject>,
@@ -37,7 +37,7 @@ struct Cast {
 /// Runs a plan in virtual time on this thread.
 pub(crate) fn run(plan: &Plan, lines: bool) -> Recorded {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // tokio's own choices (which waiter to wake first) come from the seed, too.
+    // The seed also determines tokio's own choices, such as which waiter to wake first.
     #[cfg(tokio_unstable)]
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_le_bytes()));
     let runtime = match builder.enable_time().start_paused(true).build() {
@@ -47,7 +47,7 @@ pub(crate) fn run(plan: &Plan, lines: bool) -> Recorded {
     runtime.block_on(async {
         let trace = Trace::begin(lines);
         if let Err(error) = follow(plan, &trace).await {
-            trace.fail(&format!("the simulator itself failed: {error}"));
+            trace.fail(&format!("the simulator failed: {error}"));
         }
         trace.end()
     })
@@ -176,7 +176,7 @@ impl Cast {
         self.links().into_iter().for_each(Link::heal);
     }
 
-    /// Waits until everything agrees with the server; returns what does not in time.
+    /// Waits until all clients agree with the server. Returns the first difference if they do not in time.
     async fn converge(&self) -> io::Result<Option<String>> {
         let limit = Instant::now() + CONVERGED_WITHIN;
         loop {
@@ -224,7 +224,7 @@ pub(crate) fn pair(one: &str, two: &str) -> String {
     if one <= two { format!("{one} + {two}") } else { format!("{two} + {one}") }
 }
 
-/// Faults that strike, or are armed, within a few seconds of each other.
+/// Counts pairs of faults that take effect, or are armed, within a few seconds of each other.
 fn count_pairs(plan: &Plan, trace: &Trace) {
     let faults = plan.steps.iter().filter(|step| step.action.is_fault()).collect::<Vec<_>>();
     for (number, first) in faults.iter().enumerate() {

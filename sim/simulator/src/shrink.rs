@@ -3,10 +3,10 @@
 use crate::plan::Plan;
 use crate::run::run;
 
-/// How often a plan is run at most while it is shrunk.
+/// The maximum number of runs while a plan is shrunk.
 const RUNS_MAX: usize = 3_000;
 
-/// A smaller plan that still fails, in the same way.
+/// Returns a smaller plan that fails in the same way.
 pub(crate) fn shrink(plan: &Plan, failure: &str) -> Plan {
     let mut smallest = plan.clone();
     let mut runs = 0;
@@ -25,7 +25,7 @@ pub(crate) fn shrink(plan: &Plan, failure: &str) -> Plan {
     }
 }
 
-/// What is the same in all failures of one sort: the promise that is broken.
+/// The sort of a failure: the number of the broken promise.
 fn sort(failure: &str) -> Option<&str> {
     let (_, rest) = failure.split_once("promise ")?;
     rest.split(' ').next()
@@ -37,7 +37,7 @@ fn size(plan: &Plan) -> usize {
     plan.steps.len() + plan.initial.len() + others + clients.sum::<usize>()
 }
 
-/// Leaves out parts of one of the plan's lists: halves, then quarters, and so on to single entries.
+/// Removes parts of one of the plan's lists: halves, then quarters, and so on down to single entries.
 fn leave_out<T>(
     plan: &mut Plan,
     list: impl Fn(&mut Plan) -> &mut Vec<T>,
@@ -63,7 +63,8 @@ fn leave_out<T>(
     }
 }
 
-/// Removes listeners; removing an informer would give the others other numbers, and so other random choices.
+/// Removes replicas, the mirror, listeners, and informers from the end of the list. Removing an earlier informer would
+/// renumber the later ones, and so change their random choices.
 fn leave_out_clients(plan: &mut Plan, fails: &mut impl FnMut(&Plan) -> bool) {
     leave_out(plan, |plan| &mut plan.replicas, fails);
     let candidate = Plan { mirror: None, ..plan.clone() };

@@ -1,7 +1,6 @@
-//! What happened in a run, line by line, and how often each kind of thing did.
+//! The trace of a run: what happened, line by line, and counts by category.
 //!
-//! A run has its thread to itself. So what comes from outside of the plan (panics, the reflector's own trace) finds the run
-//! that it belongs to by its thread.
+//! A run has its own thread. So panics and the reflectors' trace events are assigned to a run by their thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-/// What a handler that panics on purpose says.
+/// The message of deliberate panics in handlers.
 pub(crate) const PLANNED_PANIC: &str = "as planned";
 
 thread_local! {
@@ -29,7 +28,7 @@ pub(crate) struct Trace {
     lines: bool,
 }
 
-/// What is kept of a run.
+/// The recorded data of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) lines: Vec<String>,
@@ -38,18 +37,18 @@ pub(crate) struct Recorded {
     pub(crate) failure: Option<String>,
 }
 
-/// How often what happened, by category and name.
+/// Counts by category and name.
 pub(crate) type Counts = BTreeMap<(&'static str, String), u64>;
 
 impl Trace {
-    /// The trace of the run that begins on this thread.
+    /// Begins the trace of a run on this thread.
     pub(crate) fn begin(lines: bool) -> Self {
         let trace = Self { began: Instant::now(), inner: Arc::default(), lines };
         CURRENT.with_borrow_mut(|current| *current = Some(trace.clone()));
         trace
     }
 
-    /// Everything that was recorded. The run ends.
+    /// Ends the run and returns its recorded data.
     pub(crate) fn end(&self) -> Recorded {
         CURRENT.with_borrow_mut(|current| *current = None);
         std::mem::take(&mut self.inner.lock())
@@ -72,7 +71,7 @@ impl Trace {
         *self.inner.lock().counts.entry((category, name.into())).or_default() += 1;
     }
 
-    /// A promise is broken. Only the first is kept: the others follow from it.
+    /// Records a failure. Only the first is kept, because the others may follow from it.
     pub(crate) fn fail(&self, what: &str) {
         self.note(format_args!("FAILED: {what}"));
         let mut inner = self.inner.lock();
@@ -86,23 +85,23 @@ impl Trace {
     }
 }
 
-/// From now on, panics and the reflectors' traces go to the run of their thread.
+/// Installs the hooks that add panics and the reflectors' transitions to the run of their thread.
 pub(crate) fn observe() {
     std::panic::set_hook(Box::new(|panic| {
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("a panic without text");
+        let text = text.unwrap_or("panic without a message");
         if let Some(trace) = Trace::current().filter(|_| text != PLANNED_PANIC) {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             trace.fail(&format!("panicked at {place}: {text}"));
         }
     }));
-    // Nothing else sets it.
+    // It cannot fail: nothing else sets a subscriber.
     let _ = tracing::subscriber::set_global_default(Transitions);
 }
 
-/// Counts the steps that reflectors take from one state to another.
+/// Counts the state transitions of reflectors.
 struct Transitions;
 
 impl tracing::Subscriber for Transitions {

@@ -1,8 +1,8 @@
 //! The server of a run, and the recorder of its history.
 //!
-//! Writes and the recorder's watch go to the server past the network, so they never fail. The server completes a write,
-//! with everything that follows from it, before it answers; the recorder's watch then has all of it, and reading the
-//! watch until it is empty brings the history up to date.
+//! Writes and the recorder's watch bypass the simulated network, so they never fail. The server completes a write and
+//! its consequences before it responds. The recorder's watch then has all events, and draining it brings the history
+//! up to date.
 
 use std::io;
 
@@ -34,12 +34,12 @@ pub(crate) struct World {
 struct Recorder {
     history: History,
     watch: ApiBody,
-    /// The beginning of a line.
+    /// The incomplete last line.
     rest: Vec<u8>,
 }
 
 impl World {
-    /// Starts a server, and records from the beginning.
+    /// Starts a server and records its history from the beginning.
     pub(crate) async fn start(plan: &Plan, trace: Trace) -> io::Result<Self> {
         let clock = embedded_apiserver::Clock::starting_at(
             std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000),
@@ -68,14 +68,14 @@ impl World {
         Ok(world)
     }
 
-    /// Runs a check against the history up to this moment.
+    /// Runs a check against the history up to now.
     pub(crate) fn judge<T>(&self, check: impl FnOnce(&History) -> T) -> T {
         let mut recorder = self.recorder.lock();
         recorder.catch_up();
         check(&recorder.history)
     }
 
-    /// Writes an object; returns it as the server has it then.
+    /// Writes an object, and returns the state that the server stored.
     pub(crate) async fn put(&self, object: ObjectPlan, value: u64) -> io::Result<Value> {
         let ObjectPlan { name, team, .. } = object;
         let namespace = NAMESPACES[usize::from(object.namespace)];
@@ -84,7 +84,7 @@ impl World {
             "metadata": {
                 "name": format!("map-{name}"),
                 "labels": labels,
-                // No two writes are equal: a rolled-back server that happens to repeat one would not be noticed.
+                // No two writes are equal: a rolled-back server that repeats one could not be detected.
                 "annotations": {"write": value.to_string()},
             },
             "data": {"value": value.to_string()},
@@ -111,7 +111,7 @@ impl World {
         Ok((found == 200).then_some(last))
     }
 
-    /// Breaks a mirror: deletes it, or changes what it is a mirror of. Returns its key.
+    /// Breaks a mirror: deletes it, or removes its annotations and data. Returns its key.
     pub(crate) async fn break_mirror(&self, object: ObjectPlan, deletes: bool) -> io::Result<String> {
         let key = format!("{}/map-{}", NAMESPACES[usize::from(object.namespace)], object.name);
         let (namespace, name) = key.split_once('/').unwrap_or_default();
@@ -119,7 +119,7 @@ impl World {
         let broken = json!({"metadata": {"name": name, "annotations": {}}});
         let (method, body) = if deletes { (Method::DELETE, None) } else { (Method::PUT, Some(&broken)) };
         let (status, _) = send(&self.server, method, &path, body).await?;
-        self.trace.note(format_args!("server: mirror {key} is broken: {status}"));
+        self.trace.note(format_args!("server: break mirror {key}: {status}"));
         Ok(key)
     }
 
@@ -132,7 +132,7 @@ impl World {
         *self.backup.lock() = self.server.backup();
     }
 
-    /// All connections close; the history stays.
+    /// Closes all connections and keeps the history.
     pub(crate) async fn restart_keeping_history(&self) -> io::Result<()> {
         self.judge(|_| ());
         self.server.disconnect_all();
@@ -157,7 +157,7 @@ impl World {
         Ok(())
     }
 
-    /// Rolls the server back, and writes until it has passed its old revision: no client is back before that.
+    /// Rolls the server back, and writes until it has passed its old revision, before any client reconnects.
     pub(crate) async fn restore_and_overtake(&self, value: u64) -> io::Result<()> {
         let before = self.server.revision();
         self.restore().await?;
@@ -181,7 +181,7 @@ impl World {
 }
 
 impl Recorder {
-    /// Reads the watch until nothing more is there.
+    /// Reads all pending events of the watch.
     fn catch_up(&mut self) {
         while let Some(Some(Ok(frame))) = self.watch.frame().now_or_never() {
             let Ok(bytes) = frame.into_data() else { continue };

@@ -22,10 +22,10 @@ use crate::writer::{TIER, WRITTEN_AT, each_object, namespace, now_micros};
 /// Faults apply to clients whose User-Agent begins with this.
 pub(crate) const USER_AGENT: &str = "soak";
 
-/// The memory of all informers together. It is never reached.
+/// The memory limit of all informers together. It is never reached.
 const MEMORY_MAX: usize = 1 << 30;
 const ALL_CHANGES_MAX: usize = 2_000;
-/// A handler panics at each call with this number.
+/// A handler panics once per this many calls.
 const PANICS_EVERY: u64 = 5_000;
 
 pub(crate) struct Clients {
@@ -36,12 +36,12 @@ pub(crate) struct Clients {
     names: Informer<PartialObjectMeta<ConfigMap>>,
     by_team: Index,
     handlers: Vec<HandlerHandle>,
-    /// Subscribes, reads for a while, and leaves, again and again.
+    /// Subscribes, reads for a while and unsubscribes, repeatedly.
     guest: JoinHandle<()>,
     pub(crate) lags: Arc<Mutex<Lags>>,
 }
 
-/// A configuration whose requests faults apply to.
+/// Marks the requests of a configuration, so that faults apply to them.
 pub(crate) fn marked(mut config: Config) -> Config {
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
     config
@@ -87,7 +87,7 @@ impl Clients {
         Ok(Self { factory, all, some, gold, names, by_team, handlers, guest, lags })
     }
 
-    /// The first difference between a cache and the server, whose objects must not change meanwhile.
+    /// The first difference between a cache and the server. No object may change meanwhile.
     pub(crate) async fn difference(&self, client: &Client) -> Outcome<Option<String>> {
         let some: Vec<_> = namespaces().collect();
         let gold = {
@@ -114,7 +114,7 @@ impl Clients {
         Ok(differs.or_else(|| self.index_difference()).or_else(|| self.pending()))
     }
 
-    /// Whether an index disagrees with the objects.
+    /// The difference between an index and the objects, if any.
     fn index_difference(&self) -> Option<String> {
         let view = self.all.lister().view();
         let indexed: usize = (0..7)
@@ -124,7 +124,7 @@ impl Clients {
         (indexed != count).then(|| format!("index: {indexed} of {count} objects"))
     }
 
-    /// A handler that has not received everything yet.
+    /// The lags of the handlers, if any has pending changes.
     fn pending(&self) -> Option<String> {
         let lags: Vec<_> = self.handlers.iter().map(HandlerHandle::lag).collect();
         lags.iter().any(|lag| *lag > 0).then(|| format!("handlers are behind by {lags:?} changes"))
@@ -186,7 +186,7 @@ fn timed(informer: &Informer<ConfigMap>, lags: Arc<Mutex<Lags>>) -> Outcome<Hand
     })?)
 }
 
-/// Falls behind, so that its changes are coalesced.
+/// A handler that falls behind, so that its changes are coalesced.
 fn slow(informer: &Informer<ConfigMap>) -> Outcome<HandlerHandle> {
     let mut config = ListenerConfig::default();
     config.changes_max = ALL_CHANGES_MAX;

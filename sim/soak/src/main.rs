@@ -1,12 +1,12 @@
-//! The soak test: all features of informers and a controller at the same time, for as long as asked, while objects change and
-//! the server and the network fail. At each checkpoint the faults pause, every cache must equal the server, and memory and lag
-//! are recorded. At the end memory must be what it was after the warm-up.
+//! The soak test: all features of informers and a controller run together for a given time, while objects change and
+//! the server and the network fail. At each checkpoint the faults pause, every cache must equal the server, and memory
+//! and lag are recorded. At the end, memory must be about the same as after the warm-up.
 //!
 //! ```text
 //! kube-informer-soak [--minutes N] [--objects N] [--server real] [--seed N] [--plot FILE]
-//! kube-informer-soak serve FILE      the embedded server in a process of its own; writes a kubeconfig
+//! kube-informer-soak serve FILE      runs the embedded server in its own process; writes a kubeconfig
 //! ```
-#![allow(clippy::print_stdout, reason = "it reports its progress")]
+#![allow(clippy::print_stdout, reason = "the program reports its progress")]
 
 mod clients;
 mod mirror;

@@ -64,7 +64,7 @@ impl Mirror {
     }
 }
 
-/// A controller whose informers are refused ends with an error. A Deployment would restart it, and so does this.
+/// Restarts the controller as a Deployment would. It ends with an error if the server refuses its informers.
 async fn keep_running(cluster: Cluster, stop: Stop) -> Result<(), String> {
     while !stop.is_stopping() {
         match run(cluster.clone(), &stop).await {

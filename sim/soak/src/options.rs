@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_invalid_ones_rejected() {
+    fn options_are_parsed_and_invalid_ones_are_rejected() {
         let options =
             Options::parse(&["--minutes", "2", "--objects", "500", "--server", "real"]).unwrap().unwrap();
         assert_eq!((options.time.as_secs(), options.objects, options.real), (120, 500, true));

@@ -1,4 +1,4 @@
-//! What is recorded at each checkpoint, and whether it is acceptable at the end.
+//! The data recorded at each checkpoint, and the limits that it must meet at the end.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::Outcome;
 const GROWTH_MAX: f64 = 0.05;
 /// The first part of a run is the warm-up.
 const WARM_UP: f64 = 0.2;
-/// The longest p99 lag between two checkpoints: a silent watch is noticed after about two minutes.
+/// The longest p99 lag between two checkpoints: a silent watch is detected after about two minutes.
 pub(crate) const LAG_MAX: Duration = Duration::from_secs(300);
 
 /// One checkpoint.
@@ -22,7 +22,7 @@ pub(crate) struct Checkpoint {
     /// Changes since the last checkpoint.
     pub(crate) changes: u64,
     pub(crate) lag: Lag,
-    /// How long all caches took to equal the server after the last fault.
+    /// The time that all caches took to equal the server after the last fault.
     pub(crate) converged_in: Duration,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Lag {
 #[derive(Debug, Default)]
 pub(crate) struct Lags(Vec<u64>);
 
-/// Lags between two checkpoints; further ones are not recorded.
+/// The maximum number of lags recorded between two checkpoints.
 const LAGS_MAX: usize = 200_000;
 
 impl Lags {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_memory_and_late_events_fail_a_run() {
+    fn growing_memory_and_high_lag_fail_a_run() {
         let quick = Duration::from_millis(1);
         assert!(
             judge(&run(&[50, 100, 100, 100, 101, 103], quick)).unwrap().contains("+3.0 %"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn lags_are_a_distribution_since_the_last_call() {
+    fn lags_are_summarised_since_the_last_call() {
         let mut lags = Lags::default();
         (1..=1_000).rev().for_each(|micros| lags.add(micros));
         let lag = lags.take();

@@ -1,4 +1,4 @@
-//! The run: churn and faults between checkpoints, equality at each of them.
+//! The run: churn and faults between checkpoints, and a comparison of all caches with the server at each checkpoint.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use crate::writer::Writer;
 
 /// The time between two checkpoints.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// After the last fault every cache must equal the server within this time: a silent watch is noticed after about two minutes.
+/// The time within which every cache must equal the server after the last fault. A silent watch is detected after about
+/// two minutes.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(240);
 /// The pause between two comparisons.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -63,7 +64,7 @@ pub(crate) async fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Changes objects and makes things fail for this time; returns the number of changes.
+/// Changes objects and injects faults for this time. Returns the number of changes.
 async fn churn(target: &mut Target, writer: &Writer, random: &mut StdRng, time: Duration) -> Outcome<u64> {
     let end = Instant::now() + time;
     let mut writes = StdRng::seed_from_u64(random.random());
@@ -89,7 +90,7 @@ async fn churn(target: &mut Target, writer: &Writer, random: &mut StdRng, time: 
     Ok(changes)
 }
 
-/// Waits until every cache and every copy equals the server; returns how long that took.
+/// Waits until every cache and every copy equals the server, and returns the time that it took.
 async fn converge(client: &Client, clients: &Clients) -> Outcome<Duration> {
     let began = Instant::now();
     loop {
@@ -99,7 +100,9 @@ async fn converge(client: &Client, clients: &Clients) -> Outcome<Duration> {
         };
         let Some(difference) = difference else { return Ok(began.elapsed()) };
         if began.elapsed() > CONVERGED_WITHIN {
-            return Err(format!("not equal {CONVERGED_WITHIN:?} after the last fault: {difference}").into());
+            return Err(
+                format!("not converged {CONVERGED_WITHIN:?} after the last fault: {difference}").into()
+            );
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

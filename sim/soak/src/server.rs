@@ -1,5 +1,5 @@
-//! The embedded server, in a process of its own, so that the memory of the clients is theirs alone. Each line on its standard
-//! input is a command; it ends at the end of the input.
+//! Runs the embedded server in its own process, so that the measured memory is that of the clients only. Each line on
+//! standard input is a command. The process ends at the end of the input.
 
 use std::io::BufRead as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use embedded_apiserver::{Action, Backup, Fault, Match, Restart, Server, Verb};
 use crate::Outcome;
 use crate::clients::USER_AGENT;
 
-/// How many commands there are.
+/// The commands that can be chosen at random. `heal` ends their faults.
 pub(crate) const COMMANDS: [&str; 16] = [
     "cut",
     "compact",
@@ -51,7 +51,7 @@ pub(crate) async fn run(kubeconfig: &Path) -> Outcome {
 
 async fn obey(server: &Server, command: &str, backup: &mut Option<Backup>) -> Outcome {
     let strike = |verb, action| {
-        // The checks and the writer are not struck.
+        // Faults do not apply to the checks and the writer.
         server.faults().arm(Fault::new(action).on(Match::verb(verb).user_agent(USER_AGENT)).times(2));
     };
     let status = |code, reason: &str| Action::Status {

@@ -1,4 +1,4 @@
-//! The server under test: the embedded one in a process of its own, or a real kube-apiserver behind a proxy.
+//! The server under test: the embedded one in its own process, or a real kube-apiserver behind a proxy.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Target {
         }
     }
 
-    /// The configuration of clients that are tested.
+    /// The configuration of the clients under test.
     pub(crate) async fn faulty_config(&self) -> Outcome<Config> {
         let config = self.config().await?;
         Ok(match self {
@@ -73,7 +73,7 @@ impl Target {
         })
     }
 
-    /// Makes something fail; returns what.
+    /// Injects a fault and returns its name.
     pub(crate) async fn disturb(&mut self, random: &mut StdRng) -> Outcome<&'static str> {
         match self {
             Self::Embedded(embedded) => {
@@ -127,7 +127,7 @@ impl Target {
 impl Embedded {
     async fn command(&mut self, command: &str) -> Outcome {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
-        let answer = self.answers.next_line().await?.ok_or("the embedded server has ended")?;
+        let answer = self.answers.next_line().await?.ok_or("the embedded server exited")?;
         match answer.strip_prefix("done ") == Some(command) {
             true => Ok(()),
             false => Err(format!("unexpected answer to {command:?}: {answer:?}").into()),

@@ -1,4 +1,4 @@
-//! The clients' opposite: creates, changes, deletes and re-creates ConfigMaps, so that their number stays the same.
+//! Creates, changes, deletes and re-creates ConfigMaps. Their number stays the same.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,9 +15,9 @@ use serde_json::json;
 
 use crate::Outcome;
 
-/// When an object was written, in microseconds since 1970.
+/// The annotation with the time of a write, in microseconds since 1970.
 pub(crate) const WRITTEN_AT: &str = "soak/written-at";
-/// The label of namespaces that one informer selects by, and its value.
+/// The namespace label that one informer selects by, and its value.
 pub(crate) const TIER: (&str, &str) = ("tier", "gold");
 
 const NAMESPACES: u64 = 20;
@@ -122,7 +122,7 @@ impl Writer {
     }
 }
 
-/// Repeats a request until the server has answered it. An object that is already there or gone counts as success.
+/// Retries a request until the server responds. An object that already exists, or is already gone, counts as success.
 async fn settled<R: Future<Output = Result<(), Error>>>(request: impl Fn() -> R) -> Outcome {
     const TRIES: usize = 100;
     let mut last = None;
@@ -134,7 +134,7 @@ async fn settled<R: Future<Output = Result<(), Error>>>(request: impl Fn() -> R)
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    Err(format!("the server answers no writes: {last:?}").into())
+    Err(format!("the server does not accept writes: {last:?}").into())
 }
 
 fn name(number: u64) -> String {
@@ -156,8 +156,8 @@ fn object(number: u64) -> ConfigMap {
     }
 }
 
-/// Calls a function with the key, uid and resourceVersion of each object on the server, in pages, so that this process never
-/// holds all of them.
+/// Calls a function with the key, uid and resourceVersion of each object on the server. It reads pages, so that this
+/// process never holds all objects.
 pub(crate) async fn each_object(
     client: &Client,
     namespace: Option<&str>,

@@ -1,5 +1,5 @@
-//! The scenarios: which subjects are measured, with how much data, and which figures are shown. A real kube-apiserver has
-//! fewer scenarios, because filling it takes minutes and its history cannot be dropped on request.
+//! The scenarios: which subjects are measured, with how much data, and which figures are shown. A real kube-apiserver
+//! has fewer scenarios, because filling it takes minutes and its history cannot be dropped on request.
 
 use super::load::Load;
 use super::paper::{Better, Column, Form};

@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: our library, its peers and the transport floor do the same work on the same data, in turns in one
-//! session. Every program is its own process (`peers/`) and measures itself. This module builds and runs them, compares
-//! their results, and writes a table and a plot per scenario to docs/benchmarks.md and docs/plots/.
+//! `cargo xtask bench`: our library, its peers and the transport floor do the same work on the same data, in turns in
+//! one session. Every program is its own process (`peers/`) and measures itself. This module builds and runs them,
+//! compares their results, and writes a table and a plot per scenario to docs/benchmarks.md and docs/plots/.
 
 mod catalogue;
 mod figures;

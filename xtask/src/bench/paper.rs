@@ -1,5 +1,5 @@
-//! Tables, and the document they are written to. Each scenario's section is between two comments that name it, and running
-//! the scenario again replaces only that section.
+//! Tables, and the document they are written to. Each scenario's section is between two comments that name it, and
+//! running the scenario again replaces only that section.
 
 use std::path::Path;
 

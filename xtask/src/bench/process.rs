@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Outcome;
 use super::figures::Printed;
 
-/// How often the program is looked at.
+/// The interval at which the program is polled.
 const INTERVAL: Duration = Duration::from_millis(2);
 /// Clock ticks per second in `/proc/PID/stat`, the same on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -34,7 +34,7 @@ pub(super) fn measured(command: &mut Command) -> Outcome<Printed> {
     if !status.success() {
         return Err(format!("{command:?} failed ({status})").into());
     }
-    let lines = lines.join().map_err(|_| "the output cannot be read")?;
+    let lines = lines.join().map_err(|_| "cannot read the output")?;
     let figures = [
         ("wall", wall.to_string()),
         ("cpu", cpu_seconds.to_string()),
@@ -44,7 +44,7 @@ pub(super) fn measured(command: &mut Command) -> Outcome<Printed> {
     Ok(figures.into_iter().map(|(figure, value)| (figure.to_owned(), value)).collect())
 }
 
-/// CPU seconds and peak bytes of a program, at its end. Until it is waited for, `/proc` has its CPU time.
+/// CPU seconds and peak bytes of a program, at its end. `/proc` keeps its CPU time until it is waited for.
 fn usage(child: &Child) -> Outcome<(f64, u64)> {
     let process = format!("/proc/{}", child.id());
     let mut peak_bytes = 0;

@@ -1,5 +1,5 @@
-//! Builds the programs, each with its own tools. Rust programs use the workspace's benchmark profile, or the release profile
-//! for smoke runs, because it builds faster.
+//! Builds the programs, each with its own tools. Rust programs use the workspace's benchmark profile, or the release
+//! profile for smoke runs, because it builds faster.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Runs a scenario: all subjects take turns against one server, for the scenario's number of repetitions. It also writes the notes
-//! about subjects that did less work than the others.
+//! Runs a scenario: all subjects take turns against one server, for the scenario's number of repetitions. It also
+//! writes the notes about subjects that did less work than the others.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -109,8 +109,8 @@ impl Scenario {
         Ok(Section { name: self.name.clone(), text, plot: plot::bars(&self.title, &table) })
     }
 
-    /// Why a subject is skipped: its initial list would not fit into the available memory. The machine would swap, or kill
-    /// a process, possibly an unrelated one.
+    /// Why a subject is skipped: its initial list would not fit into the available memory. The machine would swap, or
+    /// kill a process, possibly an unrelated one.
     fn too_large(&self, subject: Subject, available: u64) -> Option<String> {
         let (Work::FirstState { count, .. } | Work::Start { count, .. } | Work::Get { count, .. }) =
             self.work
@@ -257,7 +257,8 @@ impl Scenario {
             *first = Some(printed.clone());
             return Ok(());
         };
-        // A replay assigns new numbers to its changes for each subject, and after a relist the next subject sees another state.
+        // A replay assigns new numbers to its changes for each subject, and after a relist the next subject sees
+        // another state.
         let versions = matches!(self.work, Work::FirstState { relist: false, .. });
         let number = |printed: &Printed| {
             let objects = printed.get("objects").or_else(|| printed.get("lines"));

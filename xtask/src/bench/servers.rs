@@ -9,13 +9,13 @@ use super::figures;
 use super::load::Load;
 use super::programs::Programs;
 
-/// A running server; it ends with this value.
+/// A running server. Dropping this value stops it.
 pub(super) struct Server {
     process: Child,
-    /// Of our own servers; empty for the real one, which has its own.
+    /// The directory of our own servers; empty for the real one, which has its own.
     directory: PathBuf,
     kubeconfig: PathBuf,
-    /// Held open: a program that cannot print may end.
+    /// Kept open, because a program that cannot print may exit.
     _output: BufReader<ChildStdout>,
 }
 
@@ -64,7 +64,7 @@ impl Server {
         Ok(writeln!(input, "relist")?)
     }
 
-    /// Starts it, and waits for the line that reports the kubeconfig.
+    /// Starts a server, and waits for the line that reports the kubeconfig.
     fn start(command: &mut Command, ready: impl Fn(&str, &Path) -> Option<PathBuf>) -> Outcome<Self> {
         let directory = command.get_args().nth(1).map(PathBuf::from).unwrap_or_default();
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -80,7 +80,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Ours end with their input, the real one when it is asked to.
+        // Our servers exit at the end of their input, the real one on a signal.
         drop(self.process.stdin.take());
         if self.directory.as_os_str().is_empty() {
             let _ = Command::new("kill").arg(self.process.id().to_string()).status();

@@ -107,7 +107,7 @@ impl Subject {
         }
     }
 
-    /// `kube-informer get` or `kubectl get` with these arguments; `None` for other subjects, or if kubectl is not built.
+    /// `kube-informer get` or `kubectl get` with these arguments; `None` for other subjects and without kubectl.
     pub(super) fn get(self, programs: &Programs, arguments: &[&str], kubeconfig: &Path) -> Option<Command> {
         let program = match self {
             Self::Get => &programs.program,

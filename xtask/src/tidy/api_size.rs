@@ -1,4 +1,4 @@
-//! The public API stays small enough to be kept for years: the listing of a crate's default features has a limit.
+//! The public API stays small enough to maintain for years: the listing of a crate's default features has a limit.
 
 use super::{Problem, Repository};
 
@@ -9,7 +9,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let too_long = |(path, lines_max): (&str, usize)| match repository.text(path)?.lines().count() {
         lines if lines > lines_max => {
             let message =
-                format!("{lines} lines of public API, at most {lines_max} are allowed; hide or fold items");
+                format!("{lines} lines of public API, at most {lines_max} are allowed; hide or merge items");
             Some(Problem::new(path, lines_max + 1, message))
         }
         _ => None,

@@ -1,5 +1,5 @@
-//! Which of our crates depends on which. Normal and build dependencies count, including those of one target and optional ones;
-//! dependencies of tests do not.
+//! Which of our crates depends on which. Normal and build dependencies count, including those of one target and
+//! optional ones; dependencies of tests do not.
 
 use std::collections::BTreeMap;
 

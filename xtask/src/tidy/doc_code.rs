@@ -1,5 +1,5 @@
-//! Rust code on our pages compiles. A page with Rust code must be included as documentation, so that `cargo test` compiles it, and no
-//! block may be marked `ignore`. The files of the tutorial are built by `cargo xtask tutorial`.
+//! Rust code on our pages compiles. A page with Rust code must be included as documentation, so that `cargo test`
+//! compiles it, and no block may be marked `ignore`. The files of the tutorial are built by `cargo xtask tutorial`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Violations that are known and not yet removed. A list may only shrink: an entry that no longer applies is a problem itself.
+//! Violations that are known and not yet removed. A list may only shrink: an entry that no longer applies is reported.
 
 use super::Problem;
 
@@ -8,7 +8,7 @@ pub(crate) const SHARED_TYPE_NAMES: &[(&str, &str)] = &[];
 /// Files of crates with vague names.
 pub(crate) const FILE_NAMES: &[&str] = &[];
 
-/// Prose that matches a pattern of `xtask/language-patterns.txt`: what others wrote and we quote. At most ten entries.
+/// Prose that matches a pattern of `xtask/language-patterns.txt`: quotations of others. At most ten entries.
 pub(crate) const LANGUAGE: &[Quotation] = &[];
 
 /// Text that is exempt from the rule on language.
@@ -18,7 +18,7 @@ pub(crate) struct Quotation {
     pub(crate) path: &'static str,
     /// Part of the line.
     pub(crate) text: &'static str,
-    /// Whose words they are.
+    /// The source of the quotation.
     pub(crate) reason: &'static str,
 }
 

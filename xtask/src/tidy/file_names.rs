@@ -1,5 +1,4 @@
-//! File names that say nothing about their content. A file is named for what it does, so that a behaviour is found in one
-//! guess.
+//! Rejects vague file names. A file is named after what it does, so that readers find a behaviour quickly.
 
 use super::exceptions::FILE_NAMES;
 use super::{Problem, Repository, exceptions};
@@ -16,7 +15,7 @@ fn check_except(repository: &Repository, excepted: &[&str]) -> Vec<Problem> {
         if let Some(name) = vague_name(path)
             && !excepted.contains(&path)
         {
-            let message = format!("`{name}` says nothing; name the file for what it does");
+            let message = format!("`{name}` is vague; name the file after what it does");
             problems.push(Problem::new(path, 1, message));
         }
     }

@@ -1,6 +1,6 @@
-//! A dependency graph, as the code has it and as ARCHITECTURE.md lists it. The listing is a fenced block whose info string is
-//! `graph` and the graph's name, with one line per node: `cli -> apiserver, informer`. Both must be equal: an edge that the code
-//! no longer has is as wrong in the map as one that it lacks.
+//! A dependency graph, as the code has it and as ARCHITECTURE.md lists it. The listing is a fenced block whose info
+//! string is `graph` and the graph's name, with one line per node: `cli -> apiserver, informer`. Both must be equal: an
+//! edge that the code no longer has is as wrong as a missing one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,7 +35,7 @@ impl Graph {
     pub(crate) fn compare(&self, repository: &Repository) -> Vec<Problem> {
         let Some(listed) = repository.text(MAP).and_then(|text| Listing::find(text, self.name)) else {
             let message =
-                format!("no block ```graph {}; add it: `cargo xtask tidy --print-graph`", self.name);
+                format!("no block ```graph {}; print it with `cargo xtask tidy --print-graph`", self.name);
             return vec![Problem::new(MAP, 1, message)];
         };
         let mut problems = Vec::new();

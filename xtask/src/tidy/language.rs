@@ -1,6 +1,6 @@
-//! Plain English: no prose matches a pattern of `xtask/language-patterns.txt`. Patterns match within a line, as grep does.
-//! Identifiers are code and not checked. Recordings, captures and the listings in `api/` are not read at all. Text quoted from a
-//! real kube-apiserver is prose like any other, and exempt only as an entry of [`LANGUAGE`].
+//! Plain English: no prose matches a pattern of `xtask/language-patterns.txt`. Patterns match within a line, as grep
+//! does. Identifiers are code and not checked. Recordings, captures and the listings in `api/` are not read at all.
+//! Text quoted from a real kube-apiserver is prose like any other, and exempt only as an entry of [`LANGUAGE`].
 
 use regex::{Regex, RegexBuilder};
 

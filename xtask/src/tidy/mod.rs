@@ -1,6 +1,6 @@
-//! `cargo xtask tidy`: the rules of the repository that no compiler checks. One file per rule; each takes the repository and
-//! returns what breaks the rule. A test runs all of them, so `cargo test --workspace` does too. To add a rule, add its file
-//! and its line in [`RULES`].
+//! `cargo xtask tidy`: the rules of the repository that no compiler checks. One file per rule; each takes the
+//! repository and returns what breaks the rule. A test runs all of them, so `cargo test --workspace` does too. To add a
+//! rule, add its file and its line in [`RULES`].
 
 mod api_size;
 mod crates;

@@ -1,5 +1,5 @@
-//! Which module of kube-informer imports which: the paths that begin at the crate's root, in any item, by `crate::` or `super::`.
-//! A name that the root re-exports counts as its module's. Unit tests do not count, nor does the root itself.
+//! Which module of kube-informer imports which: the paths that begin at the crate's root, in any item, by `crate::` or
+//! `super::`. A name that the root re-exports counts as its module's. Unit tests and the root do not count.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl RootNames {
     }
 }
 
-/// Every word of a `use` declaration, under its first segment: more than the names it brings, which does no harm.
+/// Every word of a `use` declaration, under its first segment: more than the names that it imports, which is harmless.
 fn re_exports(item: &Item, names: &mut BTreeMap<String, String>) {
     let mut segments =
         item.tokens.iter().skip_while(|token| ident(token).is_none_or(|(word, _)| word != "use"));

@@ -1,6 +1,7 @@
-//! The tests and examples that the contract and the parity pages name exist; `name_…` matches any test with this prefix. The names of
-//! the contract's tests start with the numbers of their clauses: `promise_6_…` for clause 6, `promises_1_6_and_7_…` for several,
-//! `c3_…` for C3, `c3_c10_…` for C3 and C10. A test with a number is listed in the contract, under that clause.
+//! The tests and examples that the contract and the parity pages name exist; `name_…` matches any test with this
+//! prefix. The names of the contract's tests start with the numbers of their clauses: `promise_6_…` for clause 6,
+//! `promises_1_6_and_7_…` for several, `c3_…` for C3, `c3_c10_…` for C3 and C10. A test with a number is listed in the
+//! contract, under that clause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
             }
             for name in named_in(text) {
                 if !exists(name) {
-                    let message = format!("there is no test `{name}`; name the one there is, or write it");
+                    let message = format!("there is no test `{name}`; name an existing test, or write it");
                     problems.push(Problem::new(page, line, message));
                 }
                 if page == CONTRACT

@@ -1,5 +1,5 @@
-//! The pictures in the documentation show the current page: `cargo xtask browser --pictures` writes a checksum of the page's files
-//! next to them, and this rule compares it.
+//! The pictures in the documentation show the current page: `cargo xtask browser --pictures` writes a checksum of the
+//! page's files next to them, and this rule compares it.
 
 use super::{Problem, Repository};
 

@@ -1,5 +1,6 @@
-//! The prose of a file: its comments and strings, or all of its text where it is not code. A lexer of its own, because token
-//! streams drop comments. It only finds where comments and strings begin and end, so it accepts code that does not compile.
+//! The prose of a file: its comments and strings, or all of its text where it is not code. It has its own lexer,
+//! because token streams drop comments. The lexer only finds where comments and strings begin and end, so it accepts
+//! code that does not compile.
 
 /// Text of one line, within one comment or string. Quotes and comment markers are not part of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) fn of(path: &str, text: &str) -> Vec<Prose> {
         "rs" => lex(Language::Rust, text),
         "go" => lex(Language::Go, text),
         "js" => lex(Language::JavaScript, text),
-        // What is not prose there has no words that could be mistaken for it.
+        // The rest of these files has no words that could be mistaken for prose.
         "md" | "html" | "sh" | "toml" | "yaml" | "yml" => all(text),
         _ if path == ".ci/run" => all(text),
         _ => Vec::new(),

@@ -1,14 +1,14 @@
-//! The files that rules look at, read once: Rust, Markdown, manifests, API listings and the page. Rules receive this instead of paths, so their tests
-//! can hand in a few lines of text.
+//! The files that rules look at, read once: Rust, Markdown, manifests, API listings and the page. Rules receive this
+//! instead of paths, so their tests can pass a few lines of text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-/// Folders without sources of ours: built, downloaded or recorded.
+/// Folders without our own sources: built, downloaded or recorded.
 const SKIPPED: [&str; 5] = ["target", "captures", "recordings", "testdata", "node_modules"];
 
-/// Hidden folders with sources of ours.
+/// Hidden folders with our own sources.
 const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 
 const ENDINGS: [&str; 9] = [".rs", ".md", ".go", ".js", ".html", ".sh", ".toml", ".yaml", ".yml"];

@@ -1,5 +1,5 @@
-//! Rust source for the rules: the modules of a crate, the items of a module, the tokens of an item. Tokens are enough: rules need
-//! names and paths, and a token stream also has the arguments of macros.
+//! Rust source for the rules: the modules of a crate, the items of a module, the tokens of an item. Tokens are enough:
+//! rules need names and paths, and a token stream also has the arguments of macros.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 

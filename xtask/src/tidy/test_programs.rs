@@ -1,5 +1,5 @@
-//! No test file is left out. A crate with `autotests = false` lists its test programs in Cargo.toml; every other file in its
-//! `tests` folder must be a module of one of them, or its tests would silently not run.
+//! No test file is left out. A crate with `autotests = false` lists its test programs in Cargo.toml; every other file
+//! in its `tests` folder must be a module of one of them, or its tests would silently not run.
 
 use super::{Problem, Repository};
 

@@ -1,5 +1,5 @@
-//! No two types of one crate share a name: one name, one meaning. Alternatives in one module, of which a `cfg` compiles one,
-//! count as one type; what only tests compile does not count.
+//! No two types of one crate share a name: one name, one meaning. Alternatives in one module, of which a `cfg` compiles
+//! one, count as one type; what only tests compile does not count.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn declarations(repository: &Repository, root: &str) -> Result<BTreeMap<String, 
 /// One problem per further declaration, which names the first.
 fn report(name: &str, places: &[Place]) -> Vec<Problem> {
     let [(_, first, first_line), others @ ..] = places else { return Vec::new() };
-    let message = format!("a second type `{name}`, after {first}:{first_line}; rename one or make them one");
+    let message = format!("a second type `{name}`, after {first}:{first_line}; rename or merge them");
     others.iter().map(|(_, file, line)| Problem::new(file, *line, &*message)).collect()
 }
 

@@ -1,6 +1,7 @@
-//! Starts a real server for manual experiments, prints its address and kubeconfig as a line of JSON, and stops it at the first
-//! interrupt. Arguments go to kube-apiserver: `cargo run -p kube-informer-conformance --bin real-server -- --watch-cache=false`.
-#![allow(clippy::print_stdout)] // A program talks to its user.
+//! Starts a real server for manual experiments, prints its address and kubeconfig as a line of JSON, and stops it at
+//! the first interrupt. Arguments go to kube-apiserver:
+//! `cargo run -p kube-informer-conformance --bin real-server -- --watch-cache=false`.
+#![allow(clippy::print_stdout)] // The program prints its result.
 
 use std::error::Error;
 

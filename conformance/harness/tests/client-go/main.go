@@ -34,8 +34,8 @@ import (
 )
 
 var (
-	kubeconfig  = flag.String("kubeconfig", "", "where the server is")
-	contentType = flag.String("content-type", "application/json", "of the typed client")
+	kubeconfig  = flag.String("kubeconfig", "", "the kubeconfig `file`")
+	contentType = flag.String("content-type", "application/json", "content type of the typed client")
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 )
 

@@ -1,6 +1,6 @@
-//! Compares three clients on one real kube-apiserver behind the same faulty network: client-go's informer, kube-rs' reflector and
-//! our informer. At the end each store equals the server's state. The states that each client saw of an object are states that the
-//! object had, in the same order.
+//! Compares three clients on one real kube-apiserver behind the same faulty network: client-go's informer, kube-rs'
+//! reflector and our informer. At the end each store equals the server's state. The states that each client saw of an
+//! object are states that the object had, in the same order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -95,8 +95,8 @@ fn held(object: &Value) -> (String, (String, String)) {
     (text("name"), (text("uid"), text("resourceVersion")))
 }
 
-/// The true history, from a watch that does not go through the faulty network. It is read continuously, because a server ends the
-/// watch of a slow client. If the watch ends anyway, it resumes.
+/// The true history, from a watch that does not go through the faulty network. It is read continuously, because a
+/// server ends the watch of a slow client. If the watch ends anyway, it resumes.
 struct Truth {
     events: mpsc::UnboundedReceiver<Value>,
     _task: JoinSet<()>,

@@ -1,5 +1,6 @@
-//! Informers on a real kube-apiserver with faults: it crashes, freezes, compacts its history, rejects requests, is restored from a
-//! backup. After each fault the store equals the server's state, and listeners receive the promised events.
+//! Informers on a real kube-apiserver with faults: it crashes, freezes, compacts its history, rejects requests, is
+//! restored from a backup. After each fault the store equals the server's state, and listeners receive the promised
+//! events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Many informers, objects and changes on a real kube-apiserver, over connections that keep breaking. The stores converge to the
-//! state in etcd, and a handler checks the contract's promises at every event.
+//! Many informers, objects and changes on a real kube-apiserver, over connections that keep breaking. The stores
+//! converge to the state in etcd, and a handler checks the contract's promises at every event.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::resume_unwind;

@@ -1,5 +1,5 @@
-//! Informers on a real kube-apiserver without faults: their objects equal the server's, field by field, for several kinds, both
-//! encodings, and with and without watch-lists.
+//! Informers on a real kube-apiserver without faults: their objects equal the server's, field by field, for several
+//! kinds, both encodings, and with and without watch-lists.
 
 use futures::StreamExt;
 use k8s_openapi::api::{

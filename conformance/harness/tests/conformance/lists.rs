@@ -1,5 +1,5 @@
-//! Responses to list requests, by resource version, match, limit and continue. The informer relies on these rules; if a release
-//! changes one, these tests fail.
+//! Responses to list requests, by resource version, match, limit and continue. The informer relies on these rules; if a
+//! release changes one, these tests fail.
 
 use http::StatusCode;
 use kube_client::Client;

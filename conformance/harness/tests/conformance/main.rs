@@ -1,6 +1,6 @@
-//! The conformance tests, as one program: one link instead of fifteen, and each helper is used. `lists`, `watches`, `writes` and
-//! `shards` check the protocol on the embedded server and, with the feature `real-server`, on a real kube-apiserver too. All other
-//! tests need that feature, which `cargo xtask conformance` turns on.
+//! The conformance tests, as one program: one link instead of fifteen, and each helper is used. `lists`, `watches`,
+//! `writes` and `shards` check the protocol on the embedded server and, with the feature `real-server`, on a real
+//! kube-apiserver too. All other tests need that feature, which `cargo xtask conformance` turns on.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[macro_use]

@@ -65,8 +65,8 @@ async fn kubectl_and_the_program_print_the_same() {
         let theirs = server.kubectl(arguments).await.unwrap();
         assert_eq!(normal(&ours(arguments)), normal(&theirs), "{arguments:?}");
     }
-    // The program's own columns, for live views and for servers without tables, equal those of a 1.36 server. Earlier servers do
-    // not show the architecture next to a node's kernel.
+    // The program's own columns, for live views and for servers without tables, equal those of a 1.36 server. Earlier
+    // servers do not show the architecture next to a node's kernel.
     let as_the_server = |text: &str| if minor >= 36 { text.to_owned() } else { text.replace(" (amd64)", "") };
     for what in
         ["pods", "deployments", "replicasets", "nodes", "services", "configmaps", "secrets", "namespaces"]

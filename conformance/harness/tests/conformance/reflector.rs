@@ -1,5 +1,5 @@
-//! The building blocks (`ListWatch`, `Reflector`, `Fifo`, `Store`) on a real kube-apiserver: the store equals the server in both
-//! encodings, with and without watch-lists, after restarts, compactions and a restored etcd.
+//! The building blocks (`ListWatch`, `Reflector`, `Fifo`, `Store`) on a real kube-apiserver: the store equals the
+//! server in both encodings, with and without watch-lists, after restarts, compactions and a restored etcd.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ async fn a_restart_resumes_and_a_compaction_relists() {
     common::create(&client, &["d"]).await;
     mirror.equals(&client).await;
 
-    // Changes during a disconnect that are then compacted must be found by a list. (The graceful restart above takes a minute,
-    // because the server waits for watches to end. Here it is killed.)
+    // Changes during a disconnect that are then compacted must be found by a list. (The graceful restart above takes a
+    // minute, because the server waits for watches to end. Here it is killed.)
     server.kill();
     server.restart().await.unwrap();
     let client = server.client().await.unwrap();

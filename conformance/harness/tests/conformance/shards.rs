@@ -1,4 +1,4 @@
-//! `shardSelector` with the feature gate `ShardedListAndWatch`, which exists since 1.36. Earlier servers ignore the parameter.
+//! `shardSelector` with the feature gate `ShardedListAndWatch`, which exists since 1.36. Earlier servers ignore it.
 
 use http::StatusCode;
 use kube_client::Client;

@@ -1,4 +1,4 @@
-//! `Cluster` as a general client, through a real kube-apiserver to a kubelet: followed logs, `exec`, and concurrent writes.
+//! `Cluster` as a general client, through a real kube-apiserver to a kubelet: followed logs, `exec`, concurrent writes.
 
 use futures::future::try_join_all;
 use http::Request;

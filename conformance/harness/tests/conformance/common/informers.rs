@@ -44,8 +44,8 @@ pub(crate) fn shown<K: Send + Sync + 'static>(informer: &Informer<K>) -> Objects
     view.iter().map(|object| comparable(object.raw().decode().unwrap())).collect()
 }
 
-/// Waits until an informer equals the server. No object may be written meanwhile. There is no time limit: the differences are
-/// printed every 20 seconds.
+/// Waits until an informer equals the server. No object may be written meanwhile. There is no time limit: the
+/// differences are printed every 20 seconds.
 pub(crate) async fn converges<K: Send + Sync + 'static>(informer: &Informer<K>, client: &Client, path: &str) {
     converges_to(informer, async || listed(client, path).await).await;
 }
@@ -96,7 +96,8 @@ fn comparable(mut object: Value) -> (String, Value) {
     (key, object)
 }
 
-/// Removes unset times. Up to 1.33 the JSON of a pod template has `creationTimestamp: null`; protobuf and later servers omit it.
+/// Removes unset times. Up to 1.33 the JSON of a pod template has `creationTimestamp: null`; protobuf and later servers
+/// omit it.
 fn without_unset_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
