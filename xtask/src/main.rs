@@ -36,7 +36,7 @@ tasks:
   schema            generate the schema table of kube-wire from the releases in xtask/schema/releases.txt (needs Go)
   schema --check    fail if that would change it, or if it disagrees with Kubernetes' .proto files (needs Go)
   vectors [DIR]     write the test vectors of kube-wire to DIR or target/vectors, for inspection (needs Go)
-  vectors --test    run the tests of kube-wire, including those with vectors (needs Go)
+  vectors --test    run the tests of kube-wire that read the vectors (needs Go)
   openapi [1.NN]    test the types of k8s-openapi for each supported version, or one, against the vectors (needs Go)
   conformance       build a real kube-apiserver and test against it; see --help (needs Go)
   sim               simulate informers under faults; see --help

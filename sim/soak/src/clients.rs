@@ -1,5 +1,6 @@
 //! The informers under test, with every kind of listener.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use kube_client::{Api, Client, Config};
 use kube_core::metadata::PartialObjectMeta;
 use kube_informer::{
     Cluster, EncodingPreference, Event, HandlerHandle, Index, Informer, InformerFactory, Key, ListenerConfig,
-    Lister, Memory, Origin,
+    Lister, Memory, Origin, StoredObject,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -35,6 +36,7 @@ pub(crate) struct Clients {
     gold: Informer<ConfigMap>,
     names: Informer<PartialObjectMeta<ConfigMap>>,
     by_team: Index,
+    by_length: Index,
     handlers: Vec<HandlerHandle>,
     /// Subscribes, reads for a while and unsubscribes, repeatedly.
     guest: JoinHandle<()>,
@@ -47,6 +49,17 @@ pub(crate) fn marked(mut config: Config) -> Config {
     config
 }
 
+/// The value of the index `team`.
+fn team(object: &StoredObject) -> Option<String> {
+    object.labels().get("team").map(Into::into)
+}
+
+/// The value of the index `length`: the length of the ConfigMap's value in hundreds of bytes.
+fn length(object: &StoredObject) -> Option<String> {
+    let value = object.field("data.value").ok().flatten();
+    value.and_then(|value| value.as_str().map(|text| (text.len() / 100).to_string()))
+}
+
 fn namespaces() -> impl Iterator<Item = String> {
     (0..4).map(namespace)
 }
@@ -55,16 +68,9 @@ impl Clients {
     pub(crate) async fn start(config: Config) -> Outcome<Self> {
         let factory = InformerFactory::new(Cluster::from_config(marked(config))?).memory_max(MEMORY_MAX);
         let by_team = Index::label("team", "team");
-        let value_length = Index::by("length", |object| {
-            let value = object.field("data.value").ok().flatten();
-            value.and_then(|value| value.as_str().map(|text| (text.len() / 100).to_string()))
-        });
-        let all = factory
-            .informer::<ConfigMap>()
-            .labels("app=soak")
-            .index(&by_team)
-            .index(&value_length)
-            .start()?;
+        let by_length = Index::by("length", length);
+        let all =
+            factory.informer::<ConfigMap>().labels("app=soak").index(&by_team).index(&by_length).start()?;
         let some = factory
             .informer::<ConfigMap>()
             .namespaces(namespaces())
@@ -84,7 +90,7 @@ impl Clients {
         let lags = Arc::new(Mutex::new(Lags::default()));
         let handlers = vec![timed(&all, lags.clone())?, slow(&all)?, panicking(&some)?, slow(&gold)?];
         let guest = tokio::spawn(come_and_go(all.clone()));
-        Ok(Self { factory, all, some, gold, names, by_team, handlers, guest, lags })
+        Ok(Self { factory, all, some, gold, names, by_team, by_length, handlers, guest, lags })
     }
 
     /// The first difference between a cache and the server. No object may change meanwhile.
@@ -114,14 +120,29 @@ impl Clients {
         Ok(differs.or_else(|| self.index_difference()).or_else(|| self.pending()))
     }
 
-    /// The difference between an index and the objects, if any.
+    /// The first value of an index under which other objects are found than those that have it.
     fn index_difference(&self) -> Option<String> {
         let view = self.all.lister().view();
-        let indexed: usize = (0..7)
-            .map(|team| view.by_index(&self.by_team, &format!("t{team}")).map_or(0, |found| found.len()))
-            .sum();
-        let count = view.iter().count();
-        (indexed != count).then(|| format!("index: {indexed} of {count} objects"))
+        let difference = |index: &Index, value_of: fn(&StoredObject) -> Option<String>| {
+            let mut expected = BTreeMap::<_, Vec<_>>::new();
+            for object in view.iter() {
+                if let Some(value) = value_of(&object) {
+                    expected.entry(value).or_default().push(object.key());
+                }
+            }
+            expected.into_iter().find_map(|(value, mut keys)| {
+                let mut found: Vec<_> = view
+                    .by_index(index, &value)
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|object| object.key())
+                    .collect();
+                keys.sort();
+                found.sort();
+                (found != keys).then(|| format!("index {}: wrong objects under {value:?}", index.as_ref()))
+            })
+        };
+        difference(&self.by_team, team).or_else(|| difference(&self.by_length, length))
     }
 
     /// The lags of the handlers, if any has pending changes.

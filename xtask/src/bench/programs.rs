@@ -1,5 +1,5 @@
-//! Builds the programs, each with its own tools. Rust programs use the workspace's benchmark profile, or the release
-//! profile for smoke runs, because it builds faster.
+//! Builds the programs, each with its own tools. Rust programs use the workspace's benchmark profile, or the dev profile for
+//! smoke runs, because it builds faster.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -30,20 +30,17 @@ impl Programs {
         let theirs = target.join("peers");
         std::fs::create_dir_all(&theirs)?;
         print_progress("building …");
-        let profile = if measured { "bench" } else { "release" };
+        // A smoke run uses what the workspace's tests have built.
+        let (profile, folder) = if measured { ("bench", "release") } else { ("dev", "debug") };
         let mut ours = cargo();
-        ours.args([
-            "build",
-            "--profile",
-            profile,
-            "--quiet",
-            "-p",
-            "kube-informer-peer",
-            "-p",
-            "kube-informer-cli",
-        ]);
-        if real {
-            ours.args(["-p", "kube-informer-conformance", "--bins"]);
+        ours.args(["build", "--quiet", "--bins", "--profile", profile]);
+        if measured {
+            ours.args(["-p", "kube-informer-peer", "-p", "kube-informer-cli"]);
+            if real {
+                ours.args(["-p", "kube-informer-conformance"]);
+            }
+        } else {
+            ours.arg("--workspace");
         }
         succeed(&mut ours)?;
         let manifest = root.join("peers/kube-rs/Cargo.toml");
@@ -54,16 +51,15 @@ impl Programs {
         let mut go = Command::new("go");
         go.args(["build", "-buildvcs=false", "-o"]).arg(&client_go).arg(".");
         succeed(go.current_dir(root.join("peers/client-go")).env("GOWORK", "off"))?;
-        // Both profiles use this directory.
-        let release = target.join("release");
+        let built = target.join(folder);
         Ok(Self {
-            ours: release.join("kube-informer-peer"),
+            ours: built.join("kube-informer-peer"),
             client_go,
-            kube_rs: theirs.join("release/kube-rs-peer"),
-            program: release.join("kube-informer"),
+            kube_rs: theirs.join(folder).join("kube-rs-peer"),
+            program: built.join("kube-informer"),
             kubectl: conformance::kubectl(),
             real: real
-                .then(|| Outcome::Ok((release.join("real-server"), conformance::programs()?)))
+                .then(|| Outcome::Ok((built.join("real-server"), conformance::programs()?)))
                 .transpose()?,
         })
     }
