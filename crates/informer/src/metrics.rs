@@ -117,7 +117,9 @@ const GAUGES: [Gauge; 10] = [
     ("informer_degraded_watches", "Watches that are backing off after an error, or may be stale", |core| {
         signed(core.degraded_watches())
     }),
-    ("informer_watches", "Watches of objects: one, or one per namespace", |core| signed(core.status().len())),
+    ("informer_watched_scopes", "Scopes, each with its own watch: one, or one per namespace", |core| {
+        signed(core.status().len())
+    }),
     ("informer_objects", "Objects in the store", |core| signed(core.store.len())),
     ("informer_stored_bytes", "Bytes held by the objects in the store", |core| {
         signed(core.store.snapshot().stored_bytes())

@@ -49,6 +49,7 @@ async fn lists_watches_objects_lag_and_age_are_exported() {
             ("informer_lists_total/error", 1.0),
             ("informer_objects", 1.0),
             ("informer_synced", 1.0),
+            ("informer_watched_scopes", 1.0),
             ("informer_listeners", 0.0),
             ("informer_full_states_total", 1.0),
         ],
