@@ -16,7 +16,7 @@ use super::journal::JournalEntry;
 use super::listing::path_reader;
 use super::params::Params;
 use super::representation::Representation;
-use super::{Refusal, Served, feed, routes, shown};
+use super::{Refusal, Served, change, routes, shown};
 
 /// Most changes of one object that are shown.
 const HISTORY_MAX: usize = 100;
@@ -83,7 +83,7 @@ pub(super) async fn history(
             && (object.namespace(), object.name()) == (asked.key.namespace(), asked.key.name())
     };
     let entries = served.journal.newest(limit, is_asked);
-    let changes: Vec<_> = entries.iter().map(|entry| feed::render(&served, entry)).collect();
+    let changes: Vec<_> = entries.iter().map(|entry| change::render(&served, entry)).collect();
     let oldest = served.journal.oldest();
     Ok(routes::json(&json!({
         "changes": changes,
