@@ -13,7 +13,7 @@ use kube_wire::FieldPath;
 use serde_json::{Value, json};
 
 use super::journal::JournalEntry;
-use super::listing::path_reader;
+use super::listing::{check_synced, path_reader};
 use super::params::Params;
 use super::representation::Representation;
 use super::{Refusal, Served, change, routes, shown};
@@ -38,9 +38,10 @@ impl Asked {
         Ok(Self { resource: resource.to_owned(), key })
     }
 
-    /// The object, and the number of its mirror.
+    /// The object, and the number of its mirror. Before a mirror is synced, an object that it lacks may exist.
     pub(super) fn find(&self, served: &Served) -> Result<(usize, StoredObject), Refusal> {
         let mirrors = served.mirrors_of(&self.resource)?;
+        check_synced(&mirrors)?;
         let found = mirrors.iter().find_map(|(number, mirror)| {
             let view = mirror.informer.lister().view();
             Some((*number, view.snapshot().get(&self.key)?.clone()))
