@@ -85,7 +85,7 @@ impl Coalesced {
         let kind = &served.mirrors[last.mirror].selected.kind;
         let (event_type, note) = match &last.change {
             RecordedChange::Deleted { final_state_known: false, .. } => {
-                (EventType::Deleted, Some("deleted while the watch was down; the last state is unknown"))
+                (EventType::Deleted, Some("deleted; its final state is unknown"))
             }
             RecordedChange::Deleted { .. } => (EventType::Deleted, None),
             _ if first.change.old().is_none() => (EventType::Added, None),
