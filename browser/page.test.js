@@ -248,11 +248,18 @@ test("an object shows its YAML, graph, history and indexes", async (t) => {
   await until(async () => (await boxes.count()) >= 3, "the graph is drawn");
   // The demo changes the object, too, and only the last change is highlighted.
   let writes = 0;
-  await until(async () => {
-    if (writes % 20 === 0) await demo.write("PATCH", `/apis/apps/v1/namespaces/${namespace}/deployments/${name}`, { metadata: { labels: { mark: `seen-${writes}` } } });
+  const isHighlighted = async (labels, lines) => {
+    const values = Object.fromEntries(labels.map((label) => [label, `seen-${writes}`]));
+    if (writes % 20 === 0) await demo.write("PATCH", `/apis/apps/v1/namespaces/${namespace}/deployments/${name}`, { metadata: { labels: values } });
     writes += 1;
-    return (await page.locator('.yaml .row[data-changed="true"]').allInnerTexts()).some((text) => text.includes("mark: seen-"));
-  }, "the change is highlighted");
+    const texts = await page.locator('.yaml .row[data-changed="true"]').allInnerTexts();
+    return texts.filter((text) => text.includes(": seen-")).length === lines;
+  };
+  await until(() => isHighlighted(["mark"], 1), "the change is highlighted");
+  // More fields than a summary shows.
+  const many = Array.from({ length: 12 }, (_, at) => `mark-${at}`);
+  writes = 0;
+  await until(() => isHighlighted(many, 12), "every field of the change is highlighted");
   assert.match(await page.getByRole("region", { name: "History", exact: true }).innerText(), /\+metadata.labels.mark: seen-0/);
   await page.locator(".graph a").first().click();
   await until(async () => !page.url().endsWith(`/${name}`), "a box leads to another object");

@@ -26,6 +26,8 @@ export class ObjectView {
     [this.namespace, this.name] = key.length > 1 ? key : ["", key[0]];
     this.path = objectPath(resource, this.namespace, this.name);
     this.lines = [];
+    this.lastChange = null;
+    this.isWhole = false;
     this.changed = [];
     this.version = this.latest()?.sequence ?? null;
     this.skips = model.skips;
@@ -114,14 +116,15 @@ export class ObjectView {
     try {
       const history = await ask("history", { limit: HISTORY_MAX });
       this.ifNew("history", history, () => this.showHistory(history));
-      const [object, indexes] = await Promise.all([ask("objects"), ask("indexes")]);
+      const [object, indexes] = await Promise.all([ask("objects"), ask("indexes"), this.loadChanged(history.changes[0])]);
       this.ifNew("object", [object, this.changed], () => {
         this.lines = lines(object);
         this.rows.setCount(this.lines.length);
       });
       this.jump.hidden = this.firstChanged() < 0;
       this.ifNew("indexes", indexes, () => this.showIndexes(indexes.indexes));
-      setText(this.note, `resourceVersion ${object.metadata?.resourceVersion ?? "unknown"}; highlighted lines changed last`);
+      const highlighted = this.lastChange?.more > 0 ? `the first ${count(this.changed.length)} fields of the last change are highlighted` : "highlighted lines changed last";
+      setText(this.note, `resourceVersion ${object.metadata?.resourceVersion ?? "unknown"}; ${highlighted}`);
       setText(this.error, "");
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -129,6 +132,22 @@ export class ObjectView {
     } finally {
       this.loading = false;
     }
+  }
+
+  /// Asks for the fields of the last change: the history has only the first few of them.
+  async loadChanged(change) {
+    if (change?.id === this.lastChange?.id && this.isWhole) return;
+    this.lastChange = change;
+    this.isWhole = true;
+    if (change?.differences.length > 0) {
+      try {
+        this.lastChange = await get(`changes/${encodeURIComponent(change.id)}`, {}, this.controller.signal);
+      } catch (error) {
+        if (error.name === "AbortError") throw error;
+        this.isWhole = false;
+      }
+    }
+    this.changed = this.lastChange?.differences.map((difference) => difference.path) ?? [];
   }
 
   /// Draws a part only if it differs from the last time: focus, selection and scroll position stay.
@@ -140,7 +159,6 @@ export class ObjectView {
   }
 
   showHistory({ changes, total, journal }) {
-    this.changed = changes[0]?.differences.map((difference) => difference.path) ?? [];
     this.history.replaceChildren(
       ...changes.map((change) =>
         h(

@@ -67,8 +67,9 @@ pub enum BuildError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An informer did not get its initial list: the server refused it (401, 403, 404), or the informer has stopped. To wait until
-    /// the resource is served, wait for the informer first, as in [`Controller::run`](crate::Controller::run).
+    /// An informer did not get its initial list: the server [refused](SyncError::Refused) it, its objects exceed the
+    /// [memory budget](SyncError::OverBudget), or the informer has stopped. To wait until the resource is served, wait for the
+    /// informer first, as in [`Controller::run`](crate::Controller::run).
     #[error("cannot run controller `{controller}`: {source}")]
     Sync {
         /// The controller.

@@ -19,6 +19,8 @@ pub enum Delta {
     Updated(StoredObject),
     /// A watch reported the deletion of an object; this is its final state.
     Deleted(StoredObject),
+    /// A watch reported the deletion of an object, but its final state could not be read; this is its last cached state.
+    DeletedUnread(StoredObject),
     /// The object is gone, but its deletion was not observed; this is its last cached state. (client-go:
     /// `DeletedFinalStateUnknown`.)
     Vanished(StoredObject),
@@ -46,6 +48,7 @@ impl Delta {
             Self::Added(object)
             | Self::Updated(object)
             | Self::Deleted(object)
+            | Self::DeletedUnread(object)
             | Self::Vanished(object)
             | Self::Replaced(object)
             | Self::Sync(object) => object.scope(),
@@ -58,6 +61,7 @@ impl Delta {
             Self::Added(object)
             | Self::Updated(object)
             | Self::Deleted(object)
+            | Self::DeletedUnread(object)
             | Self::Vanished(object)
             | Self::Replaced(object)
             | Self::Sync(object) => Some(object),

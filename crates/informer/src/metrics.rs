@@ -3,6 +3,7 @@
 //! The names `informer_queued_items`, `informer_processing_latency_seconds` and `informer_store_resource_version`, and the
 //! labels, are client-go's, so that existing dashboards work.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -22,7 +23,7 @@ use crate::source::Resource;
 use crate::version::is_older;
 
 /// Metrics of informers, in a registry of the caller. Stopped informers are not exported. Informers of the same resource
-/// that run at the same time need different names.
+/// that run at the same time need different names: of those with one name, only the first is exported.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -117,7 +118,9 @@ const GAUGES: [Gauge; 10] = [
     ("informer_degraded_watches", "Watches that are backing off after an error, or may be stale", |core| {
         signed(core.degraded_watches())
     }),
-    ("informer_watches", "Watches of objects: one, or one per namespace", |core| signed(core.status().len())),
+    ("informer_watched_scopes", "Scopes, each with its own watch: one, or one per namespace", |core| {
+        signed(core.status().len())
+    }),
     ("informer_objects", "Objects in the store", |core| signed(core.store.len())),
     ("informer_stored_bytes", "Bytes held by the objects in the store", |core| {
         signed(core.store.snapshot().stored_bytes())
@@ -170,7 +173,9 @@ impl Collector for InformerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let informers = self.informers.lock();
         let running = informers.iter().filter_map(|reporter| Some((reporter, reporter.running()?)));
-        let running = running.collect::<Vec<_>>();
+        // Two samples with the same labels would invalidate everything that is exported.
+        let mut names = HashSet::new();
+        let running = running.filter(|(reporter, _)| names.insert(&reporter.labels)).collect::<Vec<_>>();
         for (name, help, value) in GAUGES {
             let kind = ConstGauge::new(0_i64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;

@@ -49,6 +49,7 @@ async fn lists_watches_objects_lag_and_age_are_exported() {
             ("informer_lists_total/error", 1.0),
             ("informer_objects", 1.0),
             ("informer_synced", 1.0),
+            ("informer_watched_scopes", 1.0),
             ("informer_listeners", 0.0),
             ("informer_full_states_total", 1.0),
         ],
@@ -104,4 +105,25 @@ async fn a_stopped_informer_is_not_exported_and_its_successor_is() {
     let objects = text.lines().filter(|line| line.starts_with("informer_objects{")).collect::<Vec<_>>();
     assert_eq!(objects, [r#"informer_objects{name="web",group="",version="v1",resource="pod"} 2"#]);
     drop((first, lister));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_informers_with_one_name_the_first_is_exported() {
+    let mut registry = Registry::default();
+    let metrics = InformerMetrics::register(&mut registry);
+    let source = ScriptedSource::new("v1", "Pod");
+    let [first, second] = [(); 2].map(|()| informer(&source).metrics("web", &metrics).start().unwrap());
+    first.synced().await.unwrap();
+    second.synced().await.unwrap();
+    let events = second.subscribe();
+    let exported = |registry: &Registry| {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        let samples = text.lines().filter(|line| line.starts_with("informer_listeners{"));
+        samples.map(|line| line.rsplit_once(' ').unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(exported(&registry), ["0"]);
+    first.shutdown().await;
+    assert_eq!(exported(&registry), ["1"], "the name is free again");
+    drop(events);
 }

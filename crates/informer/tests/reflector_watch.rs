@@ -39,22 +39,30 @@ async fn changes_reach_the_sink_in_order_and_advance_the_last_version() {
     assert_eq!(rig.last_version.get(), "103");
 }
 
+/// The timeout of a watch, and that it allows bookmarks.
+async fn requested_timeout(seed: u64, timeout_min: Duration) -> Duration {
+    let source = pods();
+    let mut config = listing();
+    config.seed = Some(seed);
+    config.watch_timeout_min = timeout_min;
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    let Request::Watch(options) = &source.requests()[1] else { panic!() };
+    assert!(options.allow_bookmarks);
+    options.timeout.unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn watches_request_bookmarks_and_a_timeout_of_five_to_ten_minutes_in_whole_seconds() {
     let mut timeouts = Vec::new();
     for seed in 0..20 {
-        let source = pods();
-        let mut config = listing();
-        config.seed = Some(seed);
-        config.watch_timeout_min = Duration::from_secs(1); // too small: ignored
-        let mut rig = Rig::start(&source, config);
-        rig.watching().await;
-        let Request::Watch(options) = &source.requests()[1] else { panic!() };
-        assert!(options.allow_bookmarks);
-        let timeout = options.timeout.unwrap();
+        // Too small: ignored.
+        let timeout = requested_timeout(seed, Duration::from_secs(1)).await;
         assert_eq!(timeout.subsec_nanos(), 0);
         assert!((300..600).contains(&timeout.as_secs()), "{timeout:?}");
         timeouts.push(timeout);
+        let longer = requested_timeout(seed, Duration::from_secs(30 * 60)).await;
+        assert!((1800..3600).contains(&longer.as_secs()), "{longer:?}");
     }
     timeouts.sort();
     timeouts.dedup();

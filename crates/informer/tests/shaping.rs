@@ -622,9 +622,8 @@ async fn only_the_object_over_the_limit_is_skipped() {
         assert_eq!(shown, names);
     }
     let errors = errors.lock();
-    let [streamed, listed] = &errors[..] else { panic!("{errors:?}") };
-    assert!(streamed.contains("default/large") && streamed.ends_with("listing instead"), "{streamed}");
-    assert!(listed.contains("default/large") && listed.ends_with("skipped"), "{listed}");
+    let [skipped] = &errors[..] else { panic!("{errors:?}") };
+    assert!(skipped.contains("default/large") && skipped.ends_with("skipped"), "{skipped}");
     drop(errors);
     let given =
         Informer::<Pod>::from_source(Arc::new(ScriptedSource::new("v1", "Pod"))).object_bytes_max(1).start();
@@ -639,11 +638,14 @@ async fn the_cached_state_stays_when_an_object_grows_over_the_limit_until_it_is_
         let mut reflector = seeded();
         let (first, longest) = (Duration::from_millis(1), Duration::from_millis(10));
         reflector.backoff = BackoffConfig { first, longest, ..Default::default() };
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let reported = errors.clone();
         let maps = Informer::<ConfigMap>::builder(client.clone())
             .namespaces(["default"])
             .reflector(reflector)
             .encoding(encoding)
             .object_bytes_max(10_000)
+            .on_error(move |report| reported.lock().push(report.to_string()))
             .memory(support::memory())
             .start()
             .unwrap();
@@ -652,17 +654,35 @@ async fn the_cached_state_stays_when_an_object_grows_over_the_limit_until_it_is_
             Event::Synced => "synced".to_owned(),
             Event::Added { object, .. } => format!("added {}", object.name()),
             Event::Updated { new, .. } => format!("updated {}", new.name()),
-            Event::Deleted { last, .. } => format!("deleted {}", last.name()),
+            Event::Deleted { last, final_state_known, origin } => {
+                format!("deleted {}, known: {final_state_known}, {origin:?}", last.name())
+            }
         };
         assert_eq!([received().await, received().await], ["added grows", "synced"]);
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-        let more = json!({"data": {"text": "x".repeat(20_000)}});
-        api.patch("grows", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
+        let patch = async |bytes: usize| {
+            let data = json!({"data": {"text": "x".repeat(bytes)}});
+            api.patch("grows", &PatchParams::default(), &Patch::Merge(data)).await.unwrap();
+        };
+        for bytes in 20_000..20_005 {
+            patch(bytes).await;
+        }
         create::<ConfigMap>(&client, "default", json!({"metadata": {"name": "other"}})).await;
         assert_eq!(received().await, "added other", "and no deletion of the oversized one");
         assert!(maps.lister().get(&Key::new("default", "grows")).is_some());
+        patch(10).await;
+        assert_eq!(received().await, "updated grows", "it is readable again");
+        patch(20_000).await;
         api.delete("grows", &DeleteParams::default()).await.unwrap();
-        assert_eq!(received().await, "deleted grows");
+        assert_eq!(received().await, "deleted grows, known: false, Live");
+        assert!(maps.lister().get(&Key::new("default", "grows")).is_none());
+        // Other objects do not pay for it.
+        let status = maps.status()[0].reflector().clone();
+        assert_eq!((status.complete_lists, status.watches, status.broken_watches), (1, 0, 0), "{errors:?}");
+        assert_eq!(errors.lock().len(), 6, "{errors:?}");
+        for error in errors.lock().iter() {
+            assert!(error.contains("default/grows") && error.ends_with("skipped"), "{error}");
+        }
     }
 }
 

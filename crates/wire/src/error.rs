@@ -9,7 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why bytes could not be read or written.
 ///
 /// Framing errors end a stream, because the next frame cannot be found. All other errors concern one object and leave
-/// the stream readable. [`Error::is_fatal`] distinguishes them, and [`Error::key`] identifies the object.
+/// the stream readable. [`Error::is_fatal`] distinguishes them, [`Error::key`] identifies the object, and
+/// [`Error::event_type`] the watch event.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -49,6 +50,15 @@ pub enum Error {
         /// Name of the object.
         name: Box<str>,
         /// Why it could not be read.
+        #[source]
+        error: Box<Error>,
+    },
+    /// The object of one watch event could not be read. See [`event_type`](Self::event_type).
+    #[error("{error}")]
+    Event {
+        /// The type of the event, as the server wrote it.
+        event_type: Box<str>,
+        /// Why the object could not be read.
         #[source]
         error: Box<Error>,
     },
@@ -112,6 +122,24 @@ impl Error {
         }
     }
 
+    /// Adds the type of the event to the error of its object, if known.
+    pub(crate) fn in_event(self, event_type: Option<impl Into<Box<str>>>) -> Self {
+        match event_type {
+            Some(event_type) if !self.is_fatal() => {
+                Self::Event { event_type: event_type.into(), error: Box::new(self) }
+            }
+            _ => self,
+        }
+    }
+
+    /// The type of the watch event whose object could not be read (`ADDED`, `MODIFIED`, `DELETED`), if it could be read.
+    pub fn event_type(&self) -> Option<&str> {
+        match self {
+            Self::Event { event_type, .. } => Some(event_type),
+            _ => None,
+        }
+    }
+
     /// Namespace and name of the object that could not be read, if they could be read: identifies the stale object to
     /// a cache. The namespace of a cluster-scoped object is empty.
     ///
@@ -126,6 +154,7 @@ impl Error {
     pub fn key(&self) -> Option<(&str, &str)> {
         match self {
             Self::Object { namespace, name, .. } => Some((namespace, name)),
+            Self::Event { error, .. } => error.key(),
             _ => None,
         }
     }

@@ -196,7 +196,7 @@ fn the_error_of_an_oversized_object_names_it_and_the_rest_is_read() {
                     format!(r#"{{"kind":"ConfigMapList","apiVersion":"v1","items":[{}]}}"#, texts.join(","))
                         .into_bytes(),
                     texts
-                        .map(|text| format!("{{\"type\":\"ADDED\",\"object\":{text}}}\n"))
+                        .map(|text| format!("{{\"type\":\"DELETED\",\"object\":{text}}}\n"))
                         .concat()
                         .into_bytes(),
                 )
@@ -208,7 +208,7 @@ fn the_error_of_an_oversized_object_names_it_and_the_rest_is_read() {
                 for raw in bodies {
                     let mut envelope = Vec::new();
                     Envelope { api_version: "v1", kind: "ConfigMap", raw }.seal(&mut envelope);
-                    let event = fields(&[(1, b"ADDED"), (2, &fields(&[(1, &envelope)]))]);
+                    let event = fields(&[(1, b"DELETED"), (2, &fields(&[(1, &envelope)]))]);
                     watch.extend_from_slice(&(event.len() as u32).to_be_bytes());
                     watch.extend_from_slice(&event);
                 }
@@ -228,7 +228,11 @@ fn the_error_of_an_oversized_object_names_it_and_the_rest_is_read() {
             let mut found = Vec::new();
             for chunk in watch.chunks(chunk_len) {
                 decoder.push(chunk.to_vec().into());
-                let events = std::iter::from_fn(|| decoder.next_event());
+                let events = std::iter::from_fn(|| decoder.next_event()).inspect(|event| {
+                    if let Err(error) = event {
+                        assert_eq!(error.event_type(), Some("DELETED"), "{error}");
+                    }
+                });
                 found.extend(events.map(|event| named(event.map(|event| event.object().unwrap().clone()))));
             }
             decoder.finish().unwrap();

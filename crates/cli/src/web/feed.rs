@@ -4,18 +4,17 @@
 //! |---|---|
 //! | `hello` | the run of the program, and the number of the newest change |
 //! | `change` | one change; its `id` lets a client resume with `Last-Event-ID` |
-//! | `skipped` | how many changes were left out, and why |
+//! | `skipped` | how many changes were left out at this point, and why |
 //! | `status` | once per second, the informers whose figures have changed, and the controllers |
 //!
 //! If a client reads slowly, or the cluster changes quickly, the changes of one object are coalesced; then the oldest are left
-//! out and counted. So memory and bytes per second are bounded per client.
+//! out, and `skipped` takes their place. So memory and bytes per second are bounded per client.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
@@ -26,13 +25,11 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::journal::{JournalEntry, RecordedChange};
+use super::change::{Coalesced, SUMMARY, coalesce};
+use super::journal::JournalEntry;
 use super::params::Params;
 use super::selection::{Selection, key_contains};
-use super::{Refusal, Served, informers, process, routes};
-use crate::changes::{self, ChangeDetail, Difference};
-use crate::masks;
-use crate::output::EventType;
+use super::{Refusal, Served, informers, process};
 use crate::terminal::escape;
 
 /// A token bucket limits the bytes per second and client to the sum of its size and its rate.
@@ -42,13 +39,10 @@ const BYTES_PER_SECOND: usize = 192 << 10;
 const CHANGES_PERIOD: Duration = Duration::from_millis(100);
 /// Most changes of one group.
 const CHANGES_MAX: usize = 40;
-/// Most past changes that a new client can request.
+/// Most past changes that a new client can request, and that a client receives when it resumes.
 const RECENT_MAX: usize = 100;
-/// How much of the differences is shown: a few of each change, or nearly all of one.
-const SUMMARY: DifferenceLimits = DifferenceLimits { count: 8, path_chars: 160, detail: ChangeDetail::SHORT };
-const DETAIL: DifferenceLimits =
-    DifferenceLimits { count: 500, path_chars: 1000, detail: ChangeDetail::LONG };
-const TOO_MANY_BYTES: &str = "the recent changes are too large";
+/// The bytes of a group that are reserved for its `skipped` events.
+const SKIPPED_BYTES_MAX: usize = 256;
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// Most bytes of one status; informers that do not fit are in the next one.
 const STATUS_BYTES_MAX: usize = 24 << 10;
@@ -78,6 +72,8 @@ struct Feed {
     budget: Budget,
     /// The events that the stream begins with.
     greeting: String,
+    /// Most changes of the next group.
+    group_max: usize,
     next_changes: Instant,
     next_status: Instant,
     /// The status that was sent last, by the number of the mirror.
@@ -85,21 +81,6 @@ struct Feed {
     /// The mirror that the next status begins with.
     status_from: usize,
     _permit: OwnedSemaphorePermit,
-}
-
-/// Most differences that are shown of one change, most characters of each path, and the detail of each value.
-#[derive(Clone, Copy)]
-struct DifferenceLimits {
-    count: usize,
-    path_chars: usize,
-    detail: ChangeDetail,
-}
-
-/// Changes of one object that become one.
-struct Coalesced {
-    first: Arc<JournalEntry>,
-    last: Arc<JournalEntry>,
-    count: usize,
 }
 
 pub(super) async fn stream(
@@ -123,40 +104,6 @@ pub(super) async fn stream(
     }));
     let unbuffered = (HeaderName::from_static("x-accel-buffering"), "no");
     Ok(([(CONTENT_TYPE, "text/event-stream"), unbuffered], body).into_response())
-}
-
-/// `GET /api/v1/changes/ID`: one change of the journal with its differences. With `first`, the changes of the same object
-/// since that number are coalesced into it, as the stream does.
-pub(super) async fn change(
-    State(served): State<Arc<Served>>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let mut params = Params::parse(query.as_deref())?;
-    let first = params.number("first", usize::MAX)?.map(|first| first as u64);
-    params.finish()?;
-    let journal = &served.journal;
-    let missing =
-        || Refusal::not_found(format!("no change {id}: the journal has dropped it, or never had it"));
-    let (session, sequence) = id.split_once('-').ok_or_else(missing)?;
-    let last = sequence.parse().ok().filter(|_| session == journal.session());
-    let last = last.and_then(|last| journal.entry(last)).ok_or_else(missing)?;
-    let first = journal.entry(first.unwrap_or(last.sequence)).ok_or_else(missing)?;
-    let key = |entry: &JournalEntry| (entry.mirror, entry.change.object().key().as_str().to_owned());
-    if key(&first) != key(&last) || first.sequence > last.sequence {
-        return Err(Refusal::bad_request("first is not an earlier change of the same object"));
-    }
-    let count = journal.count_between(&first, &last);
-    let change = Coalesced { first, last, count };
-    // Large objects take a while to compare.
-    let rendered = tokio::task::spawn_blocking(move || change.render(&served, DETAIL));
-    let rendered = rendered.await.map_err(|_| Refusal::unavailable("the request was cancelled"))?;
-    Ok(routes::json(&rendered))
-}
-
-/// One change as JSON.
-pub(super) fn render(served: &Served, entry: &Arc<JournalEntry>) -> Value {
-    Coalesced::one(entry.clone()).render(served, SUMMARY)
 }
 
 // === impl ChangeFilter ===
@@ -243,6 +190,7 @@ impl Feed {
             newest,
             budget: Budget::new(now),
             greeting: String::new(),
+            group_max: CHANGES_MAX,
             next_changes: now,
             next_status: now,
             _permit: permit,
@@ -261,39 +209,46 @@ impl Feed {
         let mut greeting = format!("retry: 1000\n{}", event("hello", None, &hello));
         match last_event.map(|id| id.split_once('-')) {
             Some(Some((session, sequence))) if session == journal.session() => {
-                // Changes that were dropped meanwhile are reported with the next ones.
+                // The missed changes are the first group.
                 self.cursor = sequence.parse().unwrap_or(self.cursor).min(self.cursor);
+                self.group_max = RECENT_MAX;
             }
-            Some(_) => {
-                greeting +=
-                    &event("skipped", None, &json!({"count": null, "reason": "the server was restarted"}));
-            }
+            Some(_) => greeting += &skipped(None, "the server was restarted"),
             None => greeting += &self.recent(recent, BUCKET_BYTES.saturating_sub(greeting.len())),
         }
         self.budget.spend(greeting.len());
         self.greeting = greeting;
     }
 
-    /// The newest changes that fit into these bytes. Older ones are left out and counted.
+    /// The last changes, within these bytes.
     fn recent(&self, count_max: usize, bytes_max: usize) -> String {
-        let past = self.served.journal.newest(count_max, |entry| self.filter.wants(entry));
-        let (mut events, mut bytes, mut considered) = (Vec::new(), 0, 0);
-        for entry in &past {
-            let event = self.change_event(&Coalesced::one(entry.clone())).unwrap_or_default();
+        let mut past = self.served.journal.newest(count_max, |entry| self.filter.wants(entry));
+        past.reverse();
+        let changes: Vec<_> = past.into_iter().map(Coalesced::one).collect();
+        let (events, omitted) = self.newest_events(&changes, bytes_max.saturating_sub(SKIPPED_BYTES_MAX));
+        match &changes[..omitted] {
+            [] => events,
+            omitted => skipped(self.count(omitted), "the recent changes are too large") + &events,
+        }
+    }
+
+    /// The events of the newest changes that fit into these bytes, and how many of the oldest do not.
+    fn newest_events(&self, changes: &[Coalesced], bytes_max: usize) -> (String, usize) {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for (at, change) in changes.iter().enumerate().rev() {
+            let event = self.change_event(change).unwrap_or_default();
             bytes += event.len();
             if bytes > bytes_max {
-                break;
+                return (in_order(events), at + 1);
             }
             events.push(event);
-            considered += 1;
         }
-        if considered < past.len() {
-            // Whether the text is in the rest of them is unknown.
-            let count = self.filter.text.is_none().then_some(past.len() - considered);
-            events.push(event("skipped", None, &json!({"count": count, "reason": TOO_MANY_BYTES})));
-        }
-        events.reverse();
-        events.concat()
+        (in_order(events), 0)
+    }
+
+    /// How many changes these are, unless it is unknown whether they have the text that the client asked for.
+    fn count(&self, omitted: &[Coalesced]) -> Option<usize> {
+        self.filter.text.is_none().then(|| omitted.iter().map(|change| change.count).sum())
     }
 
     /// The next events; `None` when the program ends.
@@ -327,33 +282,26 @@ impl Feed {
         tokio::time::sleep_until(self.next_changes).await;
     }
 
-    /// The changes since the last time.
+    /// The changes since the last time: the newest of them, after `skipped` for the others.
     fn changes(&mut self) -> String {
         self.next_changes = Instant::now() + CHANGES_PERIOD;
+        let group_max = std::mem::replace(&mut self.group_max, CHANGES_MAX);
         let (entries, dropped) = self.served.journal.after(self.cursor);
         self.cursor = entries.last().map_or_else(|| self.served.journal.last(), |entry| entry.sequence);
         let wanted: Vec<_> = entries.into_iter().filter(|entry| self.filter.wants(entry)).collect();
-        let mut changes = coalesce(wanted);
-        let excess = changes.len().saturating_sub(CHANGES_MAX);
-        changes.drain(..excess);
+        let changes = coalesce(wanted, group_max);
+        let excess = changes.len().saturating_sub(group_max);
+        let budget = self.budget.available(Instant::now()).saturating_sub(SKIPPED_BYTES_MAX);
+        let (events, omitted) = self.newest_events(&changes[excess..], budget);
 
-        let mut skipped = excess;
         let mut text = String::new();
-        let budget = self.budget.available(Instant::now());
-        for change in &changes {
-            match self.change_event(change) {
-                Some(event) if text.len() + event.len() <= budget => text.push_str(&event),
-                Some(_) => skipped += 1,
-                None => {}
-            }
-        }
         if dropped > 0 {
-            text += &event("skipped", None, &json!({"count": dropped, "reason": "the client was too slow"}));
+            text += &skipped(usize::try_from(dropped).ok(), "the client was too slow");
         }
-        if skipped > 0 {
-            text +=
-                &event("skipped", None, &json!({"count": skipped, "reason": "too many changes per second"}));
+        if excess + omitted > 0 {
+            text += &skipped(self.count(&changes[..excess + omitted]), "too many changes per second");
         }
+        text += &events;
         self.budget.spend(text.len());
         text
     }
@@ -400,90 +348,15 @@ impl Feed {
     }
 }
 
-// === impl Coalesced ===
-
-impl Coalesced {
-    fn one(entry: Arc<JournalEntry>) -> Self {
-        Self { first: entry.clone(), last: entry, count: 1 }
-    }
-
-    fn render(&self, served: &Served, limits: DifferenceLimits) -> Value {
-        let (first, last) = (&*self.first, &*self.last);
-        let object = last.change.object();
-        let kind = &served.mirrors[last.mirror].selected.kind;
-        let (event_type, note) = match &last.change {
-            RecordedChange::Deleted { final_state_known: false, .. } => {
-                (EventType::Deleted, Some("deleted while the watch was down; the last state is unknown"))
-            }
-            RecordedChange::Deleted { .. } => (EventType::Deleted, None),
-            _ if first.change.old().is_none() => (EventType::Added, None),
-            _ if last.relisted => (EventType::Relisted, None),
-            _ => (EventType::Modified, None),
-        };
-        let compared = match (event_type, first.change.old()) {
-            (EventType::Modified | EventType::Relisted, Some(old)) => differences(old, object, limits.detail),
-            _ => Vec::new(),
-        };
-        let shown = compared.iter().take(limits.count);
-        let shown: Vec<_> = shown.map(|found| difference(found, limits.path_chars)).collect();
-        json!({
-            "id": format!("{}-{}", served.journal.session(), last.sequence),
-            "sequence": last.sequence,
-            "first": first.sequence,
-            "time": last.at.as_millisecond(),
-            "type": event_type.name(),
-            "resource": kind.qualified(),
-            "kind": kind.resource.kind,
-            "namespace": object.namespace(),
-            "name": object.name(),
-            "resourceVersion": object.resource_version(),
-            "differences": shown,
-            "more": compared.len().saturating_sub(limits.count),
-            "coalesced": self.count,
-            "note": note,
-        })
-    }
+/// Changes that were left out at this point of the stream; `None` if their number is unknown.
+fn skipped(count: Option<usize>, reason: &str) -> String {
+    event("skipped", None, &json!({"count": count, "reason": reason}))
 }
 
-/// A few changes stay as they are. More are coalesced per object, in the order of the last change of each.
-fn coalesce(entries: Vec<Arc<JournalEntry>>) -> Vec<Coalesced> {
-    if entries.len() <= CHANGES_MAX {
-        return entries.into_iter().map(Coalesced::one).collect();
-    }
-    let mut changes = HashMap::<(usize, String), Coalesced>::new();
-    for entry in entries {
-        let key = (entry.mirror, entry.change.object().key().as_str().to_owned());
-        match changes.get_mut(&key) {
-            Some(change) => (change.last, change.count) = (entry, change.count + 1),
-            None => drop(changes.insert(key, Coalesced::one(entry))),
-        }
-    }
-    let mut changes: Vec<_> = changes.into_values().collect();
-    changes.sort_unstable_by_key(|change| change.last.sequence);
-    changes
-}
-
-fn differences(old: &StoredObject, new: &StoredObject, detail: ChangeDetail) -> Vec<Difference> {
-    match (old.decode::<Value>(), new.decode::<Value>()) {
-        (Ok(old), Ok(new)) => changes::differences(&old, &new, detail),
-        _ => Vec::new(),
-    }
-}
-
-fn difference(difference: &Difference, path_chars_max: usize) -> Value {
-    let mut path = difference.path.as_str();
-    let is_masked = masks::is_last_applied(path);
-    if let Some((end, _)) = path.char_indices().nth(path_chars_max) {
-        path = &path[..end];
-    }
-    let mut shown = json!({"path": path});
-    for (name, text) in [("before", &difference.before), ("after", &difference.after)] {
-        // The side without the field is omitted.
-        if !text.is_empty() {
-            shown[name] = if is_masked { masks::MASK.into() } else { text.as_str().into() };
-        }
-    }
-    shown
+/// One text of events that were collected newest first.
+fn in_order(mut events: Vec<String>) -> String {
+    events.reverse();
+    events.concat()
 }
 
 /// One server-sent event. JSON has no line breaks, so one line of data is enough.
@@ -510,13 +383,5 @@ mod tests {
             assert!(second.iter().sum::<usize>() <= 256 << 10, "{second:?}");
         }
         assert!(sent.iter().sum::<usize>() > 5 * (180 << 10), "it is used: {sent:?}");
-    }
-
-    #[test]
-    fn kubectls_copy_is_masked_in_differences_of_any_kind() {
-        let path = "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration".to_owned();
-        let shown = Difference { path: path.clone(), before: String::new(), after: "{\"data\"".into() };
-        let shown = difference(&shown, SUMMARY.path_chars);
-        assert_eq!(shown, json!({"path": path, "after": "***"}));
     }
 }

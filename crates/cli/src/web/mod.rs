@@ -5,6 +5,7 @@
 
 mod access;
 mod assets;
+mod change;
 mod counts;
 mod endpoint;
 mod estimate;

@@ -13,10 +13,10 @@ use kube_wire::FieldPath;
 use serde_json::{Value, json};
 
 use super::journal::JournalEntry;
-use super::listing::path_reader;
+use super::listing::{check_synced, path_reader};
 use super::params::Params;
 use super::representation::Representation;
-use super::{Refusal, Served, feed, routes, shown};
+use super::{Refusal, Served, change, routes, shown};
 
 /// Most changes of one object that are shown.
 const HISTORY_MAX: usize = 100;
@@ -38,9 +38,10 @@ impl Asked {
         Ok(Self { resource: resource.to_owned(), key })
     }
 
-    /// The object, and the number of its mirror.
+    /// The object, and the number of its mirror. Before a mirror is synced, an object that it lacks may exist.
     pub(super) fn find(&self, served: &Served) -> Result<(usize, StoredObject), Refusal> {
         let mirrors = served.mirrors_of(&self.resource)?;
+        check_synced(&mirrors)?;
         let found = mirrors.iter().find_map(|(number, mirror)| {
             let view = mirror.informer.lister().view();
             Some((*number, view.snapshot().get(&self.key)?.clone()))
@@ -83,7 +84,7 @@ pub(super) async fn history(
             && (object.namespace(), object.name()) == (asked.key.namespace(), asked.key.name())
     };
     let entries = served.journal.newest(limit, is_asked);
-    let changes: Vec<_> = entries.iter().map(|entry| feed::render(&served, entry)).collect();
+    let changes: Vec<_> = entries.iter().map(|entry| change::render(&served, entry)).collect();
     let oldest = served.journal.oldest();
     Ok(routes::json(&json!({
         "changes": changes,

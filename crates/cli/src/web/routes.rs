@@ -14,8 +14,8 @@ use http::header::{
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use super::{
-    Access, Refusal, Served, assets, counts, feed, graph, health, informers, listing, object, playground,
-    report,
+    Access, Refusal, Served, assets, change, counts, feed, graph, health, informers, listing, object,
+    playground, report,
 };
 
 /// Forbids scripts, styles, images and requests of other origins, inline scripts and styles, and framing. Text cannot become
@@ -53,7 +53,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/v1/indexes/{resource}/{first}/{second}", get(object::indexes))
         .route("/api/v1/graph/{resource}/{first}", get(graph::graph))
         .route("/api/v1/graph/{resource}/{first}/{second}", get(graph::graph))
-        .route("/api/v1/changes/{id}", get(feed::change))
+        .route("/api/v1/changes/{id}", get(change::change))
         .route("/api/v1/stream", get(feed::stream))
         .route("/api/v1/demo", get(playground::show))
         .route("/api/v1/demo/faults/{name}", put(playground::arm).delete(playground::disarm))

@@ -166,6 +166,17 @@ async fn a_refused_kind_fails_readiness_but_not_liveness() {
             break;
         }
     }
+    // Nothing is known about its objects, not even whether one exists.
+    for path in [
+        "objects/secrets",
+        "counts/secrets",
+        "objects/secrets/shop/a",
+        "indexes/secrets/shop/a",
+        "graph/secrets/shop/a",
+    ] {
+        let (code, answer) = ask(address, &format!("GET /api/v1/{path}"), "").await;
+        assert!(code == 503 && answer.contains("secrets are not synced yet"), "{path}: {code} {answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -433,6 +433,77 @@ async fn the_stream_brings_changes_with_differences_and_can_be_resumed() {
     assert_eq!(site.process.end().await, 0);
 }
 
+/// The events of a resumed stream up to this change, without `hello` and `status`.
+async fn missed_until(site: &Site, last_id: &str, name: &str) -> Vec<StreamEvent> {
+    let mut stream = site.stream("", &format!("last-event-id: {last_id}\r\n")).await;
+    let mut missed = Vec::new();
+    loop {
+        let event = stream.next().await.unwrap();
+        let is_last = event.data["name"] == name;
+        if matches!(event.name.as_str(), "change" | "skipped") {
+            missed.push(event);
+        }
+        if is_last {
+            return missed;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resumed_stream_brings_the_newest_changes_after_the_gap() {
+    let world = world().await;
+    let site = Site::serve(&world, &["configmaps", "-A"]).await;
+    let mut stream = site.stream("", "").await;
+    stream.named("status").await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    world.create(maps, json!({"metadata": {"name": "first"}})).await;
+    let first = stream.named("change").await;
+    drop(stream);
+    let recorded = async |name: String| {
+        while site.get(&format!("/api/v1/history/configmaps/default/{name}")).await.json()["total"] != 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let names = |missed: &[StreamEvent]| {
+        missed.iter().map(|event| event.data["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let expected = |from: usize, to: usize| (from..=to).map(|at| format!("map-{at}")).collect::<Vec<_>>();
+    let create = async |from: usize, to: usize| {
+        for name in expected(from, to) {
+            world.create(maps, json!({"metadata": {"name": name}, "data": {"colour": "blue"}})).await;
+        }
+        recorded(format!("map-{to}")).await;
+    };
+
+    // As many as a new client can request.
+    create(1, 100).await;
+    let missed = missed_until(&site, &first.id, "map-100").await;
+    assert_eq!(names(&missed), expected(1, 100));
+
+    // More: the newest of them, after the number of the others.
+    create(101, 150).await;
+    let missed = missed_until(&site, &first.id, "map-150").await;
+    assert_eq!((missed[0].name.as_str(), &missed[0].data["count"]), ("skipped", &json!(50)));
+    assert_eq!(names(&missed[1..]), expected(51, 150));
+
+    // Too large together: the same.
+    let key = |at: usize| format!("{}-{at}", "k".repeat(150));
+    let data: BTreeMap<_, _> = (0..10).map(|at| (key(at), "x".repeat(60))).collect();
+    for name in expected(101, 150) {
+        world.patch(&format!("{maps}/{name}"), json!({"data": data})).await;
+    }
+    world.create(maps, json!({"metadata": {"name": "last"}})).await;
+    recorded("last".to_owned()).await;
+    let missed = missed_until(&site, &missed.last().unwrap().id, "last").await;
+    let (skipped, sent) = (&missed[0], &missed[1..]);
+    let omitted = skipped.data["count"].as_u64().unwrap() as usize;
+    assert_eq!((skipped.name.as_str(), omitted + sent.len()), ("skipped", 51));
+    let mut newest = expected(101 + omitted, 150);
+    newest.push("last".to_owned());
+    assert_eq!(names(sent), newest);
+    assert_eq!(site.process.end().await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_stream_is_filtered_by_the_server() {
     let world = world().await;
@@ -692,6 +763,21 @@ async fn faults_of_the_demo_can_be_switched_and_show_in_the_timeline() {
     assert_eq!(site.send("PUT", "/api/v1/demo/faults/slow", foreign).await.code, 403);
     let other_port = "origin: http://localhost:1\r\n";
     assert_eq!(site.send("PUT", "/api/v1/demo/faults/slow", other_port).await.code, 403);
+    assert_eq!(site.process.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_counts_only_writes_that_were_made() {
+    let world = World::new().await;
+    // More than the loop can make, so most of them are dropped.
+    let site = Site::demo(&world, &["--objects", "100", "--rate", "100000"]).await;
+    let demo = loop {
+        let demo = site.get("/api/v1/demo").await.json();
+        if demo["writes"].as_u64().unwrap() > 0 {
+            break demo;
+        }
+    };
+    assert!(demo["writes"].as_u64() <= demo["revision"].as_u64(), "every write takes a revision: {demo}");
     assert_eq!(site.process.end().await, 0);
 }
 

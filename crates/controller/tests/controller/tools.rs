@@ -1,5 +1,6 @@
 //! The tools next to controllers: finalizers, events, health; on the embedded server.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +12,10 @@ use k8s_openapi::api::events::v1::Event;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
 use kube_informer::building_blocks::ReflectorConfig;
-use kube_informer::{Informer, Key, WatchList};
+use kube_informer::{Informer, InformerMetrics, Key, WatchList};
 use kube_informer_controller::{
-    Action, Context, Controller, Error, EventNote, EventRecorder, Health, LeaderElection, Manager, Stage,
-    Stop, finalize,
+    Action, Context, Controller, ControllerMetrics, Error, EventNote, EventRecorder, Health, LeaderElection,
+    LeaderMetrics, Manager, RestMetrics, Stage, Stop, finalize,
 };
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -421,7 +422,7 @@ async fn c3_readiness_requires_synced_informers_and_optionally_leadership() {
     let probe = election.probe();
     let manager = Manager::new().controller(controller).leader(election);
     let mut registry = Registry::default();
-    kube_informer_controller::ControllerMetrics::register(&mut registry);
+    ControllerMetrics::register(&mut registry);
     let asked = Health::new().synced(&manager).leader(&probe, true).metrics(Arc::new(registry)).router();
     let not_asked = Health::new().synced(&manager).leader(&probe, false).router();
     let stop = Stop::new();
@@ -455,6 +456,36 @@ async fn c3_readiness_requires_synced_informers_and_optionally_leadership() {
     stop.stop();
     run.await.unwrap().unwrap();
     assert!(!probe.is_leading(), "released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics_of_all_parts_have_different_names() {
+    let (_server, client) = server().await;
+    let mut registry = Registry::default();
+    let informers = InformerMetrics::register(&mut registry);
+    let controllers = ControllerMetrics::register(&mut registry);
+    let elections = LeaderMetrics::register(&mut registry);
+    let client = RestMetrics::register(&mut registry).client(client, "east");
+    let maps = Informer::<ConfigMap>::builder(client.clone()).metrics("maps", &informers).start().unwrap();
+    let election = LeaderElection::new(client.clone(), "default", "lease").seed(1).metrics(&elections);
+    let builder = Controller::builder("sites", &maps).metrics(&controllers).leader(election);
+    let _running = Running::start(builder.build((), async |_, _: Key| done()).unwrap());
+    Api::<ConfigMap>::default_namespaced(client).create(&PostParams::default(), &map("a")).await.unwrap();
+    sleep(10 * SECOND).await;
+
+    let (_, text) = get(&Health::new().metrics(Arc::new(registry)).router(), "/metrics").await;
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let families = families.collect::<Vec<_>>();
+    for part in ["informer_", "controller_runtime_", "workqueue_", "leader_election_", "rest_client_"] {
+        assert!(families.iter().any(|family| family.starts_with(part)), "{part}: {families:?}");
+    }
+    // The names of a family's samples are its own, too.
+    let mut names = HashSet::new();
+    for family in families {
+        for suffix in ["", "_total", "_bucket", "_count", "_sum", "_created", "_info"] {
+            assert!(names.insert(format!("{family}{suffix}")), "{family}{suffix} is not unique");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

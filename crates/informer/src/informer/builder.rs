@@ -280,8 +280,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// The maximum size of an object; larger ones are skipped and reported. Default: 8 MiB. (A kube-apiserver accepts at
-    /// most 3 MiB.)
+    /// The maximum size of an object; larger ones are skipped and reported: the cache keeps the previous state, if there is
+    /// one, until the object is smaller again or deleted. Default: 8 MiB. (A kube-apiserver accepts at most 3 MiB.)
     pub fn object_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.object_bytes_max = Some(bytes);
         self

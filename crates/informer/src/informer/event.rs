@@ -36,7 +36,8 @@ pub enum Event<K> {
     Deleted {
         /// The last cached state.
         last: Object<K>,
-        /// Whether `last` is the final state. If not, the deletion itself was not observed.
+        /// Whether `last` is the final state. If not, the deletion itself was not observed, or its final state could not be
+        /// read.
         final_state_known: bool,
         /// Why the event was sent.
         origin: Origin,

@@ -74,7 +74,7 @@ struct SharedInformer {
     decoders: HashMap<TypeId, Weak<dyn Any + Send + Sync>>,
 }
 
-/// Some informers are not synced, because the server refuses their lists.
+/// Some informers are not synced: the server refuses their lists, or their objects exceed the memory budget.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[error("{} not synced: {}", count(.missing.len()), .missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -236,11 +236,12 @@ impl InformerFactory {
         true
     }
 
-    /// Waits until every informer that has handles is synced, or refused by the server. The informers of an
+    /// Waits until every informer that has handles is synced, or has a reason not to be. The informers of an
     /// [added cluster](Self::add_cluster) are awaited with that cluster's factory.
     ///
     /// # Errors
-    /// Returns an error that names the informers that the server refuses (401, 403, 404), and why. They keep trying.
+    /// Returns an error that names the informers whose list the server [refuses](SyncError::Refused) or that exceed the
+    /// [memory budget](SyncError::OverBudget), and why. They keep trying.
     ///
     /// # Cancel safety
     /// May be dropped at any point; [`unsynced`](Self::unsynced) returns what is missing.

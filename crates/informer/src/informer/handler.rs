@@ -176,7 +176,8 @@ impl HandlerHandle {
     /// Waits until the informer is synced and the handler's calls for the whole initial list have returned.
     ///
     /// # Errors
-    /// Returns an error if the server refuses (401, 403, 404), the informer is stopped, or the handler is removed.
+    /// Returns an error if the server [refuses](SyncError::Refused) the list, its objects exceed the
+    /// [memory budget](SyncError::OverBudget), the informer is stopped, or the handler is removed.
     ///
     /// # Cancel safety
     /// May be dropped at any point.

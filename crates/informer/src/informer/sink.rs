@@ -71,6 +71,15 @@ impl Sink for StoreSink {
         self.queue.push(Delta::Deleted(StoredObject::new(scope, object)?)).await
     }
 
+    /// Queues the deletion of the cached state, after everything before it has been processed.
+    async fn delete_unread(&self, scope: Scope, key: &Key) -> Result<(), SinkError> {
+        self.queue.processed(scope).await?;
+        match self.store.get(key).filter(|object| object.scope() == scope) {
+            Some(object) => self.queue.push(Delta::DeletedUnread(object)).await,
+            None => Ok(()),
+        }
+    }
+
     async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
         self.queue.push(Delta::Bookmark { scope, resource_version: resource_version.to_owned() }).await
     }

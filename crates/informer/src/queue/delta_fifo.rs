@@ -206,6 +206,15 @@ impl Sink for DeltaFifo {
         self.push(Delta::Deleted(StoredObject::new(scope, object)?)).await
     }
 
+    async fn delete_unread(&self, scope: Scope, key: &Key) -> Result<(), SinkError> {
+        let queued = self.shared.state.lock().newest_of(scope);
+        let mut states = queued.into_iter().chain(self.shared.known_of(scope));
+        match states.find(|object| object.key() == *key) {
+            Some(object) => self.push(Delta::DeletedUnread(object)).await,
+            None => Ok(()),
+        }
+    }
+
     /// Not queued: see [`DeltaFifo`].
     async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
         let mut state = self.shared.state.lock();

@@ -95,14 +95,14 @@ impl KeyedState {
 
 /// Whether a delta is a deletion.
 pub(super) fn deletes(delta: &Delta) -> bool {
-    matches!(delta, Delta::Deleted(_) | Delta::Vanished(_))
+    matches!(delta, Delta::Deleted(_) | Delta::DeletedUnread(_) | Delta::Vanished(_))
 }
 
-/// Appends a delta. Merges two consecutive deletions, preferring one that was observed. Returns how many were merged.
+/// Appends a delta. Merges two consecutive deletions, preferring one with a final state. Returns how many were merged.
 fn join(deltas: &mut Vec<Delta>, delta: Delta) -> usize {
     match deltas.last_mut() {
         Some(last) if deletes(last) && deletes(&delta) => {
-            if matches!(last, Delta::Vanished(_)) {
+            if !matches!(last, Delta::Deleted(_)) {
                 *last = delta;
             }
             1

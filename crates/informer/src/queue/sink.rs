@@ -34,6 +34,12 @@ pub trait Sink: Send + Sync + 'static {
     /// Returns an error if the sink rejects the object or is closed.
     fn delete(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send;
 
+    /// An object was deleted, but its final state could not be read.
+    ///
+    /// # Errors
+    /// Returns an error if the sink is closed.
+    fn delete_unread(&self, scope: Scope, key: &Key) -> impl Future<Output = Result<(), SinkError>> + Send;
+
     /// Nothing changed in this scope up to `resource_version`.
     ///
     /// # Errors

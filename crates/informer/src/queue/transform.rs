@@ -59,6 +59,10 @@ impl<S: Sink> Sink for TransformSink<S> {
         self.sink.delete(scope, changed).await
     }
 
+    async fn delete_unread(&self, scope: Scope, key: &Key) -> Result<(), SinkError> {
+        self.sink.delete_unread(scope, key).await
+    }
+
     async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
         self.sink.bookmark(scope, resource_version).await
     }

@@ -47,7 +47,7 @@ pub(super) enum Decision {
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
 /// | 5xx, no connection, connection broken, idle | relist | LIST instead | resume once | resume (5xx: relist); immediately and without progress: resume once |
-/// | unreadable, cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
+/// | unreadable (of an event: and no type or key), cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
 pub(super) fn decide(during: During, error: &SourceError) -> Decision {
     use Decision::{

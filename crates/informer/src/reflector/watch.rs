@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
 use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState};
+use crate::Key;
 use crate::deadline::{after, until};
 use crate::panic::guarded;
 use crate::queue::Sink;
@@ -40,6 +41,14 @@ enum WatchEnd {
     Silent(Duration),
     /// The source would now return everything differently.
     Outdated,
+}
+
+/// An event whose object cannot be read, but whose type and key can be.
+pub(super) enum UnreadableEvent {
+    /// The object was added or changed.
+    Put(Key),
+    /// It was deleted.
+    Deleted(Key),
 }
 
 /// Consecutive broken watches without progress.
@@ -283,8 +292,13 @@ impl<S: Sink> Reflector<S> {
                 None => return Ok(WatchEnd::Closed),
                 Some(Ok(WatchEvent::Error(status))) => return Ok(WatchEnd::Failed(status.into())),
                 Some(Ok(event)) => event,
-                // The change is lost: request it again.
-                Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
+                Some(Err(error)) => match self.take_unreadable(error).await? {
+                    None => {
+                        *events += 1;
+                        continue;
+                    }
+                    Some(error) => return Ok(WatchEnd::Failed(error)),
+                },
             };
             *events += 1;
             check_at = None;
@@ -354,6 +368,24 @@ impl<S: Sink> Reflector<S> {
         Ok(())
     }
 
+    /// Takes an event whose object cannot be read. If its type and key can be, it affects no other object: a deletion takes
+    /// effect without a final state, and any other change is skipped and reported, so the cached state stays until the
+    /// object is readable again or deleted. Returns the error otherwise: the change is lost and must be requested again.
+    async fn take_unreadable(&mut self, error: SourceError) -> Result<Option<SourceError>, CycleEnd> {
+        match UnreadableEvent::of(&error) {
+            None => return Ok(Some(error)),
+            Some(UnreadableEvent::Put(_)) => {
+                self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
+            }
+            Some(UnreadableEvent::Deleted(key)) => self.sink.delete_unread(self.scope, &key).await?,
+        }
+        // Its resourceVersion is unknown.
+        let now = Instant::now();
+        self.last_version.advance(None, now);
+        self.watchdog.event(now);
+        Ok(None)
+    }
+
     /// A deliberate bug: an object that left the selection is not added when it comes back.
     fn is_reentry_missed(&self, object: &RawObject) -> bool {
         let is_same = |deleted: &RawObject| deleted.head().uid() == object.head().uid();
@@ -377,6 +409,18 @@ fn resume_version(last: &str) -> String {
     match last.parse::<u64>() {
         Ok(last) if deliberate_bug!("resume-one-too-far") => (last + 1).to_string(),
         _ => last.to_owned(),
+    }
+}
+
+// === impl UnreadableEvent ===
+
+impl UnreadableEvent {
+    pub(super) fn of(error: &SourceError) -> Option<Self> {
+        match error.event_type()? {
+            "ADDED" | "MODIFIED" => error.key().map(Self::Put),
+            "DELETED" => error.key().map(Self::Deleted),
+            _ => None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use kube_wire::{TypeMeta, WatchEvent};
 use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
+use super::watch::UnreadableEvent;
 use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState, WatchList};
 use crate::Key;
 use crate::deadline::{after, until};
@@ -129,8 +130,17 @@ impl<S: Sink> Reflector<S> {
                 None => return Ok(Initial::NoEnd(ReflectorError::WatchListUnending(quiet_max))),
                 Some(None) => return Ok(Initial::NoEnd(ReflectorError::WatchListClosed)),
                 Some(Some(Ok(event))) => event,
-                // Even if it concerns one object: unlike a list, it does not show whether that object was added or deleted.
-                Some(Some(Err(error))) => return Ok(Initial::Broken(error)),
+                Some(Some(Err(error))) => {
+                    match UnreadableEvent::of(&error) {
+                        None => return Ok(Initial::Broken(error)),
+                        Some(UnreadableEvent::Put(key)) => {
+                            replace.keep(&key);
+                            self.report(&ReflectorError::Object(error).into(), NextStep::ReadOn);
+                        }
+                        Some(UnreadableEvent::Deleted(key)) => replace.remove(&key),
+                    }
+                    continue;
+                }
             };
             match event {
                 WatchEvent::Error(status) => return Ok(Initial::Broken(status.into())),

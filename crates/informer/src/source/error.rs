@@ -65,6 +65,12 @@ impl SourceError {
         error.key().map(|(namespace, name)| Key::new(namespace, name))
     }
 
+    /// The type of the watch event that the error concerns, as far as it is known.
+    pub(crate) fn event_type(&self) -> Option<&str> {
+        let Self::Wire(error) = self else { return None };
+        error.event_type()
+    }
+
     /// The server's status, if it answered with an error.
     pub fn status(&self) -> Option<&Status> {
         match self {

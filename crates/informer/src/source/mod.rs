@@ -117,7 +117,9 @@ pub trait ListerWatcher: Send + Sync + 'static {
 pub type ListStream = BoxStream<'static, Result<ListPart, SourceError>>;
 
 /// The events of a watch. An error about one event ([`SourceError::is_about_one_object`]) does not end the stream; any
-/// other error does. The end without an error is a normal close.
+/// other error does. The end without an error is a normal close. A reflector continues after an error that has the event's
+/// [type](kube_wire::Error::event_type) and the object's [key](kube_wire::Error::key); without them it opens another watch,
+/// because it cannot know which object has changed.
 pub type WatchStream = BoxStream<'static, Result<WatchEvent, SourceError>>;
 
 /// A part of a list.

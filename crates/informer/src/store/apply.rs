@@ -62,13 +62,8 @@ impl Store {
             Delta::Added(new) | Delta::Updated(new) => self.put(new, Origin::Live, commit, changes),
             Delta::Replaced(new) => self.put(new, Origin::Relist, commit, changes),
             Delta::Deleted(last) => self.delete(last, commit, changes),
-            Delta::Vanished(last) => {
-                if let Some(old) = self.stored(last) {
-                    let origin = Origin::Relist;
-                    changes.push(Change::Deleted { last: old.clone(), final_state_known: false, origin });
-                    commit.remove(old);
-                }
-            }
+            Delta::DeletedUnread(last) => self.remove(last, Origin::Live, commit, changes),
+            Delta::Vanished(last) => self.remove(last, Origin::Relist, commit, changes),
             Delta::Sync(object) => {
                 // If another state was stored meanwhile, that change was reported separately.
                 let stored = self
@@ -128,6 +123,20 @@ impl Store {
         commit.remove(old);
     }
 
+    /// Removes an object whose final state is unknown.
+    fn remove(
+        &self,
+        last: &StoredObject,
+        origin: Origin,
+        commit: &mut Commit<'_, '_>,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some(old) = self.stored(last) {
+            changes.push(Change::Deleted { last: old.clone(), final_state_known: false, origin });
+            commit.remove(old);
+        }
+    }
+
     fn count_stale(&self) {
         self.stale.fetch_add(1, Ordering::Relaxed);
     }
@@ -141,7 +150,7 @@ fn reached(delta: &Delta) -> Option<&str> {
         }
         Delta::Bookmark { resource_version, .. } => Some(resource_version),
         // They carry an earlier state, which does not date the event.
-        Delta::Vanished(_) | Delta::Sync(_) | Delta::ReplacedAll(_) => None,
+        Delta::DeletedUnread(_) | Delta::Vanished(_) | Delta::Sync(_) | Delta::ReplacedAll(_) => None,
     }
 }
 

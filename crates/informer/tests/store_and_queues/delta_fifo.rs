@@ -36,6 +36,7 @@ pub(crate) fn show(delta: &Delta) -> String {
         Delta::Added(_) => "added",
         Delta::Updated(_) => "updated",
         Delta::Deleted(_) => "deleted",
+        Delta::DeletedUnread(_) => "deleted unread",
         Delta::Vanished(_) => "vanished",
         Delta::Replaced(_) => "replaced",
         Delta::Sync(_) => "sync",
@@ -175,6 +176,16 @@ fn an_unreadable_listed_object_is_not_reported_as_deleted() {
     ["bar", "baz"].iter().for_each(|key| full.keep(&key.parse().unwrap()));
     now(full.commit("11")).unwrap();
     assert_eq!(drain(&fifo), ["baz: added 10", "foo: vanished 5"]);
+}
+
+#[test]
+fn a_deletion_without_a_final_state_has_the_last_known_state() {
+    let fifo = with_known_objects(&[("foo", 5)]);
+    add(&fifo, pod("bar", 6)).unwrap();
+    for key in ["foo", "bar", "never-there"] {
+        now(fifo.delete_unread(A, &key.parse().unwrap())).unwrap();
+    }
+    assert_eq!(drain(&fifo), ["bar: added 6, deleted unread 6", "foo: deleted unread 5"]);
 }
 
 #[test]

@@ -153,6 +153,10 @@ impl Sink for Queue {
         self.sink.delete(scope, object).await
     }
 
+    async fn delete_unread(&self, scope: Scope, key: &Key) -> Result<(), SinkError> {
+        self.sink.delete_unread(scope, key).await
+    }
+
     async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
         self.sink.bookmark(scope, resource_version).await
     }

@@ -94,6 +94,11 @@ impl Sink for RecorderSink {
         self.0.take("delete", object)
     }
 
+    async fn delete_unread(&self, _: Scope, key: &Key) -> Result<(), SinkError> {
+        self.0.objects.lock().remove(key);
+        self.0.write(format!("delete {key} unread"))
+    }
+
     async fn bookmark(&self, _: Scope, resource_version: &str) -> Result<(), SinkError> {
         self.0.write(format!("bookmark {resource_version}"))
     }

@@ -109,9 +109,12 @@ impl WatchFrames {
                     if !self.input.has(begun) {
                         return Ok(None);
                     }
-                    let key = key::in_event(self.input.piece(begun), Encoding::Protobuf);
+                    let error = too_large(length as u64, self.object_bytes_max);
+                    let event = self.input.piece(begun);
+                    let event_type = key::event_type(event, Encoding::Protobuf);
+                    let error = error.about(key::in_event(event, Encoding::Protobuf)).in_event(event_type);
                     self.state = FrameState::Skip((length - begun) as u64);
-                    return Err(too_large(length as u64, self.object_bytes_max).about(key));
+                    return Err(error);
                 }
                 FrameState::Skip(0) => self.state = FrameState::Length,
                 FrameState::Skip(left) => match self.input.skip(left) {

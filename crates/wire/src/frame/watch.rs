@@ -99,7 +99,7 @@ impl WatchDecoder {
     ///
     /// # Errors
     /// Concerns one event, unless [`Error::is_fatal`](crate::Error::is_fatal) returns true: then the rest is
-    /// unreadable.
+    /// unreadable. Type and object of the event are in the error, as far as they could be read.
     pub fn next_event(&mut self) -> Option<Result<WatchEvent>> {
         let (reader, frames) = (&mut self.reader, &mut self.frames);
         Some(match frames {
@@ -107,14 +107,16 @@ impl WatchDecoder {
                 if event.event_type == "ERROR" {
                     return Status::from_body(event.object, Encoding::Json).map(WatchEvent::Error);
                 }
-                let object = reader.read(event.object, Encoding::Json, None)?;
+                let object = reader.read(event.object, Encoding::Json, None);
+                let object = object.map_err(|error| error.in_event(Some(&*event.event_type)))?;
                 Ok(WatchEvent::new(&event.event_type, object, reader))
             }),
             Frames::Protobuf(frames) => frames.next()?.and_then(|event| {
                 if event.event_type == "ERROR" {
                     return Status::from_body(event.object, Encoding::Protobuf).map(WatchEvent::Error);
                 }
-                let object = reader.read_envelope(event.object)?;
+                let object = reader.read_envelope(event.object);
+                let object = object.map_err(|error| error.in_event(Some(event.event_type)))?;
                 Ok(WatchEvent::new(event.event_type, object, reader))
             }),
         })

@@ -42,6 +42,17 @@ pub(crate) fn in_event(event: &[u8], encoding: Encoding) -> Option<Key> {
     }
 }
 
+/// The type of a watch event, from its complete or truncated text or message.
+pub(crate) fn event_type(event: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
+    match encoding {
+        Encoding::Json => json::Value::new(json::member(event, "type")?).as_string().ok()?,
+        Encoding::Protobuf => match field(event, 1).ok()?? {
+            (event_type, true) => std::str::from_utf8(event_type).ok().map(Cow::Borrowed),
+            _ => None,
+        },
+    }
+}
+
 fn in_text(text: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let meta = json::member(text, "metadata")?;
     let string = |value| json::Value::new(value).as_string().ok()?;

@@ -175,7 +175,11 @@ impl Lines {
             };
         }
         outcome.map_err(|error| match error {
-            Error::Limit { .. } => error.about(key::in_event(&self.pieces.take_refused(), Encoding::Json)),
+            Error::Limit { .. } => {
+                let event = self.pieces.take_refused();
+                let event_type = key::event_type(&event, Encoding::Json);
+                error.about(key::in_event(&event, Encoding::Json)).in_event(event_type)
+            }
             error => self.unsound(error, spans_lines),
         })
     }

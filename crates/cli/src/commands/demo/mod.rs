@@ -282,7 +282,8 @@ impl Show<'_> {
         };
         tokio::pin!(end);
         let mut chaos = Chaos::default();
-        let (started, mut written) = (Instant::now(), 0_u64);
+        // Writes that were due so far, and those that were made.
+        let (started, mut scheduled, mut written) = (Instant::now(), 0_u64, 0_u64);
         let live = screen.has_status();
         loop {
             tokio::select! {
@@ -303,14 +304,15 @@ impl Show<'_> {
                 _ = tick.tick() => {
                     let due = (started.elapsed().as_secs_f64() * self.arguments.rate) as u64;
                     let begun = Instant::now();
-                    while written < due && begun.elapsed() < TICK_WORK_MAX {
-                        written += 1;
+                    while scheduled < due && begun.elapsed() < TICK_WORK_MAX {
+                        scheduled += 1;
                         if let Some(write) = world.change().await? {
+                            written += 1;
                             self.view.written(&write);
                         }
                     }
                     // Writes that did not fit into the tick are dropped, not made up for later.
-                    written = due;
+                    scheduled = due;
                     // On a slow machine the next tick is due already, so events are shown here, too.
                     for _ in 0..EVENTS_PER_TICK {
                         let Some(Some((number, event))) = events.next().now_or_never() else { break };

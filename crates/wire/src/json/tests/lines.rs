@@ -119,7 +119,9 @@ fn an_oversized_event_is_skipped_without_buffering() {
         let (events, end) = read(split(text.as_bytes(), &places), &limits);
         assert_eq!(events.len(), 3, "{events:?}");
         assert!(events[0].is_ok() && events[2].is_ok());
-        assert!(matches!(events[1], Err(Error::Limit { .. })), "{events:?}");
+        let error = events[1].as_ref().unwrap_err();
+        assert_eq!((error.event_type(), error.key()), (Some("ADDED"), None));
+        assert!(error.to_string().starts_with("limit on object size"), "{error}");
         end.unwrap();
     }
 }

@@ -1,0 +1,172 @@
+//! One change as JSON, with its differences: for the stream, for the history of an object, and in detail.
+//!
+//! Changes of one object can be coalesced: the result has the first state before and the last state after.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use kube_informer::StoredObject;
+use serde_json::{Value, json};
+
+use super::journal::{JournalEntry, RecordedChange};
+use super::params::Params;
+use super::{Refusal, Served, routes};
+use crate::changes::{self, ChangeDetail, Difference};
+use crate::masks;
+use crate::output::EventType;
+
+/// How much of the differences is shown: a few of each change, or nearly all of one.
+pub(super) const SUMMARY: DifferenceLimits =
+    DifferenceLimits { count: 8, path_chars: 160, detail: ChangeDetail::SHORT };
+const DETAIL: DifferenceLimits =
+    DifferenceLimits { count: 500, path_chars: 1000, detail: ChangeDetail::LONG };
+
+/// Most differences that are shown of one change, most characters of each path, and the detail of each value.
+#[derive(Clone, Copy)]
+pub(super) struct DifferenceLimits {
+    count: usize,
+    path_chars: usize,
+    detail: ChangeDetail,
+}
+
+/// Changes of one object that become one.
+pub(super) struct Coalesced {
+    first: Arc<JournalEntry>,
+    pub(super) last: Arc<JournalEntry>,
+    pub(super) count: usize,
+}
+
+/// `GET /api/v1/changes/ID`: one change of the journal with its differences. With `first`, the changes of the same object
+/// since that number are coalesced into it, as the stream does.
+pub(super) async fn change(
+    State(served): State<Arc<Served>>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let mut params = Params::parse(query.as_deref())?;
+    let first = params.number("first", usize::MAX)?.map(|first| first as u64);
+    params.finish()?;
+    let journal = &served.journal;
+    let missing =
+        || Refusal::not_found(format!("no change {id}: the journal has dropped it, or never had it"));
+    let (session, sequence) = id.split_once('-').ok_or_else(missing)?;
+    let last = sequence.parse().ok().filter(|_| session == journal.session());
+    let last = last.and_then(|last| journal.entry(last)).ok_or_else(missing)?;
+    let first = journal.entry(first.unwrap_or(last.sequence)).ok_or_else(missing)?;
+    let key = |entry: &JournalEntry| (entry.mirror, entry.change.object().key().as_str().to_owned());
+    if key(&first) != key(&last) || first.sequence > last.sequence {
+        return Err(Refusal::bad_request("first is not an earlier change of the same object"));
+    }
+    let count = journal.count_between(&first, &last);
+    let change = Coalesced { first, last, count };
+    // Large objects take a while to compare.
+    let rendered = tokio::task::spawn_blocking(move || change.render(&served, DETAIL));
+    let rendered = rendered.await.map_err(|_| Refusal::unavailable("the request was cancelled"))?;
+    Ok(routes::json(&rendered))
+}
+
+/// One change as JSON.
+pub(super) fn render(served: &Served, entry: &Arc<JournalEntry>) -> Value {
+    Coalesced::one(entry.clone()).render(served, SUMMARY)
+}
+
+// === impl Coalesced ===
+
+impl Coalesced {
+    pub(super) fn one(entry: Arc<JournalEntry>) -> Self {
+        Self { first: entry.clone(), last: entry, count: 1 }
+    }
+
+    pub(super) fn render(&self, served: &Served, limits: DifferenceLimits) -> Value {
+        let (first, last) = (&*self.first, &*self.last);
+        let object = last.change.object();
+        let kind = &served.mirrors[last.mirror].selected.kind;
+        let (event_type, note) = match &last.change {
+            RecordedChange::Deleted { final_state_known: false, .. } => {
+                (EventType::Deleted, Some("deleted; its final state is unknown"))
+            }
+            RecordedChange::Deleted { .. } => (EventType::Deleted, None),
+            _ if first.change.old().is_none() => (EventType::Added, None),
+            _ if last.relisted => (EventType::Relisted, None),
+            _ => (EventType::Modified, None),
+        };
+        let compared = match (event_type, first.change.old()) {
+            (EventType::Modified | EventType::Relisted, Some(old)) => differences(old, object, limits.detail),
+            _ => Vec::new(),
+        };
+        let shown = compared.iter().take(limits.count);
+        let shown: Vec<_> = shown.map(|found| difference(found, limits.path_chars)).collect();
+        json!({
+            "id": format!("{}-{}", served.journal.session(), last.sequence),
+            "sequence": last.sequence,
+            "first": first.sequence,
+            "time": last.at.as_millisecond(),
+            "type": event_type.name(),
+            "resource": kind.qualified(),
+            "kind": kind.resource.kind,
+            "namespace": object.namespace(),
+            "name": object.name(),
+            "resourceVersion": object.resource_version(),
+            "differences": shown,
+            "more": compared.len().saturating_sub(limits.count),
+            "coalesced": self.count,
+            "note": note,
+        })
+    }
+}
+
+/// Up to `single_max` changes stay as they are. More are coalesced per object, in the order of the last change of each.
+pub(super) fn coalesce(entries: Vec<Arc<JournalEntry>>, single_max: usize) -> Vec<Coalesced> {
+    if entries.len() <= single_max {
+        return entries.into_iter().map(Coalesced::one).collect();
+    }
+    let mut changes = HashMap::<(usize, String), Coalesced>::new();
+    for entry in entries {
+        let key = (entry.mirror, entry.change.object().key().as_str().to_owned());
+        match changes.get_mut(&key) {
+            Some(change) => (change.last, change.count) = (entry, change.count + 1),
+            None => drop(changes.insert(key, Coalesced::one(entry))),
+        }
+    }
+    let mut changes: Vec<_> = changes.into_values().collect();
+    changes.sort_unstable_by_key(|change| change.last.sequence);
+    changes
+}
+
+fn differences(old: &StoredObject, new: &StoredObject, detail: ChangeDetail) -> Vec<Difference> {
+    match (old.decode::<Value>(), new.decode::<Value>()) {
+        (Ok(old), Ok(new)) => changes::differences(&old, &new, detail),
+        _ => Vec::new(),
+    }
+}
+
+fn difference(difference: &Difference, path_chars_max: usize) -> Value {
+    let mut path = difference.path.as_str();
+    let is_masked = masks::is_last_applied(path);
+    if let Some((end, _)) = path.char_indices().nth(path_chars_max) {
+        path = &path[..end];
+    }
+    let mut shown = json!({"path": path});
+    for (name, text) in [("before", &difference.before), ("after", &difference.after)] {
+        // The side without the field is omitted.
+        if !text.is_empty() {
+            shown[name] = if is_masked { masks::MASK.into() } else { text.as_str().into() };
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectls_copy_is_masked_in_differences_of_any_kind() {
+        let path = "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration".to_owned();
+        let shown = Difference { path: path.clone(), before: String::new(), after: "{\"data\"".into() };
+        let shown = difference(&shown, SUMMARY.path_chars);
+        assert_eq!(shown, json!({"path": path, "after": "***"}));
+    }
+}
