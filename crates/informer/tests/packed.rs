@@ -22,5 +22,7 @@ mod races;
 mod reading;
 #[path = "shaping.rs"]
 mod shaping;
+#[path = "shards.rs"]
+mod shards;
 #[path = "store_and_queues/main.rs"]
 mod store_and_queues;
