@@ -16,7 +16,8 @@ use tokio::sync::watch;
 /// use kube_informer::Shard;
 ///
 /// let quarter = Shard::new(0..16, Shard::SLOTS)?;
-/// assert!(quarter.selects("web", "74a3f56c-6561-4c97-a318-2b09ce6e90f6") == (quarter.slot("web", "74a3f56c-6561-4c97-a318-2b09ce6e90f6") < 16));
+/// let uid = "74a3f56c-6561-4c97-a318-2b09ce6e90f6";
+/// assert_eq!(quarter.selects("web", uid), quarter.slot("web", uid) < 16);
 /// assert_eq!(quarter.to_string(), "16 of 64 slots by uid");
 /// # Ok::<(), kube_informer::InvalidShard>(())
 /// ```

@@ -341,6 +341,27 @@ async fn waiting_for_an_object_of_another_shard_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_begins_before_gained_slots_are_listed_finds_their_objects() {
+    for (supports_shards, watch_list) in VARIANTS {
+        let rig = Rig::start(supports_shards, watch_list, 10).await;
+        let assigned = AssignedShard::new(shard(0..32));
+        let maps = rig.builder().shard(&assigned).start().unwrap();
+        maps.synced().await.unwrap();
+        let served = rig.served().await;
+        let other = served.iter().find(|map| !is_in(&assigned.get(), map)).unwrap();
+        assigned.set(shard(0..64));
+        // The resourceVersion of the scope has passed that of the object, but the informer has not listed its slot yet.
+        assert!(maps.wait_for(other).await.unwrap().is_some());
+        assigned.set(shard(0..32));
+        maps.shard_synced().await.unwrap();
+        assigned.set(shard(0..64));
+        let key = key(other).parse().unwrap();
+        let absent = tokio::time::timeout(Duration::from_secs(60), maps.wait_until(&key, |map| map.is_none()));
+        assert!(absent.await.is_err(), "it exists");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn absence_means_nothing_until_gained_slots_are_listed() {
     let rig = Rig::start(true, WatchList::Off, 10).await;
     let assigned = AssignedShard::new(shard(0..32));

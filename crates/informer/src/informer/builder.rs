@@ -164,15 +164,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// Only a part of the objects, for replicas that divide them among themselves: with the feature `shards`. Takes a
     /// [`Shard`](crate::Shard), or an [`AssignedShard`](crate::AssignedShard) to change it while informers run.
     ///
-    /// A server that supports `shardSelector` (KEP-5866) sends only this part. Other servers send everything, and the informer drops
-    /// the other objects when they arrive: this divides the memory, but not the traffic
+    /// A server that supports `shardSelector` (KEP-5866) sends only this part. Other servers send everything, and the informer
+    /// drops the other objects when they arrive: this divides the memory, but not the traffic
     /// ([`ScopeStatus::foreign_objects`](crate::ScopeStatus::foreign_objects) counts them).
     ///
-    /// When the shard changes, the informer lists its new part, and keeps the bytes of unchanged objects. Objects of gained slots are
-    /// reported as added ([`Origin::Initial`](crate::Origin::Initial)). Objects of lost slots are reported as deleted, with
-    /// `final_state_known: false`: they left the shard, and may still exist. [`Shard::selects`](crate::Shard::selects) of the current
-    /// shard distinguishes them from objects whose deletion was not observed. [`Informer::shard_synced`] waits until the change has
-    /// taken effect.
+    /// When the shard changes, the informer lists its new part, and keeps the bytes of unchanged objects. Objects of gained slots
+    /// are reported as added ([`Origin::Initial`](crate::Origin::Initial)). Objects of lost slots are reported as deleted, with
+    /// `final_state_known: false`: they left the shard, and may still exist. [`Shard::selects`](crate::Shard::selects) of the
+    /// current shard distinguishes them from objects whose deletion was not observed. [`Informer::shard_synced`] waits until the
+    /// change has taken effect.
     ///
     /// ```no_run
     /// # use kube_informer::{AssignedShard, Informer, Shard};

@@ -441,7 +441,8 @@ impl Core {
 
     /// Runs a future until the time limit passes or the key is no longer watched.
     async fn limited<T>(&self, key: &Key, wait: impl AsyncFnOnce(Scope) -> T) -> Result<T, WaitError> {
-        let limited = async |scope| tokio::time::timeout(self.wait_max, wait(scope)).await;
+        let limited =
+            async |scope| tokio::time::timeout(self.wait_max, self.once_listed(key, wait(scope))).await;
         let too_late = |_| WaitError::TimedOut { key: key.clone(), limit: self.wait_max };
         self.while_watched(key, limited).await?.map_err(too_late)
     }

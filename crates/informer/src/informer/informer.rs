@@ -440,7 +440,8 @@ impl<K: Send + Sync + 'static> Informer<K> {
                 Err(error) => Some(Err(error.into())),
             }
         };
-        self.core().while_watched(key, |scope| self.core().store.wait_until_in(scope, key, check)).await?
+        let wait = |scope| self.core().once_listed(key, self.core().store.wait_until_in(scope, key, check));
+        self.core().while_watched(key, wait).await?
     }
 }
 

@@ -16,13 +16,28 @@ impl Core {
         self.synced().await?;
         let listed = async {
             for watched in self.scopes.watched() {
-                let mut status = watched.status.clone();
-                // An error means that the scope was removed, or the informer stopped.
-                let _ = status.wait_for(|status| self.scopes.has_assigned_shard(status)).await;
-                let _ = self.queue.processed(watched.scope).await;
+                self.shard_listed(&watched).await;
             }
         };
         Ok(self.unless_stopped(listed).await?)
+    }
+
+    /// Runs a future once the assigned shard is listed in the scope of a key. Before, the absence of an object means nothing.
+    pub(super) async fn once_listed<T>(&self, key: &Key, wait: impl Future<Output = T>) -> T {
+        if let Ok(watched) = self.scopes.of(key) {
+            self.shard_listed(&watched).await;
+        }
+        wait.await
+    }
+
+    async fn shard_listed(&self, watched: &Watched) {
+        if self.scopes.shard.is_none() {
+            return;
+        }
+        let mut status = watched.status.clone();
+        // An error means that the scope was removed, or the informer stopped.
+        let _ = status.wait_for(|status| self.scopes.has_assigned_shard(status)).await;
+        let _ = self.queue.processed(watched.scope).await;
     }
 }
 
