@@ -356,7 +356,8 @@ async fn a_wait_that_begins_before_gained_slots_are_listed_finds_their_objects()
         maps.shard_synced().await.unwrap();
         assigned.set(shard(0..64));
         let key = key(other).parse().unwrap();
-        let absent = tokio::time::timeout(Duration::from_secs(60), maps.wait_until(&key, |map| map.is_none()));
+        let absent =
+            tokio::time::timeout(Duration::from_secs(60), maps.wait_until(&key, |map| map.is_none()));
         assert!(absent.await.is_err(), "it exists");
     }
 }

@@ -7,11 +7,11 @@
 //! ```no_run
 //! use k8s_openapi::api::core::v1::Pod;
 //! use kube_informer::{Informer, Shard};
-//! use kube_informer_controller::shards::{Member, assign};
+//! use kube_informer_controller::shards::{Replica, assign};
 //!
 //! # fn example(client: kube_client::Client, me: &str) -> Result<(), Box<dyn std::error::Error>> {
-//! let members = ["operator-0", "operator-1", "operator-2"].map(Member::new);
-//! let owners = assign(&members, &[None; Shard::SLOTS as usize]);
+//! let replicas = ["operator-0", "operator-1", "operator-2"].map(Replica::new);
+//! let owners = assign(&replicas, &[None; Shard::SLOTS as usize]);
 //! let mine = (0..).zip(owners).filter(|(_, owner)| *owner == Some(me)).map(|(slot, _)| slot);
 //! let pods = Informer::<Pod>::builder(client).shard(Shard::new(mine, Shard::SLOTS)?).start()?;
 //! # Ok(()) }
@@ -19,4 +19,4 @@
 
 mod assignment;
 
-pub use assignment::{Member, assign};
+pub use assignment::{Replica, assign};
