@@ -21,7 +21,7 @@ const LISTINGS: [(&str, &str, &str); 6] = [
     (
         "kube-informer-all-features",
         "kube-informer",
-        "building-blocks,http-proxy,kube-runtime,metrics,oauth,oidc,socks5,testing",
+        "building-blocks,http-proxy,kube-runtime,metrics,oauth,oidc,shards,socks5,testing",
     ),
     ("kube-informer-controller", "kube-informer-controller", "health,metrics,signal"),
     ("embedded-apiserver", "embedded-apiserver", "client"),

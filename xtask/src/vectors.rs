@@ -34,9 +34,7 @@ pub(crate) fn test() -> Result<String, String> {
         tests.args(["--test", name]);
     }
     match tests.status() {
-        Ok(status) if status.success() => {
-            Ok("the tests with vectors passed".to_owned())
-        }
+        Ok(status) if status.success() => Ok("the tests with vectors passed".to_owned()),
         Ok(_) => Err("the tests with vectors failed".to_owned()),
         Err(error) => Err(format!("cannot run cargo: {error}")),
     }

@@ -18,8 +18,8 @@
 //! - **Clean shutdown.** After the first [stop](Stop) no new reconcile starts and running ones may finish; the second stop cancels
 //!   them.
 //!
-//! Also included: [leader election](leader), [finalizers](finalize), [events](EventRecorder) and, with the feature `health`,
-//! an endpoint for probes and metrics.
+//! Also included: [leader election](leader), [assignment of shards](shards), [finalizers](finalize), [events](EventRecorder)
+//! and, with the feature `health`, an endpoint for probes and metrics.
 //!
 //! Types of `kube-client`, `kube-core` and `k8s-openapi` appear in signatures. This crate re-exports the three, so a program can name
 //! the versions that match:
@@ -51,6 +51,7 @@ mod manager;
 #[cfg(feature = "metrics")]
 mod rest_metrics;
 mod runnables;
+pub mod shards;
 #[cfg(feature = "signal")]
 mod signals;
 mod stop;

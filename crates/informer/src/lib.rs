@@ -31,13 +31,13 @@
 //! # Features
 //!
 //! `rustls-tls` (with `ring` or `aws-lc-rs`) or `openssl-tls` selects TLS. `http-proxy`, `socks5`, `oidc` and `oauth` are
-//! passed on to kube. `metrics` enables `InformerMetrics`, `kube-runtime` enables the module `runtime`,
-//! `building-blocks` enables the parts of an informer, and `testing` enables those and the scripted source in the module
-//! `testing`. The application selects the version feature of `k8s-openapi`.
+//! passed on to kube. `metrics` enables `InformerMetrics`, `kube-runtime` enables the module `runtime`, `shards` enables
+//! informers over a part of the objects, `building-blocks` enables the parts of an informer, and `testing` enables those and
+//! the scripted source in the module `testing`. The application selects the version feature of `k8s-openapi`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
-    not(feature = "building-blocks"),
-    allow(dead_code, reason = "informers use a part of the building blocks")
+    not(all(feature = "building-blocks", feature = "shards")),
+    allow(dead_code, reason = "informers use a part of the building blocks, and of shards")
 )]
 
 #[macro_use]
@@ -69,6 +69,7 @@ mod reflector;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
 mod scope;
+mod shard;
 mod source;
 mod store;
 mod sync;
@@ -118,6 +119,12 @@ pub use reflector::WatchError;
 pub use reflector::WatchList;
 #[cfg(feature = "building-blocks")]
 pub use scope::Scope;
+#[cfg(feature = "shards")]
+pub use shard::AssignedShard;
+#[cfg(feature = "shards")]
+pub use shard::InvalidShard;
+#[cfg(feature = "shards")]
+pub use shard::Shard;
 pub use source::Cluster;
 pub use source::ClusterConfig;
 #[cfg(feature = "building-blocks")]

@@ -12,5 +12,6 @@ mod promises;
 mod races;
 mod reading;
 mod shaping;
+mod shards;
 mod store_and_queues;
 mod support;

@@ -22,6 +22,7 @@ mod reflector_watch;
 mod reflector_watch_list;
 mod runtime;
 mod shaping;
+mod shards;
 mod source_http;
 mod store_and_queues;
 mod support;

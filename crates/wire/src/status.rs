@@ -197,9 +197,15 @@ impl Status {
         self.reason == "InternalError"
     }
 
-    /// 401, 403 or 404: retrying does not help until the configuration changes.
+    /// 500 with this message: the server does not accept the shard selector. Retrying does not help, unlike with other 500s.
+    pub fn is_invalid_shard_selector(&self) -> bool {
+        self.code == 500 && self.message.starts_with("invalid shard selector")
+    }
+
+    /// 401, 403, 404 or [an invalid shard selector](Self::is_invalid_shard_selector): retrying does not help until the
+    /// configuration changes.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.code, 401 | 403 | 404)
+        matches!(self.code, 401 | 403 | 404) || self.is_invalid_shard_selector()
     }
 
     /// An error that retrying a list cannot fix: one of [`is_refusal`](Self::is_refusal), or 400, 405, 406 or 422.

@@ -161,6 +161,36 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
+    /// Only a part of the objects, for replicas that divide them among themselves: with the feature `shards`. Takes a
+    /// [`Shard`](crate::Shard), or an [`AssignedShard`](crate::AssignedShard) to change it while informers run.
+    ///
+    /// A server that supports `shardSelector` (KEP-5866) sends only this part. Other servers send everything, and the informer
+    /// drops the other objects when they arrive: this divides the memory, but not the traffic
+    /// ([`ScopeStatus::foreign_objects`](crate::ScopeStatus::foreign_objects) counts them).
+    ///
+    /// When the shard changes, the informer lists its new part, and keeps the bytes of unchanged objects. Objects of gained slots
+    /// are reported as added ([`Origin::Initial`](crate::Origin::Initial)). Objects of lost slots are reported as deleted, with
+    /// `final_state_known: false`: they left the shard, and may still exist. [`Shard::selects`](crate::Shard::selects) of the
+    /// current shard distinguishes them from objects whose deletion was not observed. [`Informer::shard_synced`] waits until the
+    /// change has taken effect.
+    ///
+    /// ```no_run
+    /// # use kube_informer::{AssignedShard, Informer, Shard};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let assigned = AssignedShard::new(Shard::new(0..16, Shard::SLOTS)?);
+    /// let pods = Informer::<Pod>::builder(client).shard(&assigned).start()?;
+    /// pods.synced().await?;                                   // a quarter of all pods
+    /// assigned.set(Shard::new(0..32, Shard::SLOTS)?);
+    /// pods.shard_synced().await?;                             // half of them
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "shards")]
+    pub fn shard(mut self, shard: impl Into<crate::AssignedShard>) -> Self {
+        self.settings.shard = Some(shard.into());
+        self
+    }
+
     /// Fetches only the metadata of the objects.
     pub fn metadata_only(self) -> InformerBuilder<PartialObjectMeta<K>> {
         let source = match self.source {

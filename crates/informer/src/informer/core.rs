@@ -33,7 +33,8 @@ use crate::panic::panic_text;
 use crate::queue::{Fifo, FifoConfig, Sink, Transform, TransformSink};
 use crate::reflector::{Reflector, ReflectorConfig, WatchError};
 use crate::scope::Scope;
-use crate::source::JsonSwitch;
+use crate::shard::AssignedShard;
+use crate::source::{JsonSwitch, ShardedSource};
 use crate::store::{ChangeBatch, Index, IndexError, Store};
 use crate::version::compare_resource_versions;
 
@@ -105,6 +106,8 @@ pub(super) struct CoreParts {
     pub(super) starts: Arc<Semaphore>,
     pub(super) json: Vec<JsonSwitch>,
     pub(super) budget: Option<Arc<Budget>>,
+    /// The part of the objects to watch.
+    pub(super) shard: Option<AssignedShard>,
 }
 
 /// The state of an informer.
@@ -148,7 +151,7 @@ impl Core {
             listeners: Listeners::new(parts.store.clone(), scopes),
             store: parts.store,
             queue,
-            scopes: Scopes::new(matching.as_ref().map(|matching| matching.selector.clone())),
+            scopes: Scopes::new(matching.as_ref().map(|matching| matching.selector.clone()), parts.shard),
             json: parts.json,
             resource: parts.resource,
             indexes: Mutex::new(parts.indexes),
@@ -181,6 +184,10 @@ impl Core {
     ) -> JoinHandle<()> {
         let resource: Arc<str> = source.describe().into();
         let span = tracing::debug_span!("reflector", %resource);
+        let source = match &self.scopes.shard {
+            Some(assigned) => Arc::new(ShardedSource::new(source, assigned.clone())),
+            None => source,
+        };
         let reflector = Reflector::new(source, with.sink.clone(), scope, with.reflector.clone());
         let (status, last_version) = (reflector.status(), reflector.last_version());
         let (stop, starts) = (self.stop.child_token(), with.starts.clone());
@@ -339,6 +346,7 @@ impl Core {
                 state: self.state_of(watched.degraded_by(), reflector.listed),
                 resource_version: watched.last_version.get(),
                 received_at: watched.last_version.received_at(),
+                foreign_objects: watched.last_version.foreign(),
                 reflector,
             }
         };
@@ -354,10 +362,16 @@ impl Core {
         let _published = self.listeners.lock();
         let snapshot = self.store.snapshot();
         let version = |watched: &Watched| snapshot.resource_version(watched.scope);
+        // A shard without slots has nothing to watch.
+        let is_empty = self.scopes.shard.as_ref().is_some_and(|assigned| assigned.get().is_empty());
         let has_reached = |watched: &Watched| {
-            compare_resource_versions(version(watched), revision).is_some_and(Ordering::is_ge)
+            let order = compare_resource_versions(version(watched), revision);
+            order.is_some_and(Ordering::is_ge) || (is_empty && !version(watched).is_empty())
         };
         let watched = self.scopes.watched();
+        if let Some(behind) = watched.iter().find_map(|watched| self.scopes.shard_behind(watched)) {
+            return Some(behind);
+        }
         let behind = watched.iter().find(|watched| !has_reached(watched))?;
         Some(match (behind.degraded_by(), version(behind)) {
             (Some(error), _) => format!("{}: {error}", behind.resource),
@@ -427,7 +441,8 @@ impl Core {
 
     /// Runs a future until the time limit passes or the key is no longer watched.
     async fn limited<T>(&self, key: &Key, wait: impl AsyncFnOnce(Scope) -> T) -> Result<T, WaitError> {
-        let limited = async |scope| tokio::time::timeout(self.wait_max, wait(scope)).await;
+        let limited =
+            async |scope| tokio::time::timeout(self.wait_max, self.once_listed(key, wait(scope))).await;
         let too_late = |_| WaitError::TimedOut { key: key.clone(), limit: self.wait_max };
         self.while_watched(key, limited).await?.map_err(too_late)
     }

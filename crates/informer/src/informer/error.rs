@@ -37,8 +37,8 @@ pub enum StartError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// The server refuses, and repeating the request will not help until something changes: 401, 403 or 404; for a list
-    /// also 400, 405, 406 or 422. The informer keeps trying, and syncs once the server accepts.
+    /// The server refuses, and repeating the request will not help until something changes: 401, 403, 404 or an invalid shard
+    /// selector; for a list also 400, 405, 406 or 422. The informer keeps trying, and syncs once the server accepts.
     #[error("cannot list {resource}: {status}; {}", remedy(status))]
     Refused {
         /// The requested resource.
@@ -129,6 +129,9 @@ fn remedy(refusal: &Status) -> &'static str {
         400 | 422 => "check the field and label selectors",
         405 => "this resource cannot be listed",
         406 => "request another encoding",
+        500 => {
+            "disable the server's feature gate `ShardedListAndWatch`, or start the informer without a shard"
+        }
         _ => "install its CustomResourceDefinition, or check group, version and plural",
     }
 }
@@ -144,6 +147,7 @@ mod tests {
             (401, "credentials"),
             (403, "`list` and `watch`"),
             (404, "CustomResourceDefinition"),
+            (500, "ShardedListAndWatch"),
         ] {
             let mut status = Status::default();
             status.code = code;

@@ -125,6 +125,25 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().synced().await
     }
 
+    /// Waits until the objects of the assigned [shard](InformerBuilder::shard) are in the store, and listeners were notified of
+    /// them: at the start, and after each change of the assignment. Without a shard, as [`synced`](Self::synced).
+    ///
+    /// # Errors
+    /// As [`synced`](Self::synced).
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    #[cfg(feature = "shards")]
+    pub async fn shard_synced(&self) -> Result<(), SyncError> {
+        self.core().shard_synced().await
+    }
+
+    /// The shard of this informer, if it has one: a handle that can change it.
+    #[cfg(feature = "shards")]
+    pub fn assigned_shard(&self) -> Option<&crate::AssignedShard> {
+        self.core().scopes.shard.as_ref()
+    }
+
     /// Whether the initial list is in the store.
     pub fn is_synced(&self) -> bool {
         *self.core().listeners.synced().borrow()
@@ -295,6 +314,10 @@ impl<K: Send + Sync + 'static> Informer<K> {
         let key = self.key_in_scope(written.meta())?;
         let version = known(&key, "resourceVersion", written.meta().resource_version.as_deref())?;
         let found = self.core().wait_for(&key, version).await?;
+        if found.is_none() {
+            // It may have left with its slot.
+            self.core().scopes.check_shard(&key, written.meta().uid.as_deref())?;
+        }
         Ok(found.map(|object| Object::new(object, &self.decoder)))
     }
 
@@ -322,6 +345,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         let key = Key::new(namespace.unwrap_or_default(), name.unwrap_or_default());
         let labels = meta.labels.iter().flatten().map(|(label, value)| (label.as_str(), value.as_str()));
         self.core().check_labels(&key, labels)?;
+        self.core().scopes.check_shard(&key, meta.uid.as_deref())?;
         Ok(key)
     }
 
@@ -359,7 +383,9 @@ impl<K: Send + Sync + 'static> Informer<K> {
         let (meta, key) = (object.meta(), self.key_in_scope(object.meta())?);
         let uid = known(&key, "uid", meta.uid.as_deref())?;
         let version = known(&key, "resourceVersion", meta.resource_version.as_deref())?;
-        self.core().wait_deleted(&key, uid, version).await
+        self.core().wait_deleted(&key, uid, version).await?;
+        // It may have left with its slot.
+        self.core().scopes.check_shard(&key, Some(uid))
     }
 
     /// Waits until the store has no object with this key and uid, for an object that this informer has shown. Returns
@@ -415,7 +441,8 @@ impl<K: Send + Sync + 'static> Informer<K> {
                 Err(error) => Some(Err(error.into())),
             }
         };
-        self.core().while_watched(key, |scope| self.core().store.wait_until_in(scope, key, check)).await?
+        let wait = |scope| self.core().once_listed(key, self.core().store.wait_until_in(scope, key, check));
+        self.core().while_watched(key, wait).await?
     }
 }
 

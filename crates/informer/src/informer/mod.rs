@@ -25,6 +25,7 @@ mod namespaces;
 mod object;
 mod scopes;
 mod settings;
+mod shards;
 mod sink;
 mod subscription;
 

@@ -20,6 +20,7 @@ use crate::Key;
 use crate::queue::SinkError;
 use crate::reflector::{LastVersion, ReflectorError, ReflectorState, ReflectorStatus, WatchError};
 use crate::scope::Scope;
+use crate::shard::AssignedShard;
 use crate::source::ListerWatcher;
 
 /// The scopes, as they change.
@@ -28,6 +29,8 @@ pub(super) struct Scopes {
     list: watch::Sender<ScopeList>,
     /// Which namespaces are watched, if that can change.
     pub(super) matching: Option<String>,
+    /// Which part of the objects is watched, if not all.
+    pub(super) shard: Option<AssignedShard>,
     /// How far the follower of those namespaces is.
     followed: OnceLock<Arc<Followed>>,
 }
@@ -96,6 +99,10 @@ pub struct ScopeStatus {
     pub resource_version: String,
     /// When the last list, event or bookmark was received.
     pub received_at: Option<Instant>,
+    /// How many objects and events of other shards were received and dropped. It grows if the server does not support
+    /// `shardSelector`.
+    #[cfg_attr(not(feature = "shards"), doc(hidden))]
+    pub foreign_objects: u64,
     pub(crate) reflector: ReflectorStatus,
 }
 
@@ -110,8 +117,8 @@ impl ScopeStatus {
 // === impl Scopes ===
 
 impl Scopes {
-    pub(super) fn new(matching: Option<String>) -> Self {
-        Self { matching, ..Self::default() }
+    pub(super) fn new(matching: Option<String>, shard: Option<AssignedShard>) -> Self {
+        Self { matching, shard, ..Self::default() }
     }
 
     pub(super) fn add(&self, watched: Arc<Watched>) {

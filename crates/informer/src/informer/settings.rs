@@ -21,6 +21,7 @@ use crate::InformerMetrics;
 use crate::memory::Memory;
 use crate::queue::Transform;
 use crate::reflector::{ErrorHandler, ReflectorConfig};
+use crate::shard::AssignedShard;
 use crate::source::{EncodingPreference, ListWatch, ListerWatcher, Resource, ServerIsNewer};
 use crate::store::{Index, Store, StoreConfig};
 
@@ -42,6 +43,7 @@ pub(super) struct Wanted {
     matching: Option<(String, Selectors)>,
     projection: String,
     encoding: EncodingPreference,
+    shard: Option<AssignedShard>,
     /// The factory's defaults, if their transform changes the objects.
     transform: Option<Defaults>,
 }
@@ -66,6 +68,7 @@ pub(super) struct Settings {
     /// The labels of further namespaces.
     pub(super) matching: Option<String>,
     pub(super) selectors: Selectors,
+    pub(super) shard: Option<AssignedShard>,
     pub(super) drop_fields: Vec<String>,
     pub(super) keep_fields: Option<Vec<String>>,
     pub(super) encoding: EncodingPreference,
@@ -126,6 +129,7 @@ impl fmt::Debug for Settings {
             .field("namespaces", &self.namespaces)
             .field("matching", &self.matching)
             .field("selectors", &self.selectors)
+            .field("shard", &self.shard)
             .field("indexes", &self.indexes)
             .finish_non_exhaustive()
     }
@@ -157,6 +161,7 @@ impl Settings {
             // An invalid projection is reported by the validation.
             projection: self.projection().map(|projection| projection.to_string()).unwrap_or_default(),
             encoding: self.encoding,
+            shard: self.shard.clone(),
             transform: self.defaulted.transform.clone(),
         })
     }
@@ -281,6 +286,7 @@ impl Settings {
             starts,
             json,
             budget,
+            shard: self.shard,
         })
     }
 
@@ -365,6 +371,7 @@ impl Default for Settings {
             namespaces: Vec::new(),
             matching: None,
             selectors: Selectors::default(),
+            shard: None,
             drop_fields: Vec::new(),
             keep_fields: None,
             encoding: EncodingPreference::default(),

@@ -94,6 +94,12 @@ impl Sink for StoreSink {
         Ok(())
     }
 
+    async fn reselect(&self, scope: Scope) -> Result<(), SinkError> {
+        self.queue.processed(scope).await?;
+        self.store.reselect(scope);
+        Ok(())
+    }
+
     async fn begin_replace(&self, scope: Scope) -> Result<StoreReplace, SinkError> {
         self.queue.processed(scope).await?;
         Ok(StoreReplace { queue: self.queue.clone(), replacement: self.store.begin_replace(scope) })

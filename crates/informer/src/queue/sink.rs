@@ -63,6 +63,16 @@ pub trait Sink: Send + Sync + 'static {
     /// Returns an error if the sink is closed.
     fn begin_replace(&self, scope: Scope) -> impl Future<Output = Result<Self::Replace, SinkError>> + Send;
 
+    /// The selection of this scope has changed: it is incomplete until the next replace, which may add objects that are older
+    /// than the last one.
+    ///
+    /// # Errors
+    /// Returns an error if the sink is closed.
+    fn reselect(&self, scope: Scope) -> impl Future<Output = Result<(), SinkError>> + Send {
+        let _ = scope;
+        std::future::ready(Ok(()))
+    }
+
     /// The object of this scope with the highest resourceVersion, after everything queued has been processed. A reflector
     /// compares it with the server after a broken connection.
     ///

@@ -71,6 +71,10 @@ impl<S: Sink> Sink for TransformSink<S> {
         self.sink.resync(scope).await
     }
 
+    async fn reselect(&self, scope: Scope) -> Result<(), SinkError> {
+        self.sink.reselect(scope).await
+    }
+
     async fn begin_replace(&self, scope: Scope) -> Result<Self::Replace, SinkError> {
         let replace = self.sink.begin_replace(scope).await?;
         Ok(TransformReplace { replace, step: self.step.clone() })

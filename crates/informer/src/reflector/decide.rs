@@ -47,6 +47,7 @@ pub(super) enum Decision {
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
 /// | 5xx, no connection, connection broken, idle | relist | LIST instead | resume once | resume (5xx: relist); immediately and without progress: resume once |
+/// | 500 `invalid shard selector` | relist | LIST instead | relist | relist |
 /// | unreadable (of an event: and no type or key), cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
 pub(super) fn decide(during: During, error: &SourceError) -> Decision {
@@ -79,6 +80,7 @@ pub(super) fn decide(during: During, error: &SourceError) -> Decision {
         Open | Stream => {}
     }
     match error {
+        SourceError::Status(status) if status.is_invalid_shard_selector() => Relist,
         SourceError::Status(status) if status.is_internal_error() && during == Stream => ResumeWithinDeadline,
         SourceError::Status(status)
             if status.code >= 500 && during == Open && !status.is_internal_error() =>
@@ -120,6 +122,9 @@ mod tests {
         use Decision::*;
         let refused = SourceError::ConnectionRefused(io(ErrorKind::ConnectionRefused));
         let broken = SourceError::Interrupted(io(ErrorKind::ConnectionReset));
+        let invalid_shard = br#"{"kind":"Status","code":500,"message":"invalid shard selector: for a test"}"#;
+        let invalid_shard = Status::from_response(500, "application/json", None, invalid_shard);
+        let invalid_shard = SourceError::Status(invalid_shard);
         let unreadable = SourceError::Wire(kube_wire::Error::Truncated { what: "frame", at: 0 });
         for (error, list, watch_list, open, stream) in [
             (status(410, "Expired", ""), AskForMostRecent, AskForMostRecent, Relist, Relist),
@@ -147,6 +152,7 @@ mod tests {
             (unreadable, Relist, ListInstead, ResumeOnce, ResumeOnce),
             (status(403, "Forbidden", ""), Relist, ListInstead, Relist, Relist),
             (status(422, "Invalid", ""), Relist, ListInstead, Relist, Relist),
+            (invalid_shard, Relist, ListInstead, Relist, Relist),
         ] {
             let decisions =
                 [During::List, During::WatchList, During::Open, During::Stream].map(|d| decide(d, &error));

@@ -142,7 +142,9 @@ impl<S: Sink> Reflector<S> {
                     if let Some(error) = self.unexpected_item(&object) {
                         return Ok(Err(error));
                     }
-                    if let Err(error) = replace.put(object) {
+                    if !self.is_foreign(&object)
+                        && let Err(error) = replace.put(object)
+                    {
                         self.refused(error)?;
                     }
                 }

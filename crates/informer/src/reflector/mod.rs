@@ -81,6 +81,8 @@ pub struct Reflector<S> {
     unsound: Unsound,
     watchdog: Watchdog,
     backoff: Backoff,
+    /// The source's selection in this cycle; 0 for one that never changes.
+    selection: u64,
     /// When the last watch was requested, or the watch-list that continues as one.
     opened_at: Option<Instant>,
     /// How long it was requested to last.
@@ -103,13 +105,16 @@ pub struct LastVersion(Arc<Mutex<ReceivedVersion>>);
 struct ReceivedVersion {
     version: String,
     at: Option<Instant>,
+    /// How many objects of other shards were received and dropped.
+    foreign: u64,
 }
 
 /// Why a cycle, or the whole loop, ends.
 enum CycleEnd {
     /// The cycle is over, because of this error.
     Cycle(Arc<ReflectorError>),
-    /// The source has changed its encoding: everything must be listed again.
+    /// The source has changed its encoding or selection, or the cached state cannot be verified: everything must be listed
+    /// again.
     Outdated,
     /// The sink is closed.
     Closed,
@@ -140,6 +145,7 @@ impl<S: Sink> Reflector<S> {
             last_deletion: None,
             event_version: String::new(),
             watchdog: Watchdog::default(),
+            selection: 0,
         }
     }
 
@@ -176,6 +182,7 @@ impl<S: Sink> Reflector<S> {
 
     /// One cycle: the complete state, then the changes.
     async fn cycle(&mut self) -> Result<std::convert::Infallible, CycleEnd> {
+        self.begin_selection().await?;
         let stream = match self.tries_watch_list() {
             true => self.watch_list().await?,
             false => None,
@@ -184,6 +191,18 @@ impl<S: Sink> Reflector<S> {
             self.list().await?;
         }
         self.watch(stream).await
+    }
+
+    /// Fixes the source's selection for this cycle. If it has changed, the sink is incomplete until the next list.
+    async fn begin_selection(&mut self) -> Result<(), CycleEnd> {
+        let selection = self.source.begin_cycle();
+        let before = std::mem::replace(&mut self.selection, selection);
+        if before != selection && self.status.borrow().listed {
+            // The other selection may have bookmarks at other times, or none.
+            self.watchdog = Watchdog::default();
+            self.sink.reselect(self.scope).await?;
+        }
+        Ok(())
     }
 
     // --- shared by all phases ---
@@ -202,6 +221,7 @@ impl<S: Sink> Reflector<S> {
         self.last_deletion = None;
         self.status.send_modify(|status| {
             status.listed = true;
+            status.selection = self.selection;
             status.complete_lists += 1;
             status.epoch += u64::from(new_epoch);
             (status.last_error, status.failure) = (None, None);
@@ -265,6 +285,15 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
+    /// Whether an object belongs to another shard: the server does not select, or selects less exactly.
+    fn is_foreign(&self, object: &RawObject) -> bool {
+        let foreign = !self.source.selects(&object.head());
+        if foreign {
+            self.last_version.count_foreign();
+        }
+        foreign
+    }
+
     /// Whether an object has the reflected kind; reports it otherwise.
     fn is_expected(&self, object: &RawObject) -> bool {
         let Some(expected) = &self.expected else { return true };
@@ -302,6 +331,15 @@ impl LastVersion {
     /// When the last list, event or bookmark was received.
     pub fn received_at(&self) -> Option<Instant> {
         self.0.lock().at
+    }
+
+    /// How many objects of other shards were received and dropped.
+    pub(crate) fn foreign(&self) -> u64 {
+        self.0.lock().foreign
+    }
+
+    fn count_foreign(&self) {
+        self.0.lock().foreign += 1;
     }
 
     fn set(&self, version: &str, now: Instant) {

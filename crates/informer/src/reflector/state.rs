@@ -69,6 +69,8 @@ pub struct ReflectorStatus {
     pub broken_watches: u64,
     /// The last error since the last complete list, if any.
     pub last_error: Option<Arc<ReflectorError>>,
+    /// The selection of the last complete list.
+    pub(crate) selection: u64,
     /// The last error that was followed by a wait.
     pub(crate) failure: Option<Arc<ReflectorError>>,
 }

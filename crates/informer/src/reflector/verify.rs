@@ -22,6 +22,15 @@ use crate::version::is_older;
 /// How long the server may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// Whether the server still has the cached history.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum History {
+    Same,
+    Other,
+    /// The server shows only objects that this source does not select.
+    Unknown,
+}
+
 /// What the server has at a resourceVersion.
 enum Found {
     /// An object.
@@ -42,11 +51,12 @@ impl<S: Sink> Reflector<S> {
             return Ok(Ok(false));
         }
         let newest = self.sink.newest(self.scope).await?;
-        match self.is_same_history(&newest, version).await {
-            Ok(same) if same || deliberate_bug!("divergence-ignored") => {
+        match self.history(&newest, version).await {
+            Ok(history) if history == History::Same || deliberate_bug!("divergence-ignored") => {
                 self.unverified = false;
                 Ok(Ok(true))
             }
+            Ok(History::Unknown) => Err(CycleEnd::Outdated),
             Ok(_) => Err(CycleEnd::because(ReflectorError::Diverged { version: version.to_owned() })),
             Err(error) => match error.status() {
                 Some(status) if status.is_expired() => Err(CycleEnd::because(ReflectorError::Verify(error))),
@@ -63,13 +73,16 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    async fn is_same_history(&self, newest: &Newest, version: &str) -> Result<bool, SourceError> {
+    async fn history(&self, newest: &Newest, version: &str) -> Result<History, SourceError> {
         let same = match newest {
             Newest::Unknown => {
                 self.object_at(None, version).await?;
                 true
             }
-            Newest::Empty => !matches!(self.object_at(None, version).await?, Found::Object(_)),
+            Newest::Empty => match self.object_at(None, version).await? {
+                Found::Object(object) if self.is_foreign(&object) => return Ok(History::Unknown),
+                found => !matches!(found, Found::Object(_)),
+            },
             Newest::Object { object, as_received } if !is_older(version, object.resource_version()) => {
                 match self.object_at(Some(&object.key()), version).await? {
                     Found::Object(found) => is_same_state(object, found, *as_received),
@@ -80,7 +93,8 @@ impl<S: Sink> Reflector<S> {
             // Its resourceVersion is not comparable with the list's.
             Newest::Object { .. } => true,
         };
-        Ok(same && self.is_still_deleted(newest, version).await?)
+        let same = same && self.is_still_deleted(newest, version).await?;
+        Ok(if same { History::Same } else { History::Other })
     }
 
     /// Whether the most recently deleted object is gone, if its deletion is newer than every cached object.

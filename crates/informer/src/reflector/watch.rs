@@ -263,8 +263,9 @@ impl<S: Sink> Reflector<S> {
         loop {
             let event = tokio::select! {
                 biased;
-                event = stream.next() => event,
+                // Before the events: there may always be another one.
                 () = &mut outdated => return Ok(WatchEnd::Outdated),
+                event = stream.next() => event,
                 () = resync.tick() => {
                     if self.should_resync() {
                         self.sink.resync(self.scope).await?;
@@ -337,6 +338,11 @@ impl<S: Sink> Reflector<S> {
         }
         object.head().resource_version().clone_into(&mut self.event_version);
         let taken = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
+                if self.is_foreign(&object) =>
+            {
+                Ok(())
+            }
             WatchEvent::Added(object) if self.is_reentry_missed(&object) => Ok(()),
             WatchEvent::Added(object) => self.sink.add(self.scope, object).await,
             WatchEvent::Deleted(_) if self.is_deletion_missed() => Ok(()),

@@ -146,12 +146,13 @@ impl<S: Sink> Reflector<S> {
                 WatchEvent::Error(status) => return Ok(Initial::Broken(status.into())),
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     if self.is_expected(&object)
+                        && !self.is_foreign(&object)
                         && let Err(error) = replace.put(object)
                     {
                         self.refused(error)?;
                     }
                 }
-                WatchEvent::Deleted(object) if self.is_expected(&object) => {
+                WatchEvent::Deleted(object) if self.is_expected(&object) && !self.is_foreign(&object) => {
                     replace.remove(&Key::of_head(&object.head()));
                 }
                 WatchEvent::Bookmark(object)

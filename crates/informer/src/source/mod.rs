@@ -21,6 +21,7 @@ mod response;
 #[cfg(feature = "rustls-tls")]
 mod self_signed;
 mod server_memory;
+mod sharded;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 mod tracked_body;
@@ -37,11 +38,12 @@ pub use list_watch::{EncodingPreference, ListWatch};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::{InvalidPathSegment, Resource};
 pub use server_memory::ServerMemory;
+pub(crate) use sharded::ShardedSource;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use kube_wire::{ListHead, RawObject, TypeMeta, WatchEvent};
+use kube_wire::{Head, ListHead, RawObject, TypeMeta, WatchEvent};
 
 /// Lists and watches one resource in one scope (all namespaces, or one).
 ///
@@ -85,6 +87,19 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// The resource that is listed and watched, where that is known: metrics name it.
     fn resource(&self) -> Option<Resource> {
         self.inner()?.resource()
+    }
+
+    /// Called before each cycle of list and watch. A source whose selection can change fixes it until the next call, and
+    /// returns a number that grows with each change.
+    #[doc(hidden)]
+    fn begin_cycle(&self) -> u64 {
+        self.inner().map_or(0, |inner| inner.begin_cycle())
+    }
+
+    /// Whether an object belongs to the selection. A reflector drops others: the server may not support the selection.
+    #[doc(hidden)]
+    fn selects(&self, head: &Head<'_>) -> bool {
+        self.inner().is_none_or(|inner| inner.selects(head))
     }
 
     /// Completes when everything should be listed again, because the source would now return it differently. A reflector

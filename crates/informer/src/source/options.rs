@@ -10,6 +10,8 @@ pub struct ListOptions {
     pub label_selector: String,
     /// Field selector, in addition to the source's own; empty for all.
     pub field_selector: String,
+    /// Shard selector ([`ShardSelector`](kube_wire::shard::ShardSelector)); empty for all. Servers without the feature ignore it.
+    pub shard_selector: String,
     /// Only this namespace, for a source of all namespaces: the server then finds one object without scanning all.
     pub namespace: Option<String>,
     /// `""`: the most recent state. `"0"`: any state that the server has cached. Otherwise: not older than this (see
@@ -31,6 +33,8 @@ pub struct WatchOptions {
     pub label_selector: String,
     /// Field selector; empty for all.
     pub field_selector: String,
+    /// Shard selector, as in a list; empty for all.
+    pub shard_selector: String,
     /// The watch begins after this; `""` and `"0"` begin with the current state as synthetic events.
     pub resource_version: String,
     /// How to interpret `resource_version`; `send_initial_events` requires `NotOlderThan`.

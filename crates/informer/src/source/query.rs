@@ -10,6 +10,7 @@ impl ListOptions {
         let mut query = Serializer::new(String::new());
         pair(&mut query, "labelSelector", &self.label_selector);
         pair(&mut query, "fieldSelector", &self.field_selector);
+        pair(&mut query, "shardSelector", &self.shard_selector);
         pair(&mut query, "resourceVersion", &self.resource_version);
         if let Some(version_match) = self.version_match {
             pair(&mut query, "resourceVersionMatch", version_match.as_str());
@@ -29,6 +30,7 @@ impl WatchOptions {
         pair(&mut query, "watch", "1");
         pair(&mut query, "labelSelector", &self.label_selector);
         pair(&mut query, "fieldSelector", &self.field_selector);
+        pair(&mut query, "shardSelector", &self.shard_selector);
         pair(&mut query, "resourceVersion", &self.resource_version);
         if let Some(version_match) = self.version_match {
             pair(&mut query, "resourceVersionMatch", version_match.as_str());
@@ -68,6 +70,7 @@ mod tests {
         let options = ListOptions {
             label_selector: "tier in (a, b)".into(),
             field_selector: "spec.nodeName=node-7".into(),
+            shard_selector: "shardRange(x, '0x0', '0x1')".into(),
             resource_version: "0".into(),
             version_match: Some(VersionMatch::Exact),
             limit: Some(500),
@@ -76,11 +79,12 @@ mod tests {
         };
         assert_eq!(
             options.query(),
-            "labelSelector=tier+in+%28a%2C+b%29&fieldSelector=spec.nodeName%3Dnode-7&resourceVersion=0\
-             &resourceVersionMatch=Exact&limit=500&continue=abc%3D"
+            "labelSelector=tier+in+%28a%2C+b%29&fieldSelector=spec.nodeName%3Dnode-7\
+             &shardSelector=shardRange%28x%2C+%270x0%27%2C+%270x1%27%29&resourceVersion=0&resourceVersionMatch=Exact&limit=500&continue=abc%3D"
         );
         assert_eq!(ListOptions::default().query(), "");
         let options = WatchOptions {
+            shard_selector: "x".into(),
             resource_version: "7".into(),
             version_match: Some(VersionMatch::NotOlderThan),
             send_initial_events: true,
@@ -90,7 +94,7 @@ mod tests {
         };
         assert_eq!(
             options.query(),
-            "watch=1&resourceVersion=7&resourceVersionMatch=NotOlderThan&sendInitialEvents=true\
+            "watch=1&shardSelector=x&resourceVersion=7&resourceVersionMatch=NotOlderThan&sendInitialEvents=true\
              &allowWatchBookmarks=true&timeoutSeconds=301"
         );
     }

@@ -253,7 +253,8 @@ impl Replacement {
         unstored.objects -= changes.len() + swapped.len();
         let before = base.scope_version(scope);
         // Only after a complete list is everything up to its resourceVersion cached.
-        let reached = before.filter(|before| before.complete).map_or("", |before| &before.resource_version);
+        let reached =
+            before.filter(|before| before.is_complete()).map_or("", |before| &before.resource_version);
         let new_epoch = before.is_some_and(|before| {
             is_older(resource_version, &before.resource_version)
                 || changes.iter().any(|change| regresses(change, reached))
@@ -265,14 +266,17 @@ impl Replacement {
         }
         let (removed_len, gone_len) = (removed.len(), removed.len() + recreated.len());
         if gone_len > 0 {
-            let gone = removed.into_iter().chain(recreated.into_iter().map(|(old, _)| old));
-            let deleted = gone.map(|last| Change::Deleted { last, final_state_known: false, origin });
+            // A missing object was stored before, so it is not part of an initial list.
+            let removed = removed.into_iter().map(|last| (last, Origin::Relist));
+            let gone = removed.chain(recreated.into_iter().map(|(old, _)| (old, origin)));
+            let deleted =
+                gone.map(|(last, origin)| Change::Deleted { last, final_state_known: false, origin });
             changes.splice(0..0, deleted);
         }
         FullList {
             scope,
             resource_version: resource_version.to_owned(),
-            initial: origin == Origin::Initial,
+            initial: !before.is_some_and(|before| before.complete),
             new_epoch,
             changes,
             removed: removed_len,

@@ -35,6 +35,8 @@ pub(super) struct ScopeVersion {
     pub(super) epoch: u64,
     /// A complete list has been applied.
     pub(super) complete: bool,
+    /// The selection has changed since then: objects of the new one are missing.
+    pub(super) reselected: bool,
     pub(super) objects: usize,
 }
 
@@ -131,6 +133,10 @@ impl Root {
         self.scopes.iter().find(|(known, _)| *known == scope).map(|(_, state)| state)
     }
 
+    pub(super) fn reselect(&mut self, scope: Scope) {
+        self.scope_mut(scope).reselected = true;
+    }
+
     pub(super) fn forget_scope(&mut self, scope: Scope) {
         self.scopes.retain(|(known, state)| *known != scope || state.objects > 0);
     }
@@ -160,10 +166,19 @@ impl Root {
             Mark::Replaced { scope, resource_version, new_epoch } => {
                 let state = self.scope_mut(scope);
                 resource_version.clone_into(&mut state.resource_version);
-                state.complete = true;
+                (state.complete, state.reselected) = (true, false);
                 state.epoch += u64::from(new_epoch);
             }
         }
+    }
+}
+
+// === impl ScopeVersion ===
+
+impl ScopeVersion {
+    /// Whether everything selected up to the resourceVersion is stored.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete && !self.reselected
     }
 }
 

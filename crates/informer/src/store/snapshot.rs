@@ -131,9 +131,9 @@ impl Snapshot {
         self.scope_version(scope).map_or(0, |state| state.epoch)
     }
 
-    /// Whether a complete list of this scope has been applied.
+    /// Whether a complete list of this scope has been applied, since its selection last changed.
     pub fn is_complete(&self, scope: Scope) -> bool {
-        self.scope_version(scope).is_some_and(|state| state.complete)
+        self.scope_version(scope).is_some_and(ScopeVersion::is_complete)
     }
 
     pub(super) fn scope_version(&self, scope: Scope) -> Option<&ScopeVersion> {

@@ -239,6 +239,12 @@ impl Store {
         Ok(())
     }
 
+    /// The selection of a scope has changed: it is incomplete until the next list.
+    pub(crate) fn reselect(&self, scope: Scope) {
+        let _writer = self.writer.lock();
+        Arc::make_mut(&mut self.root.write()).reselect(scope);
+    }
+
     /// Forgets the progress of a scope without objects: the next list of that number is an initial one.
     pub(crate) fn forget_scope(&self, scope: Scope) {
         let _writer = self.writer.lock();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::root::{Mark, Root};
+use super::root::{Mark, Root, ScopeVersion};
 use super::{Store, StoredObject};
 use crate::Key;
 use crate::object::text_hash;
@@ -186,14 +186,14 @@ fn is_same(one: Option<&StoredObject>, other: Option<&StoredObject>) -> bool {
 impl Root {
     /// Whether the initial list of a scope is stored.
     fn has_list(&self, scope: Scope) -> bool {
-        self.scope(scope).is_some_and(|state| state.complete)
+        self.scope(scope).is_some_and(ScopeVersion::is_complete)
     }
 
     fn has_seen(&self, scope: Scope, key: &Key, resource_version: &str) -> bool {
         let early = deliberate_bug!("wait-ends-early");
         let is_in =
             |version: &str| early || version == resource_version || is_older(resource_version, version);
-        self.scope(scope).is_some_and(|state| is_in(&state.resource_version))
+        self.scope(scope).is_some_and(|state| !state.reselected && is_in(&state.resource_version))
             || self.get(key).is_some_and(|object| is_in(object.resource_version()))
     }
 }
