@@ -12,6 +12,7 @@ mod cluster_triggers;
 mod clusters;
 mod context;
 mod expect;
+mod expected;
 mod feed;
 mod filter;
 mod intake;

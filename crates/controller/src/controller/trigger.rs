@@ -18,10 +18,10 @@ use kube_informer::{
     SyncError, WaitError,
 };
 
+use super::expected::Expected;
 use super::filter::Filter;
 use super::intake::{Intake, priority_of};
 use super::predicate::{Predicate, Update};
-use super::writes::Expected;
 use crate::deliberate_bug::deliberate_bug;
 
 /// An informer, and which of its changes queue keys: all, unless restricted. Converts from `&Informer`.
