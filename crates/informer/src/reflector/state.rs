@@ -69,7 +69,7 @@ pub struct ReflectorStatus {
     pub broken_watches: u64,
     /// The last error since the last complete list, if any.
     pub last_error: Option<Arc<ReflectorError>>,
-    /// The last error that was followed by a wait.
+    /// The last error that was followed by a wait, until a list or a watch works again.
     pub(crate) failure: Option<Arc<ReflectorError>>,
 }
 
