@@ -67,8 +67,9 @@ pub enum BuildError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An informer did not get its initial list: the server refused it (401, 403, 404), or the informer has stopped. To wait until
-    /// the resource is served, wait for the informer first, as in [`Controller::run`](crate::Controller::run).
+    /// An informer did not get its initial list: the server [refused](kube_informer::SyncError::Refused) it, it exceeds the memory
+    /// budget, or the informer has stopped. To wait until the resource is served, wait for the informer first, as in
+    /// [`Controller::run`](crate::Controller::run).
     #[error("cannot run controller `{controller}`: {source}")]
     Sync {
         /// The controller.

@@ -240,7 +240,8 @@ impl InformerFactory {
     /// [added cluster](Self::add_cluster) are awaited with that cluster's factory.
     ///
     /// # Errors
-    /// Returns an error that names the informers that the server refuses (401, 403, 404), and why. They keep trying.
+    /// Returns an error that names the informers that the server [refuses](SyncError::Refused) or that exceed the
+    /// [memory budget](Self::memory_max), and why. They keep trying.
     ///
     /// # Cancel safety
     /// May be dropped at any point; [`unsynced`](Self::unsynced) returns what is missing.

@@ -176,7 +176,7 @@ impl HandlerHandle {
     /// Waits until the informer is synced and the handler's calls for the whole initial list have returned.
     ///
     /// # Errors
-    /// Returns an error if the server refuses (401, 403, 404), the informer is stopped, or the handler is removed.
+    /// As [`Informer::synced`](super::Informer::synced). Also if the handler is removed.
     ///
     /// # Cancel safety
     /// May be dropped at any point.

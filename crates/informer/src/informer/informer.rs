@@ -115,8 +115,8 @@ impl<K: Send + Sync + 'static> Informer<K> {
     /// Waits until the initial list is in the store.
     ///
     /// # Errors
-    /// Returns an error if the server refuses (401, 403, 404); the informer keeps trying, and this may be called again.
-    /// Also if the informer is stopped.
+    /// Returns an error if the server [refuses](SyncError::Refused), or the list exceeds the factory's memory budget; the
+    /// informer keeps trying, and this may be called again. Also if the informer is stopped.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
