@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
-/// The source of randomness for uids, name suffixes and jitter.
+/// The source of randomness: uids, name suffixes, cluster IPs, signing keys, and how long watches last.
 #[derive(Debug)]
 pub(crate) struct Chance(Mutex<StdRng>);
 

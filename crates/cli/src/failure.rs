@@ -13,7 +13,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  success; also after Ctrl-C, or when the reader of a pipe has exited
   1  any other error
   2  invalid command line: unknown flag, kind, format or selector
-  3  no cluster: no kubeconfig, no such context, or the server cannot be reached
+  3  no cluster: no kubeconfig, an invalid one, no such context, or the server cannot be reached
   4  the server refused the request: not authenticated (401) or not allowed (403)
   5  the object does not exist
   6  timed out before a condition of --for was met";

@@ -174,10 +174,16 @@ impl FieldMatcher {
     }
 }
 
-/// The filters of all `--field` flags, compiled for objects of one type.
+/// The filters of all `--field` flags, compiled for objects of one type. The default matches every object.
+#[derive(Default)]
 pub(crate) struct FieldMatchers(Vec<FieldMatcher>);
 
 impl FieldMatchers {
+    /// Whether there are no filters.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether an object matches all filters.
     ///
     /// # Errors

@@ -172,17 +172,10 @@ impl Manager {
             pending::<()>().await;
         };
         // Stopped by the user, or by a runnable that fails.
-        let own = Stop::new();
-        let forward = async {
-            stop.stopping().await;
-            own.stop();
-            stop.aborting().await;
-            own.stop();
-            pending::<()>().await;
-        };
+        let own = stop.child();
         let work = Working { controllers: &self.controllers, runnables: &self.leader_runnables, grace };
         let work = work.run(leader, &own);
-        tokio::pin!(work, feeds, forward);
+        tokio::pin!(work, feeds);
         let mut failed = None;
         let ended = loop {
             tokio::select! {
@@ -191,10 +184,9 @@ impl Manager {
                 error = runnables.failed(), if failed.is_none() => {
                     tracing::error!(%error, "stopping");
                     failed = Some(error);
-                    own.stop();
+                    own.drain();
                 }
                 () = &mut feeds => {}
-                () = &mut forward => {}
             }
         };
         let stopped = runnables.stop(stop, grace).await;
@@ -239,7 +231,7 @@ impl Working<'_> {
                     if let Err(error) = runnable.lead(stop, term, self.grace).await {
                         tracing::error!(%error, "stopping");
                         failed.lock().get_or_insert(error);
-                        stop.stop();
+                        stop.drain();
                     }
                 }
             });

@@ -1,10 +1,14 @@
 //! What else runs in a program with controllers: servers, recorders, periodic jobs. Started first, stopped last.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, select_all};
+use kube_informer::panic_text;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -44,7 +48,7 @@ impl Runnable {
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Error> + 'static,
     {
-        Self { name, run: Box::new(move |stop| run(stop).map(|ended| ended.map_err(Into::into)).boxed()) }
+        Self { name, run: Box::new(move |stop| guarded(move || run(stop))) }
     }
 
     pub(crate) fn start_all(runnables: Vec<Self>) -> Started {
@@ -67,7 +71,11 @@ impl LeaderRunnable {
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Error> + 'static,
     {
-        let run = move |stop, term| run(stop, term).map(|ended| ended.map_err(Into::into)).boxed();
+        let run = Arc::new(run);
+        let run = move |stop, term| {
+            let run = run.clone();
+            guarded(move || run(stop, term))
+        };
         Self { name, run: Box::new(run) }
     }
 
@@ -102,6 +110,18 @@ impl LeaderRunnable {
             },
         }
     }
+}
+
+/// The future that a function returns. A panic of either is an error.
+fn guarded<R, E>(run: impl FnOnce() -> R + Send + 'static) -> RunnableFuture
+where
+    R: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<Error> + 'static,
+{
+    // Unwind safe: a runnable shares no mutable state with the manager.
+    let ended = AssertUnwindSafe(async move { run().await.map_err(Into::into) }).catch_unwind();
+    let panicked = |panic: Box<dyn Any + Send>| Error::new(format!("panicked: {}", panic_text(&*panic)));
+    ended.map(move |ended| ended.map_err(panicked).flatten()).boxed()
 }
 
 async fn lost(term: Option<&Term>) {

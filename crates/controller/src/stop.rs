@@ -36,6 +36,16 @@ impl Stop {
         self.drain.cancel();
     }
 
+    /// Begins to stop, like the first `stop`; has no effect after it.
+    pub(crate) fn drain(&self) {
+        self.drain.cancel();
+    }
+
+    /// A handle that is stopped with this one. Stopping it does not stop this one.
+    pub(crate) fn child(&self) -> Self {
+        Self { drain: self.drain.child_token(), abort: self.abort.child_token() }
+    }
+
     /// Whether a stop was requested.
     pub fn is_stopping(&self) -> bool {
         self.drain.is_cancelled()

@@ -77,12 +77,6 @@ impl Charge {
             None => budget.used.fetch_sub(before - bytes, Ordering::Relaxed),
         };
     }
-
-    pub(crate) fn add(&self, bytes: usize) {
-        if self.budget.is_some() {
-            self.set(self.bytes.load(Ordering::Relaxed) + bytes);
-        }
-    }
 }
 
 impl Drop for Charge {
@@ -105,8 +99,7 @@ mod tests {
         let one = Charge::new(Some(budget.clone()));
         let two = one.another();
         one.set(600);
-        two.add(100);
-        two.add(100);
+        two.set(200);
         assert_eq!(budget.used.load(Ordering::Relaxed), 800);
         let over = OverBudget { max: 1000, used: 800, needed: 201 };
         assert_eq!(one.admit(1, || 0), Err(over), "the object has a fixed cost, too");

@@ -132,9 +132,10 @@ impl<K: Lookup + Send + Sync + 'static> Reader<K> {
         self.informer.synced().await
     }
 
-    /// The object with this reference.
+    /// The object with this reference. The namespace in a reference to a cluster-scoped object is ignored.
     pub fn get(&self, object: &ObjectRef<K>) -> Option<Arc<K>> {
-        self.lister.get(&Key::from(object))?.decode().ok()
+        let found = self.lister.get(&Key::from(object));
+        found.or_else(|| self.lister.get(&Key::new("", &object.name)))?.decode().ok()
     }
 
     /// All objects. This decodes every one; [`Lister::view`] does not.

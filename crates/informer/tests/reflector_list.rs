@@ -4,17 +4,27 @@ use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use futures::{StreamExt, stream};
-use kube_informer::Scope;
+use bytes::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::Client;
+use kube_client::client::Body;
 use kube_informer::building_blocks::{
-    FunctionSource, ListOptions, ListPart, ListerWatcher, Reflector, WatchOptions,
+    FunctionSource, ListOptions, ListPart, ListWatch, ListerWatcher, Reflector, Resource, SourceError,
+    WatchOptions,
 };
 use kube_informer::testing::Request;
+use kube_informer::{EncodingPreference, Informer, Scope};
 use kube_wire::TypeMeta;
 use parking_lot::Mutex;
 use serde_json::json;
 use support::*;
+use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn the_first_list_requests_any_state_and_a_relist_the_last_version() {
@@ -326,4 +336,132 @@ async fn a_new_epoch_is_counted_in_the_status() {
     rig.sink.next_commit_is_a_new_epoch.store(true, Ordering::Relaxed);
     source.fail_watches(status(403, "Forbidden"));
     rig.status.wait_for(|status| status.epoch == 1).await.unwrap();
+}
+
+// === slow lists ===
+
+/// The text in pieces of this size, each after a pause.
+fn pieces(
+    text: &str,
+    bytes: usize,
+    pause: Duration,
+) -> impl Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send + 'static + use<> {
+    let pieces = text.as_bytes().chunks(bytes).map(Bytes::copy_from_slice).collect::<Vec<_>>();
+    stream::iter(pieces).then(move |piece| async move {
+        tokio::time::sleep(pause).await; // paused time: nothing sleeps
+        Ok(Frame::data(piece))
+    })
+}
+
+type Trickle = UnsyncBoxBody<Bytes, std::io::Error>;
+
+fn trickle(text: &str, bytes: usize, pause: Duration) -> Trickle {
+    StreamBody::new(pieces(text, bytes, pause)).boxed_unsync()
+}
+
+/// The text in one piece.
+fn whole(text: &str) -> Trickle {
+    trickle(text, text.len(), Duration::ZERO)
+}
+
+/// A list of one pod with an annotation of this many bytes.
+fn list_of(bytes: usize) -> String {
+    let pod = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "5",
+        "annotations": {"text": "x".repeat(bytes)}}});
+    json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [pod]})
+        .to_string()
+}
+
+/// A source whose requests this function answers.
+fn answering(
+    answer: impl Fn(&http::Request<Body>) -> http::Response<Trickle> + Clone + Send + Sync + 'static,
+) -> ListWatch {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let mut answer = answer(&request);
+        let json = http::HeaderValue::from_static("application/json");
+        answer.headers_mut().insert(http::header::CONTENT_TYPE, json);
+        async { Ok::<_, std::io::Error>(answer) }
+    });
+    let client = Client::new(service, "default");
+    ListWatch::new(client, Resource::of::<Pod>()).encoding(EncodingPreference::Json)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_too_slow_is_an_error_that_says_so_and_is_retried() {
+    let is_first = Arc::new(AtomicBool::new(true));
+    let source = answering(move |request| {
+        let is_watch = request.uri().query().unwrap_or_default().contains("watch=");
+        http::Response::new(match is_watch {
+            true => trickle("x", 1, Duration::MAX),
+            false if is_first.swap(false, Ordering::Relaxed) => {
+                trickle(&list_of(1000), 1, Duration::from_secs(59))
+            }
+            false => whole(&list_of(1000)),
+        })
+    });
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let mut config = listing();
+    let reported = errors.clone();
+    config.on_error = Some(Arc::new(move |report| reported.lock().push(report.to_string())));
+    let began = Instant::now();
+    let pods = Informer::<Pod>::from_source(Arc::new(source)).reflector(config).start().unwrap();
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().count(), 1);
+    let errors = errors.lock().clone();
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    let says = "pods in all namespaces: cannot list: the list is too slow: 6 B received in 354s; at least 1 KiB/s is \
+                required; relisting in ";
+    assert!(error.starts_with(says), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(360), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_that_makes_progress_is_read_to_its_end() {
+    let source =
+        answering(|_| http::Response::new(trickle(&list_of(2 << 20), 64 << 10, Duration::from_secs(50))));
+    let began = Instant::now();
+    let parts = source.list(ListOptions::default()).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
+    assert_eq!(parts.len(), 2);
+    assert!(began.elapsed() > Duration::from_secs(1500), "{:?}", began.elapsed());
+    // A fast beginning does not make up for a slow end.
+    let source = answering(|_| {
+        let list = list_of(2 << 20);
+        let (fast, slow) = list.split_at(list.len() - 100);
+        let fast = pieces(fast, 64 << 10, Duration::ZERO);
+        let pieces = fast.chain(pieces(slow, 1, Duration::from_secs(50)));
+        http::Response::new(StreamBody::new(pieces).boxed_unsync())
+    });
+    let list = source.list(ListOptions::default()).await.unwrap();
+    let error = list.try_collect::<Vec<_>>().await.unwrap_err();
+    assert!(matches!(error, SourceError::Slow { bytes: ..100, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_a_refusal_has_a_time_limit() {
+    let source = answering(|_| {
+        let text = json!({"kind": "Status", "code": 403, "message": "no"}).to_string();
+        let mut answer = http::Response::new(trickle(&text, 1, Duration::from_secs(59)));
+        *answer.status_mut() = http::StatusCode::FORBIDDEN;
+        answer
+    });
+    let began = Instant::now();
+    let Err(error) = source.list(ListOptions::default()).await else { panic!("it was refused") };
+    assert_eq!(error.status().map(|status| status.code), Some(403));
+    assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_that_is_too_slow_is_followed_by_a_list() {
+    let source = answering(|request| {
+        let query = request.uri().query().unwrap_or_default();
+        let event = r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}"#;
+        http::Response::new(match query.contains("watch=") {
+            true => trickle(event, 1, Duration::from_secs(29)),
+            false => whole(&list_of(1000)),
+        })
+    });
+    let began = Instant::now();
+    let pods = Informer::<Pod>::from_source(Arc::new(source)).reflector(streaming()).start().unwrap();
+    pods.synced().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }

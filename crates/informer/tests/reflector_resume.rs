@@ -151,37 +151,61 @@ async fn a_degraded_watch_on_a_quiet_resource_recovers_after_ten_seconds() {
 
 // === opening ===
 
-/// Accepts connections, but answers no watch.
-struct NeverAnswersWatches(ScriptedSource, AtomicBool);
+/// Accepts connections, but answers no list or no watch while these are set.
+struct Hanging {
+    source: ScriptedSource,
+    lists: AtomicBool,
+    watches: AtomicBool,
+}
 
-impl ListerWatcher for NeverAnswersWatches {
+impl Hanging {
+    fn new(source: &ScriptedSource) -> Arc<Self> {
+        Arc::new(Self { source: source.clone(), lists: false.into(), watches: false.into() })
+    }
+
+    fn hang(&self, hangs: bool) {
+        self.lists.store(hangs, Ordering::Relaxed);
+        self.watches.store(hangs, Ordering::Relaxed);
+    }
+}
+
+async fn released(hangs: &AtomicBool) {
+    while hangs.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
+    }
+}
+
+impl ListerWatcher for Hanging {
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ListStream, SourceError>> {
-        self.0.list(options)
+        async move {
+            released(&self.lists).await;
+            self.source.list(options).await
+        }
+        .boxed()
     }
 
     fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>> {
         async move {
-            while self.1.load(Ordering::Relaxed) {
-                tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
-            }
-            self.0.watch(options).await
+            released(&self.watches).await;
+            self.source.watch(options).await
         }
         .boxed()
     }
 
     fn expected_type(&self) -> Option<TypeMeta> {
-        self.0.expected_type()
+        self.source.expected_type()
     }
 
     fn describe(&self) -> String {
-        self.0.describe()
+        self.source.describe()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn promise_10_an_unanswered_watch_is_not_live() {
     let source = pods();
-    let held = Arc::new(NeverAnswersWatches(source.clone(), AtomicBool::new(true)));
+    let held = Hanging::new(&source);
+    held.watches.store(true, Ordering::Relaxed);
     let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())
         .reflector(listing())
         .start()
@@ -191,10 +215,51 @@ async fn promise_10_an_unanswered_watch_is_not_live() {
     let InformerState::Degraded(error) = pods.state() else { panic!("{}", pods.state()) };
     assert!(error.to_string().contains("10s"), "{error}");
     // The reflector keeps waiting: some proxies hold the headers back until the first event.
-    held.1.store(false, Ordering::Relaxed);
+    held.watches.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(1)).await; // paused time: nothing sleeps
     assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
     assert_eq!(source.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_hangs_is_not_live() {
+    let expire: fn(&ScriptedSource) = |source| source.send_error(status(410, "Expired"));
+    let refuse: fn(&ScriptedSource) = |source| {
+        source.refuse_next_watch();
+        source.break_watches();
+    };
+    // How long a watch hangs before it counts as unanswered does not matter.
+    let patient = || {
+        let mut config = listing();
+        config.watch_answer_max = Duration::MAX;
+        config
+    };
+    for (config, fail) in [(listing(), expire), (streaming(), expire), (patient(), refuse)] {
+        let source = pods();
+        source.put(pod("a"));
+        let held = Hanging::new(&source);
+        let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())
+            .reflector(config)
+            .start()
+            .unwrap();
+        pods.synced().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(20)).await; // paused time: nothing sleeps
+        assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
+        fail(&source);
+        tokio::time::sleep(Duration::from_millis(1)).await; // paused time: nothing sleeps
+        held.hang(true);
+        for _ in 0..200 {
+            assert!(matches!(pods.state(), InformerState::Degraded(_)), "{}", pods.state());
+            tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
+        }
+        held.hang(false);
+        tokio::time::sleep(Duration::from_secs(60)).await; // paused time: nothing sleeps
+        assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
+        // An error that is over does not count at the next normal reopening.
+        source.close_watches();
+        tokio::time::sleep(Duration::from_millis(1)).await; // paused time: nothing sleeps
+        assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
+    }
 }
 
 // === verification ===

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
 use kube_core::Selector;
@@ -158,4 +158,15 @@ async fn a_reader_has_the_methods_of_a_store() {
     assert_eq!(maps.state_filter(|map| map.metadata.name.as_deref() == Some("c")).len(), 0);
     let selected = maps.state_filter_selector(Selector::from_iter([("test", "b")])).unwrap();
     assert_eq!(versions(selected).into_keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_ignores_the_namespace_of_a_cluster_scoped_object() {
+    let (_server, client, _) = start().await;
+    let namespaces = Reader::from(&Informer::<Namespace>::builder(client).start().unwrap());
+    namespaces.wait_until_ready().await.unwrap();
+    for reference in [ObjectRef::new("default"), ObjectRef::new("default").within("elsewhere")] {
+        let found = namespaces.get(&reference).unwrap();
+        assert_eq!(found.metadata.name.as_deref(), Some("default"));
+    }
 }

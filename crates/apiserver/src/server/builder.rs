@@ -120,7 +120,8 @@ impl Builder {
         self
     }
 
-    /// Makes uids, generated names and jitter reproducible.
+    /// Makes everything random reproducible: uids, generated names, the cluster IPs of services, signing keys, and the duration of
+    /// watches without `timeoutSeconds`.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

@@ -12,6 +12,7 @@ use crate::cluster::{Cluster, ClusterFlags, CredentialFlags, parse_duration};
 use crate::condition::{Condition, Tracker};
 use crate::discovery::{Catalogue, Selected, Wanted};
 use crate::failure::Failure;
+use crate::field_filter::FieldMatchers;
 use crate::flags::SelectFlags;
 use crate::mirror::{self, Mirror, MirrorErrors, MirrorOptions};
 use crate::signals;
@@ -164,12 +165,12 @@ impl Waiting<'_> {
         let (object, deleted) = match event {
             Event::Synced => {
                 let (mirror, select) = (&self.mirrors[number], &self.arguments.select);
-                return self.tracker.synced(number, mirror, self.cluster, select);
+                return self.tracker.synced(number, mirror, self.cluster, select, &FieldMatchers::default());
             }
             Event::Added { object, .. } | Event::Updated { new: object, .. } => (object, false),
             Event::Deleted { last, .. } => (last, true),
         };
-        let met = self.tracker.changed(number, object, deleted);
+        let met = self.tracker.changed(number, object, deleted, &FieldMatchers::default())?;
         Ok(met.then(|| object.key()).into_iter().collect())
     }
 }

@@ -1,6 +1,6 @@
 //! Tracks which of the selected objects meet a condition.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_informer::Key;
 use kube_informer::StoredObject;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Condition;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
+use crate::field_filter::FieldMatchers;
 use crate::flags::SelectFlags;
 use crate::mirror::Mirror;
 
@@ -29,7 +30,7 @@ impl Tracker {
         Self { condition, pending: BTreeSet::new(), unsynced: (0..mirrors).collect() }
     }
 
-    /// Takes the objects of a complete initial list. Returns those that meet the condition.
+    /// Takes the objects of a complete initial list that match the fields. Returns those that meet the condition.
     ///
     /// # Errors
     /// If a named object, or any object, is missing and is not expected to be created or deleted.
@@ -39,11 +40,18 @@ impl Tracker {
         mirror: &Mirror,
         cluster: &Cluster,
         select: &SelectFlags,
+        fields: &FieldMatchers,
     ) -> Result<Vec<Key>, Failure> {
         if !self.unsynced.remove(&number) {
             return Ok(Vec::new());
         }
         let view = mirror.informer.lister().view();
+        let mut matching = BTreeMap::new();
+        for object in view.snapshot().iter() {
+            if fields.match_all(object)? {
+                matching.insert(object.key(), object);
+            }
+        }
         let keys = match &mirror.selected.name {
             Some(name) => {
                 let namespaces = select.namespaces_of(cluster, &mirror.selected);
@@ -52,22 +60,27 @@ impl Tracker {
                     .map(|namespace| Key::new(namespace.unwrap_or_default(), name))
                     .collect()
             }
-            None => view.snapshot().iter().map(StoredObject::key).collect::<Vec<_>>(),
+            None => matching.keys().cloned().collect::<Vec<_>>(),
         };
+        let with_fields = if fields.is_empty() { "" } else { " that match --field" };
         if keys.is_empty() && self.condition != Condition::Deleted {
             let what = select.describe(cluster, &mirror.selected);
-            return Err(Failure::NotFound(format!("no {what} found")));
+            return Err(Failure::NotFound(format!("no {what}{with_fields} found")));
         }
         let mut met = Vec::new();
         for key in keys {
-            let holds = match view.snapshot().get(&key) {
+            let holds = match matching.get(&key) {
                 Some(object) => self.condition.holds(&decoded(object)),
                 None if self.condition == Condition::Deleted => true,
                 None if self.condition == Condition::Created => false,
                 None => {
                     let kind = mirror.selected.kind.qualified();
+                    let why = match view.snapshot().get(&key) {
+                        Some(_) => "does not match --field",
+                        None => "not found",
+                    };
                     return Err(Failure::NotFound(format!(
-                        "{}: {kind} {:?} not found",
+                        "{}: {kind} {:?} {why}",
                         mirror.asked,
                         key.name()
                     )));
@@ -83,17 +96,29 @@ impl Tracker {
     }
 
     /// Takes a change of an object. Returns whether the object meets the condition for the first time.
-    pub(crate) fn changed(&mut self, number: usize, object: &StoredObject, deleted: bool) -> bool {
+    ///
+    /// An object that no longer matches the fields counts as deleted, but other conditions are still tested: a field that selects
+    /// objects may be the one that the condition waits for.
+    ///
+    /// # Errors
+    /// If the object's bytes are malformed.
+    pub(crate) fn changed(
+        &mut self,
+        number: usize,
+        object: &StoredObject,
+        deleted: bool,
+        fields: &FieldMatchers,
+    ) -> Result<bool, Failure> {
         let entry = (number, object.key().as_str().to_owned());
         if !self.pending.contains(&entry) {
-            return false;
+            return Ok(false);
         }
-        let holds = if deleted {
-            self.condition == Condition::Deleted
-        } else {
-            self.condition.holds(&decoded(object))
+        let holds = match &self.condition {
+            Condition::Deleted => deleted || !fields.match_all(object)?,
+            Condition::Created => !deleted && fields.match_all(object)?,
+            condition => !deleted && condition.holds(&decoded(object)),
         };
-        holds && self.pending.remove(&entry)
+        Ok(holds && self.pending.remove(&entry))
     }
 
     /// Whether the initial lists of all kinds are complete.

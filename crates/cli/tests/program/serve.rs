@@ -112,6 +112,9 @@ async fn where_others_can_reach_it_a_token_is_asked_for() {
         assert_eq!(ask(address, &request, "authorization: Bearer secret\r\n").await.0, 200, "{path}");
     }
     assert_eq!(ask(address, "GET /livez", "").await.0, 200);
+    std::fs::write(&file, "\n").unwrap();
+    let ended = world.run(&["serve", "pods", "--token-file", file.to_str().unwrap()]).await;
+    assert!(ended.code == 2 && ended.stderr.contains("invalid token: it is empty"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

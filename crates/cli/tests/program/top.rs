@@ -326,6 +326,24 @@ async fn values_of_secrets_and_control_characters_are_not_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_help_lists_all_keys() {
+    let world = World::populated().await;
+    let mut top = Top::start(&world, &["pods"], (24, 80), false);
+    top.until_shows("live").await;
+    top.press("h").await;
+    let screen = top.until_shows("Ctrl-D").await;
+    for keys in
+        ["↑ ↓ j k", "PgUp PgDn", "Home End g G", "Enter → l", "Esc ← Backspace", "? h", "q Ctrl-C Ctrl-D"]
+    {
+        assert!(screen.contains(keys), "{keys}: {screen}");
+    }
+    top.press("h").await;
+    top.until(|screen| !screen.contains("Ctrl-D")).await;
+    top.press("\x04").await;
+    assert_eq!(top.end().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resized_terminal_is_drawn_again() {
     let world = World::populated().await;
     let mut top = Top::start(&world, &["pods"], (30, 100), false);

@@ -91,3 +91,51 @@ async fn a_watch_ends_when_its_condition_is_met_or_its_time_is_over() {
     let ended = world.run(&["watch", "pods", "--timeout", "2s", "--for=delete"]).await;
     assert!(ended.code == 6 && ended.stderr.contains("api-2 to be deleted"), "{ended:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_condition_applies_to_the_objects_that_match_the_fields() {
+    let world = World::populated().await;
+    world.set_phase("default", "api-1", "Running").await;
+    world.set_phase("default", "api-2", "Pending").await;
+    let phase = |phase| format!("status.phase={phase}");
+    // Only api-1 is awaited, and it is no longer selected when it meets the condition.
+    let succeeded = "--for=jsonpath={.status.phase}=Succeeded";
+    let mut watch = world.start(&[
+        "watch",
+        "pods",
+        "--field",
+        &phase("Running"),
+        succeeded,
+        "--timeout=1m",
+        "--no-headers",
+    ]);
+    watch.line_with(&["ADDED", "api-1"]).await;
+    world.set_phase("default", "api-1", "Succeeded").await;
+    assert_eq!(watch.child.wait().await.unwrap().code(), Some(0));
+    // An object that no longer matches is reported as deleted, and counts as deleted.
+    let mut watch = world.start(&[
+        "watch",
+        "pods",
+        "--field",
+        &phase("Pending"),
+        "--for=delete",
+        "--timeout=1m",
+        "--no-headers",
+    ]);
+    watch.line_with(&["ADDED", "api-2"]).await;
+    world.set_phase("default", "api-2", "Running").await;
+    assert_eq!(watch.child.wait().await.unwrap().code(), Some(0));
+    for (arguments, code, says) in [
+        (&["watch", "pods", "--for=delete"][..], 0, ""),
+        (
+            &["watch", "pods", "--for=condition=Ready"],
+            5,
+            "no pods in namespace default that match --field found",
+        ),
+        (&["watch", "pod/api-1", "--for=condition=Ready"], 5, "pods \"api-1\" does not match --field"),
+    ] {
+        let field = phase("Unknown");
+        let ended = world.run(&[arguments, &["--field", &field, "--timeout=1m"]].concat()).await;
+        assert!(ended.code == code && ended.stderr.contains(says), "{ended:?}");
+    }
+}

@@ -228,8 +228,11 @@ impl<M> ControllerBuilder<M> {
         self
     }
 
-    /// Sets how long a key is deferred at most while its own writes are not in the cache: see [`Context::wrote`]. Default:
-    /// 30 s. Times over 30 years count as 30 years.
+    /// Sets how long a key is deferred at most while its own writes are not in the cache, from the server's answer to the last one:
+    /// see [`Context::wrote`]. Default: 30 s. Times over 30 years count as 30 years.
+    ///
+    /// While a write is unanswered, the key is deferred regardless of this limit. An unanswered write ends 60 s after its caller has
+    /// dropped it, and 300 s after it was sent at the latest.
     pub fn write_wait_max(mut self, limit: Duration) -> Self {
         self.write_wait_max = limit;
         self

@@ -3,10 +3,10 @@
 use kube_core::{ApiResource, ObjectMeta, Resource};
 use kube_informer::{Key, WaitError};
 
+use super::expected::{Expected, Place};
 use super::request::WriteTarget;
 use super::tools::Tools;
 use super::trigger::is_met;
-use super::writes::{Expected, Place};
 
 /// How a write names its resource: objects have a kind, requests a plural.
 #[derive(Clone, Debug)]

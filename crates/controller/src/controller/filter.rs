@@ -32,7 +32,8 @@ pub struct Filter<K> {
 }
 
 impl<K> Filter<K> {
-    /// Objects that your function accepts. It runs for every change and must not block.
+    /// Objects that your function accepts. It runs for every change and must not block. If it panics, the change counts as one of an
+    /// object that passes; a key of the main kind is reconciled once the function returns for its object, which is tried every 10 s.
     pub fn new(test: impl Fn(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
         Self { test: Arc::new(test), paths: Vec::new(), invalid: None }
     }

@@ -12,6 +12,7 @@ mod cluster_triggers;
 mod clusters;
 mod context;
 mod expect;
+mod expected;
 mod feed;
 mod filter;
 mod intake;
@@ -246,7 +247,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
             };
             let all_done = async {
                 while let Some(ended) = workers.join_next().await {
-                    // The worker calls the user's rate limiter directly. `Taken` queues its key again.
+                    // The worker calls the user's rate limiter and the main trigger's filter directly. `Taken` queues its key again.
                     if let Err(error) = ended
                         && error.is_panic()
                     {

@@ -30,8 +30,12 @@ use super::unsettled::UnsettledWrite;
 /// The largest response to a write, in bytes. The server's own limit for objects is far below.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// How long a write continues after its caller has dropped it. kube-apiserver itself gives a write up after 34 s.
+/// How long a write continues after its caller has dropped it. kube-apiserver itself gives a write up after 34 s. The key waits
+/// meanwhile, so a dropped write does not change what the key's next reconcile reads.
 const DROPPED_MAX: Duration = Duration::from_secs(60);
+
+/// How long a write takes at most, because its key waits for it. A kube-apiserver answers within a minute.
+const WRITE_MAX: Duration = Duration::from_secs(300);
 
 /// The writes that the reconciles of one term have sent. They end with the term: a replica that no longer leads sends nothing.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +49,8 @@ struct InFlight {
     tools: Arc<Tools>,
     key: Key,
     write: WriteRequest,
+    /// Its number.
+    request: u64,
     /// The uids of the target that the cache had, or the key expected, when the request was sent.
     cached: Vec<String>,
     outcome: SentOutcome,
@@ -69,7 +75,7 @@ struct NoClient(Arc<str>);
 /// A write was cancelled.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot finish the request: {0}")]
-struct Cancelled(&'static str);
+struct Cancelled(String);
 
 /// A client that records the writes of `key`.
 pub(super) fn tracked(tools: &Arc<Tools>, key: &Key, sent: &SentWrites) -> Client {
@@ -127,8 +133,9 @@ impl SentWrites {
         let task = async move {
             let why = tokio::select! {
                 biased;
-                () = ended.cancelled() => "the controller has stopped or no longer leads",
-                () = async { dropped.cancelled().await; sleep(DROPPED_MAX).await } => "its caller has dropped it",
+                () = ended.cancelled() => "the controller has stopped or no longer leads".to_owned(),
+                () = async { dropped.cancelled().await; sleep(DROPPED_MAX).await } => "its caller has dropped it".to_owned(),
+                () = sleep(WRITE_MAX) => format!("timed out after {WRITE_MAX:?} waiting for the answer"),
                 response = write => return response,
             };
             Err(Error::Service(Cancelled(why).into()))
@@ -138,7 +145,7 @@ impl SentWrites {
         match task.await {
             Ok(response) => response,
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => Err(Error::Service(Cancelled("the runtime is shutting down").into())),
+            Err(_) => Err(Error::Service(Cancelled("the runtime is shutting down".to_owned()).into())),
         }
     }
 }
@@ -157,8 +164,8 @@ impl InFlight {
             }
             _ => Vec::new(),
         };
-        tools.intake.writes.sent(&key);
-        Self { tools, key, write, cached, outcome: SentOutcome::Unknown }
+        let request = tools.intake.writes.sent(&key);
+        Self { tools, key, write, request, cached, outcome: SentOutcome::Unknown }
     }
 
     async fn send(mut self, client: Client, request: Request<Body>) -> Result<Response<Body>, Error> {
@@ -201,7 +208,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let Self { tools, key, write, outcome, .. } = self;
+        let Self { tools, key, write, request, outcome, .. } = self;
         let WriteRequest { method, target, .. } = &*write;
         let writes = &tools.intake.writes;
         let unsettled = |may_have_deleted, deleted| {
@@ -217,7 +224,7 @@ impl Drop for InFlight {
                 unsettled(write.is_deletion(), Vec::new());
             }
         }
-        if let Some((key, priority)) = writes.answered(key) {
+        if let Some((key, priority)) = writes.answered(key, *request) {
             tools.intake.add(key, priority);
         }
     }

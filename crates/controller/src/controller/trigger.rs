@@ -17,11 +17,12 @@ use kube_informer::{
     Event, EventHandler, HandlerHandle, Index, Informer, Key, ListenerConfig, Lister, Object, Stopped,
     SyncError, WaitError,
 };
+use parking_lot::Mutex;
 
+use super::expected::Expected;
 use super::filter::Filter;
 use super::intake::{Intake, priority_of};
 use super::predicate::{Predicate, Update};
-use super::writes::Expected;
 use crate::deliberate_bug::deliberate_bug;
 
 /// An informer, and which of its changes queue keys: all, unless restricted. Converts from `&Informer`.
@@ -89,13 +90,15 @@ struct Listener<K> {
     watch: Trigger<K>,
     /// Present if the trigger has a filter: turns events into those of the objects that pass.
     filtered: Option<Filtered<FilterTest<K>, ()>>,
+    /// The panic of the filter in the current event.
+    filter_panic: Arc<Mutex<Option<Panic>>>,
     map: Map<K>,
     intake: Arc<Intake>,
     /// Keys of the current event; reused to avoid allocations.
     keys: Vec<Key>,
 }
 
-/// The test of a filter.
+/// The test of a filter. It does not panic.
 type FilterTest<K> = Box<dyn FnMut(&Object<K>) -> bool + Send>;
 
 // === impl Trigger ===
@@ -156,15 +159,15 @@ impl<K: Send + Sync + 'static> Trigger<K> {
         intake: &Arc<Intake>,
     ) -> Result<Listening, Stopped> {
         let informer = self.informer.clone();
-        let filtered = self.filter.clone().map(|filter| {
-            Filtered::new(Box::new(move |object: &Object<K>| filter.passes(object)) as FilterTest<K>, ())
-        });
+        let filter_panic = Arc::default();
+        let filtered = self.filter.clone().map(|filter| Filtered::new(guarded(filter, &filter_panic), ()));
         let listener = Listener {
             number,
             cluster,
             is_main,
             watch: self,
             filtered,
+            filter_panic,
             map,
             intake: intake.clone(),
             keys: Vec::new(),
@@ -174,6 +177,19 @@ impl<K: Send + Sync + 'static> Trigger<K> {
         let handle = informer.add_handler_with(config, listener)?;
         Ok(Listening { handle })
     }
+}
+
+/// The test of a filter that stores a panic. The object then counts as passing, so that no key is lost: a worker tests it again
+/// before it reconciles a key of the main kind.
+fn guarded<K: 'static>(filter: Filter<K>, panicked: &Arc<Mutex<Option<Panic>>>) -> FilterTest<K> {
+    let panicked = panicked.clone();
+    Box::new(move |object| {
+        // Unwind safe: a filter shares no mutable state with the controller.
+        catch_unwind(AssertUnwindSafe(|| filter.passes(object))).unwrap_or_else(|panic| {
+            *panicked.lock() = Some(panic);
+            true
+        })
+    })
 }
 
 impl<K: Send + Sync + 'static> Watched for Informer<K> {
@@ -327,6 +343,7 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
         self.release(object);
         let Some(event) = self.narrow(event) else { return };
         let Some(origin) = event.origin() else { return };
+        let filter_panic = self.filter_panic.lock().take();
         let panic = match self.passes(&event) {
             Ok(false) => None,
             Ok(true) => self.map_event(&event).err(),
@@ -336,7 +353,7 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
             let key = in_cluster(self.cluster.as_deref(), key);
             self.intake.add(key, priority_of(origin));
         }
-        if let Some(panic) = panic {
+        if let Some(panic) = filter_panic.or(panic) {
             // The informer reports and counts the panic.
             resume_unwind(panic);
         }

@@ -47,7 +47,7 @@ pub(super) struct Job<D> {
     pub(super) activity: super::activity::Activity,
 }
 
-/// How long a key waits after its worker panicked. The rate limiter cannot decide: it is what panicked.
+/// How long a key waits after its worker panicked. The rate limiter cannot decide: it may be what panicked.
 const PANIC_WAIT: Duration = Duration::from_secs(10);
 
 /// How often a cache is checked that must reach a resourceVersion after a live read. No event reports that a cache of a quiet

@@ -5,23 +5,22 @@
 //! parks it and continues with another; the event that brings the write, or a time limit, queues it again. Nothing is polled, and
 //! no task waits.
 //!
-//! A key also waits while one of its requests is unanswered. Writes whose outcome is unknown are kept in
-//! [`unsettled`](super::unsettled).
+//! A key also waits while one of its requests is unanswered, however long: [`tracking`](super::tracking) limits requests. Writes
+//! whose outcome is unknown are kept in [`unsettled`](super::unsettled).
 //!
 //! Cleanups that succeeded are recorded here too, until the cache no longer has their object. That is the same question, answered
 //! by the same events, but without a time limit.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
 use std::time::Duration;
 
 use kube_informer::Key;
-use kube_informer::internals::compare_resource_versions;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::expected::{Expected, Place};
 use super::unsettled::UnsettledWrites;
 use crate::LONGEST;
 use crate::deliberate_bug::deliberate_bug;
@@ -37,22 +36,6 @@ pub(crate) struct Writes {
     pub(crate) unsettled: UnsettledWrites,
 }
 
-/// An object in an informer: the informer's number, and the object's key.
-pub(crate) type Place = (usize, Key);
-
-/// What a cache must have before a key is reconciled again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Expected {
-    /// Where: in any one of these.
-    pub(crate) places: Vec<Place>,
-    /// The object.
-    pub(crate) uid: String,
-    /// The cache must have at least this state of the object. Empty for a deletion whose resourceVersion is unknown.
-    pub(crate) version: String,
-    /// And the object must be gone.
-    pub(crate) gone: bool,
-}
-
 #[derive(Debug, Default)]
 struct WritesState {
     waiting: HashMap<Key, Waiting>,
@@ -61,13 +44,15 @@ struct WritesState {
     /// When waiting keys give up.
     deadlines: BTreeSet<(Instant, Key)>,
     cleaned: HashMap<Place, Cleaned>,
+    /// The number of the next request.
+    next_request: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
     expected: Vec<Expected>,
-    /// Requests that are not answered.
-    in_flight: usize,
+    /// Requests that are not answered. The key does not give up before they are.
+    in_flight: BTreeSet<u64>,
     until: Instant,
     /// It was queued meanwhile, with this priority.
     wanted: Option<i16>,
@@ -111,26 +96,41 @@ impl Writes {
         for place in &expected.places {
             state.waited_for.entry(place.clone()).or_default().insert(key.clone());
         }
-        let waiting = state.wait(key, until);
-        // A later write of an object replaces the earlier ones.
-        waiting.expected.retain(|earlier| !expected.replaces(earlier));
-        waiting.expected.push(expected);
+        state.wait(key, until, |waiting| {
+            // A later write of an object replaces the earlier ones.
+            waiting.expected.retain(|earlier| !expected.replaces(earlier));
+            waiting.expected.push(expected);
+        });
         drop(state);
         self.changed.notify_one();
     }
 
-    /// A request of `key` is sent: the key waits until it is answered.
-    pub(crate) fn sent(&self, key: &Key) {
-        self.state.lock().wait(key, Instant::now() + self.limit).in_flight += 1;
-        self.changed.notify_one();
+    /// A request of `key` is sent: the key waits until it is answered. Returns the number of the request.
+    pub(crate) fn sent(&self, key: &Key) -> u64 {
+        let mut state = self.state.lock();
+        let request = state.next_request;
+        state.next_request += 1;
+        let until = Instant::now() + self.limit;
+        state.wait(key, until, |waiting| waiting.in_flight.insert(request));
+        request
     }
 
     /// A request of `key` has ended, and its outcome is recorded. Returns the key if it is parked and waited only for that.
-    pub(crate) fn answered(&self, key: &Key) -> Option<Released> {
+    pub(crate) fn answered(&self, key: &Key, request: u64) -> Option<Released> {
         let mut state = self.state.lock();
-        let waiting = state.waiting.get_mut(key)?;
-        waiting.in_flight = waiting.in_flight.saturating_sub(1);
-        if waiting.is_over() { state.forget(key) } else { None }
+        // The key may have been forgotten since, and wait for another request.
+        if !state.waiting.get(key)?.in_flight.contains(&request) {
+            return None;
+        }
+        let until = Instant::now() + self.limit;
+        let is_over = state.wait(key, until, |waiting| {
+            waiting.in_flight.remove(&request);
+            waiting.is_over()
+        });
+        let released = if is_over { state.forget(key) } else { None };
+        drop(state);
+        self.changed.notify_one();
+        released
     }
 
     /// The object of this uid was deleted: what the key expects of it is now that it is gone. An object can be deleted before an
@@ -207,7 +207,7 @@ impl Writes {
     /// The number of keys that are parked or have unanswered requests.
     #[cfg(feature = "testing")]
     pub(crate) fn pending(&self) -> usize {
-        let is_pending = |waiting: &&Waiting| waiting.wanted.is_some() || waiting.in_flight > 0;
+        let is_pending = |waiting: &&Waiting| waiting.wanted.is_some() || !waiting.in_flight.is_empty();
         self.state.lock().waiting.values().filter(is_pending).count()
     }
 
@@ -259,47 +259,24 @@ impl Writes {
     }
 }
 
-impl Expected {
-    /// Includes what an earlier write of the same object demands: the newer version counts, and deleted is final.
-    fn include(&mut self, earlier: &Self) {
-        let same = !self.uid.is_empty()
-            && self.uid == earlier.uid
-            && earlier.places.iter().any(|place| self.places.contains(place));
-        if !same {
-            return;
-        }
-        let is_newer = compare_resource_versions(&earlier.version, &self.version) == Some(Ordering::Greater);
-        if self.version.is_empty() || is_newer {
-            self.version.clone_from(&earlier.version);
-        }
-        self.gone |= earlier.gone;
-    }
-
-    /// Whether a cache that has this has the earlier write of the same place, too.
-    fn replaces(&self, earlier: &Self) -> bool {
-        let is_later = || {
-            let order = compare_resource_versions(&self.version, &earlier.version);
-            !self.version.is_empty() && !earlier.gone && order != Some(Ordering::Less)
-        };
-        self.places == earlier.places && (self.uid == earlier.uid || is_later())
-    }
-}
-
 impl Waiting {
     fn is_over(&self) -> bool {
-        self.expected.is_empty() && self.in_flight == 0
+        self.expected.is_empty() && self.in_flight.is_empty()
     }
 }
 
 impl WritesState {
-    /// The key waits until this time.
-    fn wait(&mut self, key: &Key, until: Instant) -> &mut Waiting {
-        let empty = || Waiting { expected: Vec::new(), in_flight: 0, until, wanted: None };
+    /// Changes what the key waits for. It gives up at this time, unless it has unanswered requests then.
+    fn wait<T>(&mut self, key: &Key, until: Instant, change: impl FnOnce(&mut Waiting) -> T) -> T {
+        let empty = || Waiting { expected: Vec::new(), in_flight: BTreeSet::new(), until, wanted: None };
         let waiting = self.waiting.entry(key.clone()).or_insert_with(empty);
         let before = std::mem::replace(&mut waiting.until, until);
         self.deadlines.remove(&(before, key.clone()));
-        self.deadlines.insert((until, key.clone()));
-        waiting
+        let changed = change(waiting);
+        if waiting.in_flight.is_empty() {
+            self.deadlines.insert((until, key.clone()));
+        }
+        changed
     }
 
     /// The key waits no longer.
@@ -458,18 +435,26 @@ mod tests {
     async fn a_key_waits_for_its_unanswered_requests() {
         let writes = Writes::new(Duration::from_secs(30));
         let place = (0, key("x"));
-        writes.sent(&key("a"));
-        writes.sent(&key("a"));
+        let (one, two) = (writes.sent(&key("a")), writes.sent(&key("a")));
         assert!(writes.park(&key("a"), 5));
-        assert_eq!(writes.answered(&key("a")), None, "another one is not answered");
+        assert_eq!(writes.answered(&key("a"), one), None, "another one is not answered");
         writes.expect(&key("a"), expected(&[&place], "7"), |_| false);
         assert_eq!(writes.seen(&place, |_| true), [], "the request is not answered");
-        assert_eq!(writes.answered(&key("a")), Some((key("a"), 5)));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(writes.expired().now_or_never().is_none(), "the limit is for answered requests");
+        assert_eq!(writes.answered(&key("a"), two), Some((key("a"), 5)));
         assert!(is_empty(&writes));
-        writes.sent(&key("a"));
-        writes.park(&key("a"), 5);
-        assert_eq!(writes.expired().await, [(key("a"), 5)]);
-        assert_eq!(writes.answered(&key("a")), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_does_not_count_for_a_later_request() {
+        let writes = Writes::new(Duration::from_secs(30));
+        let early = writes.sent(&key("a"));
+        assert_eq!(writes.forget_all(|_| true, |_| true), []);
+        let late = writes.sent(&key("a"));
+        assert!(writes.park(&key("a"), 5));
+        assert_eq!(writes.answered(&key("a"), early), None, "the later request is not answered");
+        assert_eq!(writes.answered(&key("a"), late), Some((key("a"), 5)));
         assert!(is_empty(&writes));
     }
 

@@ -1,15 +1,17 @@
 //! Filters, predicates of creations and deletions, references, and controlling owners.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::support::*;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{DynamicObject, Selector};
 use kube_informer::testing::ScriptedSource;
-use kube_informer::{Informer, Key};
+use kube_informer::{Informer, Key, Object};
 use kube_informer_controller::{
     Action, BuildError, Context, Controller, ControllerBuilder, Error, Filter, Predicate, Trigger,
 };
@@ -100,6 +102,65 @@ async fn a_filter_on_a_child_trigger_restricts_it_to_some_children() {
     // The main kind is not filtered.
     world.maps.put(of_class("a", "other"));
     assert_eq!(reconciled(&log).await, ["web/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_filter_on_a_child_trigger_loses_no_key() {
+    let (logs, _guard) = capture_logs_of("kube_informer::");
+    let world = World::new();
+    let child = |name: &str, class: &str, owner: &str| {
+        let mut child = owned(name, &[owner]);
+        child["metadata"]["labels"] = json!({"class": class});
+        child
+    };
+    let filter = Filter::new(|pod: &Object<Pod>| {
+        let class = pod.labels().get("class").map(|class| class.into_owned());
+        assert_ne!(class.as_deref(), Some("odd"), "an odd class");
+        class.as_deref() == Some("ours")
+    });
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let (_running, log) = noting(Controller::builder("t", &maps).owns(Trigger::on(&pods).only(filter)));
+    settle().await;
+    world.pods.put(child("x", "ours", "a"));
+    assert_eq!(reconciled(&log).await, ["web/a"]);
+    world.pods.put(child("x", "odd", "b"));
+    assert_eq!(reconciled(&log).await, ["web/a", "web/b"], "both owners");
+    world.pods.put(child("x", "other", "b"));
+    assert_eq!(reconciled(&log).await, ["web/b"], "it may have passed before");
+    world.pods.put(child("y", "odd", "c"));
+    assert_eq!(reconciled(&log).await, ["web/c"]);
+    world.pods.delete("web/y");
+    assert_eq!(reconciled(&log).await, ["web/c"]);
+    let panics = logs.take().into_iter().filter(|line| line.contains("an odd class")).count();
+    assert_eq!(panics, 2, "each panic is reported once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_filter_on_the_main_trigger_loses_no_key() {
+    let world = World::new();
+    let panics = Arc::new(AtomicUsize::new(0));
+    let filter = {
+        let panics = panics.clone();
+        Filter::new(move |map: &Object<ConfigMap>| {
+            let left = || panics.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            assert!(map.name() != "odd" || left().is_err(), "an odd object");
+            true
+        })
+    };
+    let maps = world.map_informer();
+    let (_running, log) = noting(Controller::builder("t", Trigger::on(&maps).only(filter)));
+    settle().await;
+    // In the listener only.
+    panics.store(1, Relaxed);
+    world.maps.put(of_class("odd", "1"));
+    assert_eq!(reconciled(&log).await, ["web/odd"]);
+    // In the worker as well: it cannot know whether the key is its own, and asks again later.
+    panics.store(2, Relaxed);
+    world.maps.put(of_class("odd", "2"));
+    world.maps.put(of_class("even", "1"));
+    assert_eq!(reconciled(&log).await, ["web/even"], "another key is not affected");
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(reconciled(&log).await, ["web/odd"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,6 +109,94 @@ async fn a_failing_runnable_stops_everything() {
     }
 }
 
+/// A runnable that panics before it returns its future.
+fn panics_early(_: Stop) -> futures::future::BoxFuture<'static, Result<(), Error>> {
+    panic!("it panicked early")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_leader_runnable_stops_everything() {
+    let server = server().await;
+    type Run = fn(Stop) -> futures::future::BoxFuture<'static, Result<(), Error>>;
+    let cases: [(Run, &str); 3] = [
+        (|_| Box::pin(async { Err(Error::new("the port is taken")) }), "the port is taken"),
+        (|_| Box::pin(async { panic!("it panicked late") }), "panicked: it panicked late"),
+        (panics_early, "panicked: it panicked early"),
+    ];
+    for (run, reason) in cases {
+        for leads in [false, true] {
+            let (log, stop) = (Log::default(), Stop::new());
+            let mut manager = Manager::new()
+                .runnable("one", noting(&log, "one"))
+                .leader_runnable("broken", move |stop, _| async move {
+                    sleep(SECOND).await;
+                    run(stop).await
+                })
+                .controller(controller(&server, &log));
+            if leads {
+                manager = manager.leader(LeaderElection::new(server.client().unwrap(), "default", "t"));
+            }
+            let error = manager.run(&stop).await.unwrap_err();
+            assert_eq!(error.to_string(), format!("runnable `broken` failed: {reason}"));
+            assert_eq!(log.take(), ["one begins", "reconcile begins", "reconcile ends", "one ends"]);
+            assert!(!stop.is_stopping(), "the user's handle may stop others, too");
+        }
+    }
+    // The function itself panics, not its future.
+    let error =
+        Manager::new().leader_runnable("broken", |stop, _| panics_early(stop)).run(&Stop::new()).await;
+    assert!(matches!(error, Err(RunError::Runnable { .. })), "{error:?}");
+    let error = Manager::new().runnable("broken", panics_early).run(&Stop::new()).await;
+    assert!(matches!(error, Err(RunError::Runnable { .. })), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_runnable_is_not_a_second_stop() {
+    let late = || async {
+        sleep(5 * SECOND).await;
+        Err::<(), _>(Error::new("it failed late"))
+    };
+    for leads in [false, true] {
+        // It fails while running reconciles may finish.
+        let (server, log, stop) = (server().await, Log::default(), Stop::new());
+        let manager = match leads {
+            true => Manager::new().leader_runnable("broken", move |_, _| late()),
+            false => Manager::new().runnable("broken", move |_| late()),
+        };
+        let manager = manager.controller(controller(&server, &log));
+        let stopping = stop.clone();
+        let task = tokio::spawn(async move { manager.run(&stopping).await });
+        sleep(SECOND).await;
+        stop.stop();
+        let error = task.await.unwrap().unwrap_err();
+        assert!(matches!(error, RunError::Runnable { .. }), "{error}");
+        assert_eq!(log.take(), ["reconcile begins", "reconcile ends"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_second_stop_of_the_user_cancels_after_a_failure() {
+    for stops in [1, 2] {
+        let (server, log, stop) = (server().await, Log::default(), Stop::new());
+        let manager = Manager::new()
+            .runnable("broken", async |_| {
+                sleep(SECOND).await;
+                Err::<(), _>(Error::new("the port is taken"))
+            })
+            .controller(controller(&server, &log));
+        let stopping = stop.clone();
+        let task = tokio::spawn(async move { manager.run(&stopping).await });
+        sleep(5 * SECOND).await;
+        for _ in 0..stops {
+            stop.stop();
+        }
+        task.await.unwrap().unwrap_err();
+        let expected: &[&str] =
+            if stops == 1 { &["reconcile begins", "reconcile ends"] } else { &["reconcile begins"] };
+        assert_eq!(log.take(), expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn c8_leader_runnables_run_on_one_replica() {
     let (server, log) = (server().await, Log::default());

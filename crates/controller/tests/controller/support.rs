@@ -81,23 +81,30 @@ impl Log {
 /// Collects this crate's log lines and spans of this thread at `DEBUG` and above, as `message field=value` and
 /// `span name field=value`, until the guard is dropped.
 pub fn capture_logs() -> (Log, tracing::subscriber::DefaultGuard) {
+    capture_logs_of("kube_informer_controller")
+}
+
+/// As `capture_logs`, of the crates whose names start with `prefix`.
+pub fn capture_logs_of(prefix: &'static str) -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
-    let guard = tracing::subscriber::set_default(Capture(log.clone()));
+    let guard = tracing::subscriber::set_default(Capture { log: log.clone(), prefix });
     (log, guard)
 }
 
-struct Capture(Log);
+struct Capture {
+    log: Log,
+    prefix: &'static str,
+}
 
 impl tracing::Subscriber for Capture {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::DEBUG
-            && metadata.target().starts_with("kube_informer_controller")
+        *metadata.level() <= tracing::Level::DEBUG && metadata.target().starts_with(self.prefix)
     }
 
     fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
         let mut line = Line::default();
         span.record(&mut line);
-        self.0.note(format!("span {}{}", span.metadata().name(), line.fields));
+        self.log.note(format!("span {}{}", span.metadata().name(), line.fields));
         tracing::span::Id::from_u64(1)
     }
 
@@ -108,7 +115,7 @@ impl tracing::Subscriber for Capture {
     fn event(&self, event: &tracing::Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        self.0.note(format!("{}{}", line.message, line.fields));
+        self.log.note(format!("{}{}", line.message, line.fields));
     }
 
     fn enter(&self, _: &tracing::span::Id) {}

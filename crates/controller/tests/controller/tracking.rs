@@ -22,6 +22,7 @@ struct World {
     server: Server,
     maps: Informer<ConfigMap>,
     secrets: Informer<Secret>,
+    write_wait_max: Duration,
 }
 
 fn object(kind: &str, name: &str) -> Value {
@@ -42,7 +43,7 @@ async fn world(objects: &[Value]) -> World {
     let secrets = Informer::<Secret>::builder(server.client().unwrap()).start().unwrap();
     maps.synced().await.unwrap();
     secrets.synced().await.unwrap();
-    World { server, maps, secrets }
+    World { server, maps, secrets, write_wait_max: 3600 * SECOND }
 }
 
 /// Cuts the watch on secrets: until it is reopened, the cache lags.
@@ -89,7 +90,7 @@ where
     };
     let controller = Controller::builder("t", &world.maps)
         .owns(&world.secrets)
-        .write_wait_max(3600 * SECOND)
+        .write_wait_max(world.write_wait_max)
         .build(log.clone(), reconcile)
         .unwrap();
     (testing::start(Manager::new().controller(controller)), log)
@@ -236,6 +237,43 @@ async fn c6_a_deletion_counts_before_the_cache_has_seen_the_creation() {
     assert_eq!(around(&objects, &[one_by_one(), lost(Verb::Create)], object).await, [r#"["old"]"#]);
     let both = [one_by_one(), lost(Verb::Create), lost(Verb::Delete)];
     assert_eq!(around(&objects, &both, object).await, [r#"["old"]"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_write_defers_its_key_beyond_the_limit() {
+    let patch = || Match::verb(Verb::Patch).resource("secrets");
+    // How long the server waits before it executes the write, when the key is reconciled again, and what the cache has then.
+    for (delay, again, secrets) in [(40, 40, r#"["new"]"#), (100, 61, "[]")] {
+        let world = World { write_wait_max: 5 * SECOND, ..world(&[object("ConfigMap", "a")]).await };
+        world.server.faults().arm(Fault::new(FaultAction::Delay(delay * SECOND)).on(patch()).once());
+        let (_manager, log) = start(&world, |ctx: Context<Log>| async move {
+            assert!(tokio::time::timeout(SECOND, ctx.apply(&secret("new"))).await.is_err());
+            Ok(())
+        });
+        assert_eq!(log.next(1).await, ["[]"]);
+        let sent = tokio::time::Instant::now();
+        assert_eq!(log.next(1).await, [secrets]);
+        assert_eq!(sent.elapsed().as_secs(), again);
+    }
+    // The caller waits for the answer, outside its reconcile.
+    let world = World { write_wait_max: 5 * SECOND, ..world(&[object("ConfigMap", "a")]).await };
+    world.server.faults().arm(Fault::new(FaultAction::Delay(1000 * SECOND)).on(patch()).once());
+    let (_manager, log) = start(&world, |ctx: Context<Log>| async move {
+        tokio::spawn(async move {
+            let error = Error::from(ctx.apply(&secret("new")).await.unwrap_err());
+            ctx.data().note(format!("{error:#}"));
+        });
+        sleep(SECOND).await;
+        Ok(())
+    });
+    log.next(1).await;
+    let sent = tokio::time::Instant::now();
+    let lines = log.next(2).await;
+    assert_eq!(sent.elapsed().as_secs(), 300);
+    assert!(
+        lines.iter().any(|line| line.contains("timed out after 300s waiting for the answer")),
+        "{lines:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -345,7 +345,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// Sets the time limit of [`Informer::wait_for`], [`Informer::wait_deleted`] and [`Informer::wait_until`]. Default: 30 s.
+    /// Sets the time limit of [`Informer::wait_for`] and [`Informer::wait_deleted`]. Default: 30 s. [`Informer::wait_until`] has
+    /// no limit.
     pub fn wait_max(mut self, limit: Duration) -> Self {
         self.settings.wait_max = limit;
         self

@@ -265,11 +265,17 @@ impl Watched {
 
     /// The error that its reflector has yet to recover from.
     pub(super) fn degraded_by(&self) -> Option<WatchError> {
-        match &self.status.borrow().state {
-            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => {
-                Some(error.clone().into())
+        let status = self.status.borrow();
+        let error = match &status.state {
+            ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => Some(error),
+            // It tries again, and may have to wait long for an answer.
+            ReflectorState::Listing | ReflectorState::Streaming | ReflectorState::Opening
+                if status.listed =>
+            {
+                status.failure.as_ref()
             }
             _ => None,
-        }
+        };
+        error.cloned().map(WatchError::from)
     }
 }

@@ -60,7 +60,7 @@ pub struct ReflectorConfig {
     #[doc(hidden)]
     #[educe(Debug(ignore))]
     pub server: Arc<ServerMemory>,
-    /// Seed of the random choices (jitter); `None` for a random one.
+    /// Seed of the random choices (how long to back off, and how long a watch is requested to last); `None` for a random one.
     pub seed: Option<u64>,
 }
 

@@ -46,7 +46,7 @@ pub(super) enum Decision {
 /// | resourceVersion too large | most recent | most recent | relist | relist |
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
-/// | 5xx, no connection, connection broken, idle | relist | LIST instead | resume once | resume (5xx: relist); immediately and without progress: resume once |
+/// | 5xx, no connection, connection broken, idle or slow | relist | LIST instead | resume once | resume (5xx: relist); immediately and without progress: resume once |
 /// | 500 `invalid shard selector` | relist | LIST instead | relist | relist |
 /// | unreadable (of an event: and no type or key), cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
@@ -87,7 +87,10 @@ pub(super) fn decide(during: During, error: &SourceError) -> Decision {
         {
             ResumeOnce
         }
-        SourceError::Connect(_) | SourceError::Interrupted(_) | SourceError::Idle(_) => match during {
+        SourceError::Connect(_)
+        | SourceError::Interrupted(_)
+        | SourceError::Idle(_)
+        | SourceError::Slow { .. } => match during {
             Stream => Resume,
             _ => ResumeOnce,
         },
@@ -148,6 +151,13 @@ mod tests {
             (status(503, "ServiceUnavailable", ""), Relist, ListInstead, ResumeOnce, Relist),
             (broken, Relist, ListInstead, ResumeOnce, Resume),
             (SourceError::Idle(std::time::Duration::ZERO), Relist, ListInstead, ResumeOnce, Resume),
+            (
+                SourceError::Slow { bytes: 1, waited: std::time::Duration::ZERO },
+                Relist,
+                ListInstead,
+                ResumeOnce,
+                Resume,
+            ),
             (SourceError::Unsound(io(ErrorKind::Other)), Relist, ListInstead, ResumeOnce, ResumeOnce),
             (unreadable, Relist, ListInstead, ResumeOnce, ResumeOnce),
             (status(403, "Forbidden", ""), Relist, ListInstead, Relist, Relist),

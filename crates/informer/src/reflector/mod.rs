@@ -209,7 +209,12 @@ impl<S: Sink> Reflector<S> {
 
     fn enter(&self, state: ReflectorState) {
         tracing::trace!(from = self.status.borrow().state.name(), to = state.name(), "reflector");
-        self.status.send_modify(|status| status.state = state);
+        self.status.send_modify(|status| {
+            if let ReflectorState::Watching = state {
+                status.failure = None;
+            }
+            status.state = state;
+        });
     }
 
     /// A complete list was committed.

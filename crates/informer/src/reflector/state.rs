@@ -71,7 +71,7 @@ pub struct ReflectorStatus {
     pub last_error: Option<Arc<ReflectorError>>,
     /// The selection of the last complete list.
     pub(crate) selection: u64,
-    /// The last error that was followed by a wait.
+    /// The last error that was followed by a wait, until a list or a watch works again.
     pub(crate) failure: Option<Arc<ReflectorError>>,
 }
 

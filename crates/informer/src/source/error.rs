@@ -28,6 +28,14 @@ pub enum SourceError {
     /// Nothing was received for too long.
     #[error("nothing received for {0:?}")]
     Idle(std::time::Duration),
+    /// A list arrived too slowly for too long.
+    #[error("the list is too slow: {bytes} B received in {waited:.0?}; at least 1 KiB/s is required")]
+    Slow {
+        /// The bytes received while it was slow.
+        bytes: usize,
+        /// How long the server took for them.
+        waited: std::time::Duration,
+    },
     /// The credentials are not available; the request was not sent.
     #[error("cannot get credentials for the request: {0}")]
     Auth(Arc<dyn std::error::Error + Send + Sync>),

@@ -150,7 +150,7 @@ impl ListWatch {
         self
     }
 
-    /// How long a list may pause between two pieces. Default: 60 s.
+    /// How long a list may pause between two pieces. Default: 60 s. It may be slower than 1 KiB/s for five times as long.
     #[must_use]
     pub fn list_idle_max(mut self, limit: Duration) -> Self {
         self.list_idle_max = limit;

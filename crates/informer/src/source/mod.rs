@@ -13,6 +13,7 @@ mod json_switch;
 pub(crate) mod list_type;
 mod list_watch;
 mod options;
+mod pace;
 #[cfg(feature = "http-proxy")]
 mod proxy;
 mod query;

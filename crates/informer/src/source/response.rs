@@ -9,7 +9,9 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
 use kube_wire::{Encoding, ListDecoder, ObjectReader, Status, TypeMeta, WatchDecoder};
+use tokio::time::Instant;
 
+use super::pace::Pace;
 use super::server_memory::KnownBroken;
 use super::unpack::TooLarge;
 use super::{ListPart, ListStream, SourceError, WatchStream, list_type};
@@ -62,7 +64,8 @@ pub(super) fn list(
     expected: TypeMeta,
 ) -> Result<ListStream, SourceError> {
     let decoder = ListDecoder::new(encoding(&answer)?, reading.reader);
-    let state = Some((decoder, Pieces::new(answer, reading.idle_max), expected));
+    let pace = Pace::new(reading.idle_max);
+    let state = Some((decoder, Pieces::new(answer, reading.idle_max, Some(pace)), expected));
     let parts = stream::unfold(state, |state| async {
         let (mut decoder, mut pieces, expected) = state?;
         loop {
@@ -91,7 +94,7 @@ pub(super) fn list(
 /// The events of a watch.
 pub(super) fn watch(answer: Response<Body>, reading: Reading) -> Result<WatchStream, SourceError> {
     let decoder = WatchDecoder::new(encoding(&answer)?, reading.reader);
-    let state = Some((decoder, Pieces::new(answer, reading.idle_max)));
+    let state = Some((decoder, Pieces::new(answer, reading.idle_max, None)));
     let events = stream::unfold(state, |state| async {
         let (mut decoder, mut pieces) = state?;
         loop {
@@ -124,19 +127,27 @@ fn encoding(answer: &Response<Body>) -> Result<Encoding, SourceError> {
 struct Pieces {
     body: Body,
     idle_max: Duration,
+    /// `None` for a watch, which may be silent.
+    pace: Option<Pace>,
 }
 
 impl Pieces {
-    fn new(answer: Response<Body>, idle_max: Duration) -> Self {
-        Self { body: answer.into_body(), idle_max }
+    fn new(answer: Response<Body>, idle_max: Duration, pace: Option<Pace>) -> Self {
+        Self { body: answer.into_body(), idle_max, pace }
     }
 
     /// The next piece; `None` at the end.
     async fn next(&mut self) -> Result<Option<bytes::Bytes>, SourceError> {
         loop {
+            let began = Instant::now();
             let frame = tokio::time::timeout(self.idle_max, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| SourceError::Idle(self.idle_max))? else { return Ok(None) };
-            if let Ok(data) = frame?.into_data() {
+            let data = frame?.into_data().ok();
+            if let Some(pace) = &mut self.pace {
+                // Only the time that the server takes: the reader may be slow, too.
+                pace.received(data.as_ref().map_or(0, bytes::Bytes::len), began.elapsed())?;
+            }
+            if let Some(data) = data {
                 return Ok(Some(data));
             }
         }

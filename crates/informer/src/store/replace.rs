@@ -53,6 +53,8 @@ pub struct Replacement {
     /// The positions in `staged` of objects that wait for a dictionary, and their bytes.
     waiting: Vec<usize>,
     waiting_bytes: usize,
+    /// What the objects in `staged` take: the charge.
+    held_bytes: usize,
     charge: Charge,
     /// The last field: dropped after the objects it counts.
     unstored: Unstored,
@@ -120,7 +122,7 @@ impl Replacement {
         let indexes = base.0.indexes.iter().map(|known| known.index.clone()).collect::<Vec<_>>();
         let reads_body = indexes.iter().any(|index| index.reads_body());
         let (staged, places, recreated, swapped) = Default::default();
-        let (values, buffer, waiting, waiting_bytes) = Default::default();
+        let (values, buffer, waiting, waiting_bytes, held_bytes) = Default::default();
         let unstored = Unstored { packer: packer.clone(), objects: 0 };
         let origin = if base.is_complete(scope) { Origin::Relist } else { Origin::Initial };
         Self {
@@ -139,6 +141,7 @@ impl Replacement {
             packer,
             waiting,
             waiting_bytes,
+            held_bytes,
             charge,
             unstored,
         }
@@ -208,8 +211,11 @@ impl Replacement {
             self.values.push(None);
         }
         self.pack();
-        let held = self.staged[at].as_ref().map_or(0, |put| put.object().stored_bytes());
-        self.charge.add(held + OBJECT_BYTES);
+        self.held_bytes += self.bytes_at(at);
+        if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.sample_bytes) {
+            self.train();
+        }
+        self.charge.set(self.held_bytes);
         Ok(())
     }
 
@@ -241,8 +247,11 @@ impl Replacement {
         }
         // Objects that still wait for a dictionary stay plain.
         for at in std::mem::take(&mut self.waiting) {
+            self.held_bytes -= self.bytes_at(at);
             self.shrink(at);
+            self.held_bytes += self.bytes_at(at);
         }
+        self.charge.set(self.held_bytes);
         let (swapped, recreated) = (self.take_swapped(), self.take_recreated());
         let Self { scope, origin, base, listed, staged, mut values, places, charge, mut unstored, .. } = self;
         drop(places);
@@ -311,14 +320,22 @@ impl Replacement {
             place.hash == looked_for.hash && put().is_some_and(|put| put.object().has_key(namespace, name))
         };
         if let Ok(found) = self.places.find_entry(looked_for.hash(), is_it) {
-            self.staged[found.remove().0.at as usize] = None;
+            let at = found.remove().0.at as usize;
+            self.held_bytes -= self.bytes_at(at);
+            self.charge.set(self.held_bytes);
+            self.staged[at] = None;
         }
+    }
+
+    /// What an object in `staged` takes.
+    fn bytes_at(&self, at: usize) -> usize {
+        self.staged[at].as_ref().map_or(0, |put| put.object().stored_bytes() + OBJECT_BYTES)
     }
 
     /// Packs the object that was put last.
     fn pack(&mut self) {
         let at = self.staged.len() - 1;
-        let (Some(put), Some(packing)) = (&self.staged[at], self.packer.packing()) else {
+        let (Some(put), Some(_)) = (&self.staged[at], self.packer.packing()) else {
             return self.shrink(at);
         };
         self.packer.pack(put.object());
@@ -328,9 +345,6 @@ impl Replacement {
         // There is no dictionary yet.
         self.waiting_bytes += put.object().stored_bytes();
         self.waiting.push(at);
-        if self.waiting_bytes >= packing.sample_bytes {
-            self.train();
-        }
     }
 
     /// Frees an object's bytes as received. What remains is what the store will keep, and its index values.
@@ -351,10 +365,12 @@ impl Replacement {
         let puts = waiting.iter().filter_map(|at| self.staged[*at].as_ref());
         self.packer.train(&puts.map(|put| put.object().raw()).collect::<Vec<_>>());
         for at in waiting {
+            self.held_bytes -= self.bytes_at(at);
             if let Some(put) = &self.staged[at] {
                 self.packer.pack(put.object());
                 self.shrink(at);
             }
+            self.held_bytes += self.bytes_at(at);
         }
         self.waiting_bytes = 0;
     }
@@ -436,5 +452,54 @@ impl ListedBits {
     fn bit(&self, place: TablePlace) -> (usize, u64) {
         let at = self.begins[place.leaf] + place.bucket;
         (at / 64, 1 << (at % 64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_wire::{Encoding, Limits, ObjectReader, Projection};
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::memory::Packing;
+    use crate::store::StoreConfig;
+
+    fn object(name: usize) -> RawObject {
+        let text = format!("the same text in every object, and {name}; ").repeat(40);
+        let json = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":"web","name":"{name}"}},"data":{{"text":"{text}"}}}}"#
+        );
+        let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+        reader.read(json.as_bytes(), Encoding::Json, None).unwrap()
+    }
+
+    #[test]
+    fn a_list_is_charged_for_what_it_holds() {
+        let packing = Packing { bytes_min: 0, sample_bytes: 64 << 10, ..Packing::default() };
+        let budget = Budget::new(0);
+        let config = StoreConfig::default().memory(packing).budget(Some(budget.clone()));
+        let store = Store::new(config).unwrap();
+        // With a budget of nothing, every object is refused, and the error reports what is used.
+        let used = || Charge::new(Some(budget.clone())).admit(1, || 0).unwrap_err().used;
+        let held = |list: &Replacement| {
+            let held = list.staged.iter().flatten().map(|put| put.object().stored_bytes() + OBJECT_BYTES);
+            held.sum::<usize>()
+        };
+        let mut list = store.begin_replace(Scope(0));
+        let mut most = 0;
+        for name in (0..40).chain(30..45) {
+            list.put(object(name)).unwrap();
+            assert_eq!(used(), held(&list), "{name}");
+            most = most.max(used());
+        }
+        assert!(used() < most / 2, "packing frees memory: {} of {most}", used());
+        for name in 0..20 {
+            list.remove(&Key::new("web", &name.to_string()));
+            assert_eq!(used(), held(&list), "{name}");
+        }
+        let list = list.finish("7");
+        assert!(used() > 0);
+        drop(list);
+        assert_eq!(used(), 0);
     }
 }

@@ -32,8 +32,8 @@ use tree::Leaf;
 
 /// The fields of an object to keep. The default drops `metadata.managedFields` and keeps everything else.
 ///
-/// The head's fields (name, namespace, uid, resourceVersion, generation, creation and deletion timestamps, labels,
-/// owner references) are always kept, and so is the annotation that marks the end of a watch-list's initial events.
+/// The head's fields (name, namespace, uid, resourceVersion, generation, deletionTimestamp, labels, owner references) are
+/// always kept, and so are creationTimestamp and the annotation that marks the end of a watch-list's initial events.
 ///
 /// Projections that keep the same fields are equal and print the same, regardless of notation. Cloning is cheap.
 ///
@@ -76,8 +76,9 @@ pub enum Kept {
 
 const MANAGED_FIELDS: &str = "metadata.managedFields";
 
-/// Members of `metadata` that make up the head.
-const HEAD: [&str; 9] = [
+/// Members of `metadata` that are always kept: those that make up the head, and creationTimestamp. An object's age is too useful
+/// to lose it, but a cache does not need it, so the head does not have it.
+const ALWAYS_KEPT: [&str; 9] = [
     "name",
     "namespace",
     "uid",
@@ -100,25 +101,25 @@ impl Projection {
     /// Drops these fields and `metadata.managedFields`.
     ///
     /// # Errors
-    /// [`Error::Path`] if a path is invalid, names a part of the head, or selects single list elements.
+    /// [`Error::Path`] if a path is invalid, names a field that is always kept, or selects single list elements.
     pub fn dropping<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self> {
         let paths = [MANAGED_FIELDS].into_iter().chain(paths).map(parse).collect::<Result<Vec<_>>>()?;
-        match paths.iter().find(|path| touches_head(path.segments())) {
+        match paths.iter().find(|path| touches_kept(path.segments())) {
             Some(path) => Err(Error::Path {
                 path: path.to_string(),
-                why: "is part of the head of an object, which is always kept".to_owned(),
+                why: "projections always keep this field or a part of it".to_owned(),
             }),
             None => Ok(Self::new(Mode::Dropping, paths)),
         }
     }
 
-    /// Keeps only these fields and the head.
+    /// Keeps only these fields and those that are always kept.
     ///
     /// # Errors
     /// [`Error::Path`] if a path is invalid, or selects single list elements.
     pub fn keeping<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self> {
         let mut paths = paths.into_iter().map(parse).collect::<Result<Vec<_>>>()?;
-        paths.retain(|path| !within_head(path.segments()));
+        paths.retain(|path| !within_kept(path.segments()));
         Ok(Self::new(Mode::Keeping, paths))
     }
 
@@ -197,9 +198,9 @@ impl Projection {
                 for path in &paths {
                     root.set(path.segments(), Leaf::Keep);
                 }
-                let head = HEAD.iter().map(|name| vec!["metadata", name]);
+                let kept = ALWAYS_KEPT.iter().map(|name| vec!["metadata", name]);
                 let marker = vec!["metadata", "annotations", INITIAL_EVENTS_END];
-                for path in head.chain([vec!["apiVersion"], vec!["kind"], marker]) {
+                for path in kept.chain([vec!["apiVersion"], vec!["kind"], marker]) {
                     let path: Vec<_> = path.into_iter().map(|name| Segment::Member(name.into())).collect();
                     root.set(&path, Leaf::Keep);
                 }
@@ -268,17 +269,17 @@ fn parse(text: &str) -> Result<FieldPath> {
     }
 }
 
-/// Whether the path leads into the head, to a part of it or to a parent of it.
-fn touches_head(path: &[Segment]) -> bool {
-    matches!(path, [Segment::Member(metadata)] if **metadata == *"metadata") || within_head(path)
+/// Whether the path leads to a field that is always kept, into one, or to a parent of one.
+fn touches_kept(path: &[Segment]) -> bool {
+    matches!(path, [Segment::Member(metadata)] if **metadata == *"metadata") || within_kept(path)
 }
 
-fn within_head(path: &[Segment]) -> bool {
+fn within_kept(path: &[Segment]) -> bool {
     match path {
         [Segment::Member(name), ..] if is_type_meta(name) => true,
         [Segment::Member(metadata), Segment::Member(name), rest @ ..] if **metadata == *"metadata" => {
             let marker = |key: &Segment| matches!(key, Segment::Member(key) if **key == *INITIAL_EVENTS_END);
-            HEAD.contains(&&**name) || (**name == *"annotations" && rest.first().is_some_and(marker))
+            ALWAYS_KEPT.contains(&&**name) || (**name == *"annotations" && rest.first().is_some_and(marker))
         }
         _ => false,
     }

@@ -121,7 +121,7 @@ impl ServeArguments {
             None => self.token.clone(),
         };
         if token.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::Usage("the token is empty: everybody would know it".to_owned()));
+            return Err(Failure::Usage("invalid token: it is empty".to_owned()));
         }
         if token.is_none() && !self.address.is_loopback() {
             return Err(Failure::Usage(format!(

@@ -17,15 +17,16 @@ const HEIGHT_WITH_CHANGES_MIN: u16 = 14;
 
 const HELP: &[(&str, &str)] = &[
     ("↑ ↓ j k", "select a row, scroll"),
-    ("PgUp PgDn g G", "move by a page, to the start, to the end"),
-    ("Enter", "open the kind or the object"),
-    ("Esc", "go back; clear the filter"),
+    ("PgUp PgDn", "move by a page"),
+    ("Home End g G", "move to the start, to the end"),
+    ("Enter → l", "open the kind or the object"),
+    ("Esc ← Backspace", "go back; clear the filter"),
     ("/", "filter by name; Enter keeps the filter, Esc clears it"),
     ("s", "sort by the next column"),
     ("r", "reverse the order"),
     ("Space", "pause or resume the changes"),
-    ("?", "show or hide this help"),
-    ("q Ctrl-C", "quit"),
+    ("? h", "show or hide this help"),
+    ("q Ctrl-C Ctrl-D", "quit"),
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model, kinds: &Kinds) {

@@ -26,7 +26,8 @@ pub(crate) struct WatchArguments {
     /// DELETED. Can be repeated.
     #[arg(long = "field", value_name = "TEST")]
     pub(crate) field: Vec<String>,
-    /// End when all selected objects meet this condition: condition=Ready, jsonpath={.status.phase}=Running, create or delete.
+    /// End when all objects that are selected at the start, by --field too, meet this condition: condition=Ready,
+    /// jsonpath={.status.phase}=Running, create or delete.
     #[arg(long = "for", value_name = "CONDITION")]
     pub(crate) condition: Option<Condition>,
     /// End after this time, such as 30s or 2m. With --for, this is an error.

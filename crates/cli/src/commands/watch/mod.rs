@@ -278,7 +278,7 @@ impl Watching<'_> {
             self.rediscover_at.get_or_insert(Instant::now() + REDISCOVERY_WAIT);
         }
         if let Some(tracker) = &mut self.tracker {
-            tracker.changed(number, object, deleted);
+            tracker.changed(number, object, deleted, &self.matchers[number])?;
         }
         let is_existing = matches!(event, Event::Added { origin: Origin::Initial, .. });
         if is_existing && self.arguments.events_only {
@@ -332,7 +332,8 @@ impl Watching<'_> {
         let mirror = &self.mirrors[number];
         self.reported[number].refused = false;
         if let Some(tracker) = &mut self.tracker {
-            tracker.synced(number, mirror, self.cluster, &self.arguments.select)?;
+            let (select, fields) = (&self.arguments.select, &self.matchers[number]);
+            tracker.synced(number, mirror, self.cluster, select, fields)?;
         }
         if mirror.informer.lister().count() == 0 && self.mirrors.len() == 1 {
             self.printer.print(screen).await?;

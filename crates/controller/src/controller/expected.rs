@@ -1,0 +1,48 @@
+//! What a cache must have before a key that has written is reconciled again.
+
+use std::cmp::Ordering;
+
+use kube_informer::Key;
+use kube_informer::internals::compare_resource_versions;
+
+/// An object in an informer: the informer's number, and the object's key.
+pub(crate) type Place = (usize, Key);
+
+/// What a cache must have before a key is reconciled again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// Where: in any one of these.
+    pub(crate) places: Vec<Place>,
+    /// The object.
+    pub(crate) uid: String,
+    /// The cache must have at least this state of the object. Empty for a deletion whose resourceVersion is unknown.
+    pub(crate) version: String,
+    /// And the object must be gone.
+    pub(crate) gone: bool,
+}
+
+impl Expected {
+    /// Includes what an earlier write of the same object demands: the newer version counts, and deleted is final.
+    pub(super) fn include(&mut self, earlier: &Self) {
+        let same = !self.uid.is_empty()
+            && self.uid == earlier.uid
+            && earlier.places.iter().any(|place| self.places.contains(place));
+        if !same {
+            return;
+        }
+        let is_newer = compare_resource_versions(&earlier.version, &self.version) == Some(Ordering::Greater);
+        if self.version.is_empty() || is_newer {
+            self.version.clone_from(&earlier.version);
+        }
+        self.gone |= earlier.gone;
+    }
+
+    /// Whether a cache that has this has the earlier write of the same place, too.
+    pub(super) fn replaces(&self, earlier: &Self) -> bool {
+        let is_later = || {
+            let order = compare_resource_versions(&self.version, &earlier.version);
+            !self.version.is_empty() && !earlier.gone && order != Some(Ordering::Less)
+        };
+        self.places == earlier.places && (self.uid == earlier.uid || is_later())
+    }
+}
