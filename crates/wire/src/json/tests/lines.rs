@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{any_bytes, any_json, captures, mutated, split, write_spaced};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::json::Lines;
 use crate::limits::Limits;
 
