@@ -1,5 +1,5 @@
 //! Objects read into shared blocks of memory.
-#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test, also in helper functions")]
 
 use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject, WatchDecoder};
 

@@ -1,6 +1,6 @@
 //! Valid and invalid objects and lists: what is read, what is rejected, and that reading the head agrees with
 //! decoding.
-#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test, also in helper functions")]
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -280,4 +280,24 @@ fn reader_with(limits: Limits) -> ObjectReader {
 
 fn config_map() -> TypeMeta {
     TypeMeta::new("v1", "ConfigMap")
+}
+
+#[test]
+fn the_implausible_length_of_a_watch_frame_is_fatal_at_once() {
+    // JSON with the content type of protobuf, a length bomb, and the smallest text.
+    for begins in [br#"{"ty"#.as_slice(), &[0xff; 4], b" \0\0\0"] {
+        let reader = ObjectReader::new(Projection::default(), Limits::default());
+        let mut watch = WatchDecoder::new(Encoding::Protobuf, reader);
+        watch.push(Bytes::copy_from_slice(begins));
+        let error = watch.next_event().expect("not more bytes are needed").unwrap_err();
+        assert!(error.is_fatal(), "{error}");
+        assert!(error.to_string().contains("the length is implausible; is it another encoding?"), "{error}");
+    }
+    // A length that exceeds only the limit concerns one event.
+    let reader = ObjectReader::new(Projection::default(), Limits::default());
+    let mut watch = WatchDecoder::new(Encoding::Protobuf, reader);
+    watch.push(Bytes::from_static(&[0x1f, 0xff, 0xff, 0xff]));
+    assert!(watch.next_event().is_none());
+    watch.push(Bytes::from(vec![0; 4 << 10]));
+    assert!(!watch.next_event().unwrap().unwrap_err().is_fatal());
 }

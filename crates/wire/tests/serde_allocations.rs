@@ -1,5 +1,5 @@
 //! Decoding allocates only what the value keeps. A single test, because the counter is per process.
-#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test, also in helper functions")]
 
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ fn put_in_order(split: bool) {
         #[serde(default)]
         description: String,
     }
-    // Without optimization, a level takes more stack than a test thread has for a hundred.
+    // Without optimization, a hundred levels need more stack than a test thread has.
     let read = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(16 << 20);
         thread.spawn_scoped(scope, || from_slice::<Props>(&bytes, schema).unwrap()).unwrap().join().unwrap()

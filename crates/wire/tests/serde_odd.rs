@@ -3,7 +3,7 @@
     not(feature = "go-vectors"),
     allow(dead_code, unused_imports, reason = "helpers of tests that need vectors")
 )]
-#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test, also in helper functions")]
 
 mod support;
 

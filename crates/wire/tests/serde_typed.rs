@@ -1,5 +1,5 @@
 //! serde over protobuf into user-facing types: protobuf and JSON give the same values.
-#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test, also in helper functions")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! serde over protobuf compared with objects that Go wrote in both encodings: equal values, and equal bytes.
-#![allow(clippy::unwrap_used, reason = "in a test, helpers included, a panic is the answer")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test, also in helper functions")]
 
 mod support;
 

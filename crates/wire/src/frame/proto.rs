@@ -16,6 +16,9 @@ const LIST: &str = "protobuf list";
 /// How much of an oversized object is read to identify it: its name is near the beginning.
 const REFUSED_BYTES: usize = 4 << 10;
 
+/// No server sends a watch event of this length (512 MiB) or more, and in text the first four bytes, read as a length, are larger.
+const IMPLAUSIBLE_BYTES: usize = 0x2000_0000;
+
 /// The frames of a protobuf watch: each a big-endian length of four bytes and a `WatchEvent { type = 1, object = 2 }`.
 #[derive(Debug)]
 pub(super) struct WatchFrames {
@@ -100,6 +103,15 @@ impl WatchFrames {
                     let length =
                         self.input.piece(4).iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
                     self.state = match length > self.object_bytes_max {
+                        true if length >= IMPLAUSIBLE_BYTES => {
+                            // The next frame is not where this length says, and waiting for it would take forever.
+                            return Err(Error::malformed(
+                                "protobuf watch frame",
+                                0,
+                                "the length is implausible; is it another encoding?",
+                            )
+                            .framing());
+                        }
                         true => FrameState::Refuse(length),
                         false => FrameState::Body(length),
                     };

@@ -162,7 +162,7 @@ impl Lines {
         let (len, spans_lines) = match self.line_end() {
             (0, true) if self.pieces.is_in_string() => {
                 let why = "line ends within a string";
-                return Err(self.unsound(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
+                return Err(self.drop_event(Error::malformed(WHAT, self.pieces.position(), why), spans_lines));
             }
             (0, true) => (1, true),
             (len, _) => (len, spans_lines),
@@ -180,13 +180,13 @@ impl Lines {
                 let event_type = key::event_type(&event, Encoding::Json);
                 error.about(key::in_event(&event, Encoding::Json)).in_event(event_type)
             }
-            error => self.unsound(error, spans_lines),
+            error => self.drop_event(error, spans_lines),
         })
     }
 
     /// Drops a malformed event and the rest of its line. If the event spans lines, the framing is lost, because the
     /// next line may be part of it.
-    fn unsound(&mut self, error: Error, spans_lines: bool) -> Error {
+    fn drop_event(&mut self, error: Error, spans_lines: bool) -> Error {
         self.pieces.forget();
         self.place = LinesState::PassLine;
         if !spans_lines {

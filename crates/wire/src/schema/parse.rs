@@ -120,8 +120,8 @@ impl Schema {
         u16::try_from(at).ok()
     }
 
-    /// The default for server-side apply: lists are atomic, maps and objects granular. Messages that are scalars in
-    /// JSON are neither; those of arbitrary JSON may be either.
+    /// The default for server-side apply: lists are atomic, maps and objects granular. A message that is a scalar in JSON has
+    /// neither default. A message of arbitrary JSON has both, because its value may be a list or a map.
     fn apply_default(&self, ty: Type) -> Apply {
         const LIST: Apply = Apply { list: Some(ListType::Atomic), map: None };
         const MAP: Apply = Apply { list: None, map: Some(MapType::Granular) };
