@@ -37,7 +37,7 @@ use crate::{queue::Inner, stats::Histogram};
 ///
 /// | metric | type | |
 /// |---|---|---|
-/// | `workqueue_depth` | gauge | queued keys, and keys with a worker that are to be queued again |
+/// | `workqueue_depth` | gauge | keys that are queued, or will be queued again when their worker is done |
 /// | `workqueue_adds_total` | counter | keys queued; adding a key that is queued already does not count |
 /// | `workqueue_queue_duration_seconds` | histogram | from the add until a worker takes the key |
 /// | `workqueue_work_duration_seconds` | histogram | from taking a key until it is done |
@@ -151,7 +151,7 @@ enum Read {
 const FAMILIES: [Family; 7] = [
     Family {
         name: "workqueue_depth",
-        help: "Keys that wait for a worker",
+        help: "Keys that are queued, or will be queued again when their worker is done",
         read: Read::Gauge(|sample| sample.depth as f64),
     },
     Family {

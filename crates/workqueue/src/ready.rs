@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::slots::SlotId;
 
-/// A place in the order, unique per queued key: the time since which a key of priority 0 would have had to wait to have this
-/// place, then the number of the arrival. It is constant although waiting raises the priority, because all keys age at the same
-/// pace.
+/// The position of a queued key; smaller ranks leave first. The first part is the key's enqueue time, moved back by the aging period
+/// for each point of priority. The second is the number of its arrival, which makes ranks unique. A rank is constant, although
+/// waiting raises the priority, because all keys age at the same pace.
 pub(crate) type Rank = (i64, u64);
 
 /// Queued keys by rank.
 #[derive(Default)]
 pub(crate) struct Ready {
-    /// In ascending order. `None` is a gap: its key has moved to the tree.
+    /// In ascending order. `None` is a gap: the key that was there has moved to the tree.
     line: VecDeque<(Rank, Option<SlotId>)>,
     gaps: usize,
     tree: BTreeMap<Rank, SlotId>,

@@ -60,14 +60,14 @@ struct Want {
 struct Model {
     now: i64,
     arrivals: u64,
-    /// Whether a priority was used. Until then keys count as queued from the beginning.
+    /// Whether a priority was used. Until then, the queue does not record times: all keys count as queued at time 0.
     timed: bool,
     queued: BTreeMap<Key, Want>,
     working: BTreeMap<Key, Option<Want>>,
     /// When delayed keys are due; `since` is not used.
     delayed: BTreeMap<Key, (i64, Want)>,
     closed: bool,
-    /// Getters that wait.
+    /// The number of waiting `get` calls.
     idle: usize,
     draining: bool,
     /// The outcome of the last call.

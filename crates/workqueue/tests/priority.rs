@@ -43,7 +43,7 @@ async fn a_key_added_again_keeps_the_higher_priority() {
 
 // client-go's priority queue puts a raised key last among those of its new priority.
 #[tokio::test(start_paused = true)]
-async fn a_raised_key_keeps_its_time() {
+async fn a_raised_key_keeps_its_enqueue_time() {
     let queue = WorkQueue::new();
     queue.add_with("early, raised", at(-100)).unwrap();
     advance(ms(1)).await;

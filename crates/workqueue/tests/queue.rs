@@ -116,7 +116,7 @@ async fn a_key_added_while_with_a_worker_is_queued_again_when_done() {
     queue.add("foo").unwrap();
     let foo = queue.get().await.unwrap();
     queue.add(*foo).unwrap();
-    assert!(queue.is_empty(), "not while a worker has it");
+    assert!(queue.is_empty(), "the key is not queued while a worker has it");
     foo.done();
     assert_eq!(queue.len(), 1);
     assert_eq!(*queue.get().await.unwrap(), "foo");
@@ -223,7 +223,7 @@ async fn a_key_added_again_before_shutdown_is_processed_again_by_any_worker() {
     let mut drain = Polled::new(queue.shutdown_with_drain());
     assert!(drain.is_pending());
     let mut idle = Polled::new(queue.get());
-    assert!(idle.is_pending(), "it keeps waiting: foo is queued again");
+    assert!(idle.is_pending(), "the idle worker keeps waiting: foo is queued again");
     foo.done();
     assert!(drain.is_pending());
     let Poll::Ready(Some(again)) = idle.poll() else { panic!("foo is queued again") };
@@ -267,7 +267,7 @@ async fn dropping_a_woken_getter_wakes_the_next() {
     let mut second = Polled::new(queue.get());
     assert!(first.is_pending() && second.is_pending());
     queue.add("foo").unwrap();
-    assert_eq!((first.wakes(), second.wakes()), (1, 0), "one key wakes one");
+    assert_eq!((first.wakes(), second.wakes()), (1, 0), "one key wakes one worker");
     drop(first);
     assert_eq!(second.wakes(), 1);
     assert!(second.poll().is_ready());
@@ -380,5 +380,5 @@ async fn a_worker_that_always_finds_a_key_lets_other_tasks_run() {
         async move { queue.len() }
     });
     worker.await.unwrap();
-    assert!(other.await.unwrap() > 0, "it ran only after the worker had finished");
+    assert!(other.await.unwrap() > 0, "the other task ran before the queue was empty");
 }
