@@ -11,11 +11,11 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Api;
 use kube_core::metadata::PartialObjectMeta;
-use kube_informer::runtime::{Reader, events};
+use kube_informer::runtime::{Reader, events, trigger};
 use kube_informer::{Cluster, Informer};
 use kube_runtime::controller::{Action, Controller};
 use kube_runtime::reflector::{ObjectRef, store};
-use kube_runtime::{WatchStreamExt, reflector, watcher};
+use kube_runtime::{reflector, watcher};
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -68,8 +68,7 @@ async fn main() -> cluster::Result<()> {
 /// Runs a controller until it has reconciled every pod.
 async fn run(cluster: &Cluster, pods: Reader<Pod>, before: usize) -> cluster::Result<()> {
     let metadata = Informer::<PartialObjectMeta<Pod>>::builder(cluster.clone()).start()?;
-    let (store, writer) = store();
-    let trigger = reflector(writer, events(&metadata)).touched_objects();
+    let (changed, store) = trigger(&metadata);
     let (done, mut reconciled) = mpsc::unbounded_channel();
     let reconcile = |pod: Arc<PartialObjectMeta<Pod>>,
                      (pods, done): &(Reader<Pod>, mpsc::UnboundedSender<bool>)| {
@@ -78,7 +77,7 @@ async fn run(cluster: &Cluster, pods: Reader<Pod>, before: usize) -> cluster::Re
         let _ = done.send(pod.is_some_and(|pod| pod.spec.is_some()));
         std::future::ready(Ok::<_, Infallible>(Action::await_change()))
     };
-    let controller = Controller::for_stream(trigger, store).run(
+    let controller = Controller::for_stream(changed, store).run(
         move |pod, context| reconcile(pod, &context),
         |_, _, _| Action::await_change(),
         Arc::new((pods, done)),

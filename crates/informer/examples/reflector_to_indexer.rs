@@ -22,6 +22,7 @@ use serde_json::json;
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     // The server, with two pods.
     let server = ScriptedSource::new("v1", "Pod");
     server.put(pod("api", "node-1"));

@@ -23,8 +23,8 @@ use kube_wire::Head;
 #[debug("{text}")]
 #[display("{text}")]
 pub struct Key {
-    /// `[cluster//][namespace/]name`: one allocation, ordered as the server orders. Neither a namespace nor a name can
-    /// contain a slash, so parsing from the end is unambiguous for any cluster name.
+    /// `[cluster//][namespace/]name`, in one allocation. Keys sort in the order of the server's lists. Neither a namespace nor a
+    /// name can contain a slash, so parsing from the end is unambiguous for any cluster name.
     text: Arc<str>,
 }
 
@@ -98,6 +98,7 @@ impl Key {
 }
 
 /// It hashes as its text does, so maps can be queried with a `&str`.
+#[doc(hidden)]
 impl std::borrow::Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.text

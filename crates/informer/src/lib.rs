@@ -64,6 +64,7 @@ mod metrics;
 mod object;
 mod packing;
 mod panic;
+mod process;
 mod queue;
 mod reflector;
 #[cfg(feature = "kube-runtime")]
@@ -79,6 +80,7 @@ mod version;
 mod waiters;
 
 // Types of these crates appear in public signatures. Use these re-exports to get the matching versions.
+pub use k8s_openapi;
 pub use kube_client;
 pub use kube_core;
 pub use kube_wire;

@@ -1,16 +1,18 @@
 //! Informers for programs that keep kube-runtime, with the feature `kube-runtime`.
 //!
-//! [`events`] has the shape of kube-runtime's `watcher`, and [`Reader`] that of its `Store`. So a program can begin to use an
-//! informer where it benefits (shared watches, reliable relists, memory), and keep its `Controller` and reconcile functions.
+//! [`events`] has the shape of kube-runtime's `watcher`, and [`Reader`] that of its `Store`; [`trigger`] returns what a `Controller`
+//! needs. So a program can begin to use an informer where it benefits (shared watches, reliable relists, memory), and keep its
+//! `Controller` and reconcile functions.
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use educe::Educe;
 use futures::{Stream, StreamExt, stream};
 use kube_client::Error as ClientError;
-use kube_runtime::reflector::{Lookup, ObjectRef};
-use kube_runtime::watcher;
+use kube_runtime::reflector::{self, Lookup, ObjectRef, Store};
+use kube_runtime::{WatchStreamExt, reflector as reflect, watcher};
 
 use crate::{DecodeError, Event, Informer, Key, LabelQuery, Lister, Object, Subscription, SyncError};
 
@@ -30,9 +32,10 @@ use crate::{DecodeError, Event, Informer, Key, LabelQuery, Lister, Object, Subsc
 /// let (store, writer) = reflector::store();
 /// // Before: reflector(writer, watcher(api, watcher::Config::default()))
 /// let pods = reflector(writer, kube_informer::runtime::events(&pods)).touched_objects();
-/// // For a controller: Controller::for_stream(pods, store)
 /// # }
 /// ```
+///
+/// For a controller, [`trigger`] does both.
 pub fn events<K>(
     informer: &Informer<K>,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static + use<K>
@@ -40,6 +43,34 @@ where
     K: Clone + Send + Sync + 'static,
 {
     stream::unfold(StreamProgress::Waiting(informer.clone(), Duration::ZERO), next)
+}
+
+/// What kube-runtime's `Controller::for_stream` needs for its main kind: a stream of the objects that changed, and the store that they
+/// are in. Other kinds need no store, only their [`events`]. The stream keeps the informer running.
+///
+/// ```no_run
+/// # use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+/// # use kube_informer::{Informer, StartError};
+/// use kube_informer::runtime::{events, trigger};
+/// use kube_runtime::{Controller, WatchStreamExt};
+///
+/// # fn example(client: kube_client::Client) -> Result<(), StartError> {
+/// // Before: Controller::new(Api::<Deployment>::all(client.clone()), watcher::Config::default())
+/// let (changed, store) = trigger(&Informer::<Deployment>::builder(client.clone()).start()?);
+/// let controller = Controller::for_stream(changed, store)
+///     // Before: .owns(Api::<ReplicaSet>::all(client), watcher::Config::default())
+///     .owns_stream(events(&Informer::<ReplicaSet>::builder(client).start()?).touched_objects());
+/// # Ok(()) }
+/// ```
+pub fn trigger<K>(
+    informer: &Informer<K>,
+) -> (impl Stream<Item = watcher::Result<K>> + Send + 'static + use<K>, Store<K>)
+where
+    K: Lookup + Clone + Send + Sync + 'static,
+    K::DynamicType: Clone + Default + Eq + Hash + Send + Sync,
+{
+    let (store, writer) = reflector::store();
+    (reflect(writer, events(informer)).touched_objects(), store)
 }
 
 /// How far the stream is.

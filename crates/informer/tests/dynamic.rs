@@ -98,7 +98,10 @@ async fn a_factory_of_dynamic_informers_shares_by_resource_namespace_and_selecto
     let written = api.create(&PostParams::default(), &deployment("a", "frontend")).await.unwrap();
     let found = one.wait_for(&written).await.unwrap().unwrap();
     let shared = same.lister().get(&found.key()).unwrap();
-    assert!(std::sync::Arc::ptr_eq(&found.decode().unwrap(), &shared.decode().unwrap()), "one informer");
+    assert!(
+        std::sync::Arc::ptr_eq(&found.decode().unwrap(), &shared.decode().unwrap()),
+        "both handles share one informer"
+    );
     assert_eq!((other.lister().count(), selected.lister().count()), (0, 0));
     factory.shutdown().await;
 }

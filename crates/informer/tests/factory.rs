@@ -114,8 +114,16 @@ async fn equal_requests_share_one_informer_and_its_values() {
     let others = [ask().labels("tier=front"), ask().drop_fields(["status"]), ask().namespaces(["db"])];
     let others = others.map(|other| other.start().unwrap());
     settle().await;
-    assert_eq!(server.lists().len(), 2 + 2 + 3, "other selectors, fields or namespaces are other informers");
-    assert_eq!(server.versions.load(Ordering::Relaxed), 1, "all ask the same server");
+    assert_eq!(
+        server.lists().len(),
+        2 + 2 + 3,
+        "requests with other selectors, fields or namespaces get their own informers"
+    );
+    assert_eq!(
+        server.versions.load(Ordering::Relaxed),
+        1,
+        "one request for the version serves all informers"
+    );
     drop(others);
 }
 
@@ -225,7 +233,7 @@ async fn a_refused_watch_list_is_not_a_refusal_while_the_list_runs() {
     let pods =
         factory.informer::<Pod>().namespaces(names).reflector(streaming()).memory(memory()).start().unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(server.lists().len(), 1, "it still holds its permit");
+    assert_eq!(server.lists().len(), 1, "the first list still holds its permit");
     assert!(pods.synced().now_or_never().is_none(), "the list may be allowed");
     server.gate.send_replace(true);
     pods.synced().await.unwrap();
@@ -340,7 +348,7 @@ async fn informers_with_the_default_transform_are_shared() {
     assert_eq!(metadata.lister().list()[0].annotations()["by"], "factory");
     let key = "web/a".parse().unwrap();
     let values = [&maps, &same].map(|maps| maps.lister().get(&key).unwrap().decode().unwrap());
-    assert!(Arc::ptr_eq(&values[0], &values[1]), "one informer");
+    assert!(Arc::ptr_eq(&values[0], &values[1]), "both handles share one informer");
 }
 
 // --- clusters ---

@@ -320,7 +320,7 @@ async fn a_removed_handler_is_not_called_again_and_its_last_call_can_be_awaited(
     settle().await;
     handler.remove();
     let mut removed = Box::pin(handler.removed());
-    assert!(removed.as_mut().now_or_never().is_none(), "its call has not returned");
+    assert!(removed.as_mut().now_or_never().is_none(), "the last call has not returned");
     finish.send(true).unwrap();
     removed.await;
     assert_eq!(take(&log), ["added web/a@101 (Initial)"], "pending events are dropped");
@@ -454,7 +454,7 @@ async fn listeners_share_one_decoded_value_and_a_bad_object_affects_no_other() {
     assert!(Arc::ptr_eq(&first, &read.decode().unwrap()));
     let held = Arc::downgrade(&first);
     drop((first, second));
-    assert_eq!(held.strong_count(), 0, "only the callers held it");
+    assert_eq!(held.strong_count(), 0, "only the callers held the value");
 
     let bad = one.next().await.unwrap().object().unwrap().decode().unwrap_err();
     assert!(bad.to_string().starts_with("cannot decode Pod web/bad: spec: "), "{bad}");
@@ -707,6 +707,9 @@ impl tracing::Subscriber for PanicsWhenSynced {
 async fn promise_12_an_informer_whose_apply_task_panics_is_stopped() {
     let source = pods();
     source.put(pod("a"));
+    // While there is only one subscriber, tracing asks just the thread that first reaches a log statement whether it is
+    // enabled, and applies the answer to all threads. A second subscriber avoids that.
+    let _ = tracing::subscriber::set_global_default(tracing::subscriber::NoSubscriber::default());
     let subscriber = tracing::subscriber::set_default(PanicsWhenSynced);
     let pods = informer(&source).start().unwrap();
     let (log, a) = (Log::default(), "web/a".parse().unwrap());

@@ -145,7 +145,7 @@ async fn an_object_may_be_replaced_when_the_budget_is_used_up() {
     create_maps(&client, 10..11).await;
     tokio::time::sleep(Duration::from_secs(2)).await; // paused time: nothing sleeps
     assert!(matches!(maps.state(), InformerState::Degraded(_)), "{}", maps.state());
-    assert!(maps.lister().get(&Key::new("default", "map-003")).is_some(), "what is stored stays");
+    assert!(maps.lister().get(&Key::new("default", "map-003")).is_some(), "stored objects stay");
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,8 +94,8 @@ async fn a_stopped_informer_is_not_exported_and_its_successor_is() {
     let lister = first.lister();
     first.shutdown().await;
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert_eq!(read(&registry), BTreeMap::new(), "its age would grow without end");
-    assert_eq!(lister.count(), 1, "it can still be read");
+    assert_eq!(read(&registry), BTreeMap::new(), "a stopped informer is not exported");
+    assert_eq!(lister.count(), 1, "the lister still has the object");
 
     source.put(on_node("b", "node-7"));
     let second = informer(&source).metrics("web", &metrics).start().unwrap();

@@ -159,7 +159,7 @@ async fn promise_15_a_namespace_that_loses_its_label_while_the_watch_is_down_lea
     next(&mut events, 3).await;
     rig.label("shop", "other").await;
     rig.create("web", "b").await;
-    assert_eq!(next(&mut events, 1).await, ["added web/b"], "the other watches go on");
+    assert_eq!(next(&mut events, 1).await, ["added web/b"], "the other watches continue");
     // The change cannot be watched any more: only a new list shows it.
     rig.server.compact();
     faults.clear();
@@ -289,7 +289,7 @@ async fn configured_namespaces_stay_with_their_own_selectors() {
     let maps = rig.builder().namespaces(["db"]).namespace_with("web", all).start().unwrap();
     maps.synced().await.unwrap();
     assert!(stored(&maps).contains("db/a"));
-    assert!(!stored(&maps).contains("web/a"), "its own selector applies");
+    assert!(!stored(&maps).contains("web/a"), "the selector of the namespace applies");
     rig.label("web", Value::Null).await;
     rig.label("db", "web").await;
     rig.label("db", Value::Null).await;

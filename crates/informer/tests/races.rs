@@ -110,7 +110,11 @@ async fn informers_start_and_stop_while_others_listen_and_read() {
                     let view = lister.view();
                     let on_nodes = ["node-7", "node-8", "node-9"]
                         .map(|node| view.by_index(&by_node, node).unwrap().len());
-                    assert_eq!(on_nodes.iter().sum::<usize>(), view.iter().count(), "one moment");
+                    assert_eq!(
+                        on_nodes.iter().sum::<usize>(),
+                        view.iter().count(),
+                        "a view shows one moment"
+                    );
                 }
                 if (life + round) % 2 == 0 {
                     pods.shutdown().await;

@@ -119,7 +119,7 @@ async fn absence_is_a_condition_once_the_initial_list_is_stored() {
     assert!(never_there.as_mut().now_or_never().is_none());
     assert!(never_there.await.unwrap().is_none());
     assert!(pods.is_synced());
-    assert!(gone.as_mut().now_or_never().is_none(), "it exists");
+    assert!(gone.as_mut().now_or_never().is_none(), "the object exists");
     source.delete("web/a");
     assert!(gone.await.unwrap().is_none());
 }
@@ -139,7 +139,10 @@ async fn indexes_read_fields_or_values_and_can_be_added_while_running() {
     assert!(matches!(pods.add_index(&by_node), Err(IndexError::Duplicate(_))));
     pods.ensure_index(&by_node).unwrap();
     let other = Index::label("node", "node");
-    assert!(matches!(pods.ensure_index(&other), Err(IndexError::Duplicate(_))), "it reads another field");
+    assert!(
+        matches!(pods.ensure_index(&other), Err(IndexError::Duplicate(_))),
+        "the index reads another field"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -405,7 +408,7 @@ async fn promise_11_a_deletion_can_be_awaited_before_its_creation_is_seen() {
     assert!(gone.as_mut().now_or_never().is_none(), "nothing was listed yet");
     pods.synced().await.unwrap();
     settle().await;
-    assert!(gone.as_mut().now_or_never().is_none(), "it exists");
+    assert!(gone.as_mut().now_or_never().is_none(), "the object exists");
     source.delete("web/early");
     gone.await.unwrap();
 
@@ -413,7 +416,7 @@ async fn promise_11_a_deletion_can_be_awaited_before_its_creation_is_seen() {
     let mut gone = Box::pin(pods.wait_deleted(&late));
     assert!(gone.as_mut().now_or_never().is_none(), "the store has not seen the creation");
     settle().await;
-    assert!(gone.as_mut().now_or_never().is_none(), "it exists");
+    assert!(gone.as_mut().now_or_never().is_none(), "the object exists");
     // Deleted and created again under the same name: the original object is gone.
     source.delete("web/late");
     source.put(pod("late"));
@@ -441,7 +444,10 @@ async fn promise_11_only_objects_returned_by_the_server_can_be_awaited() {
     object.metadata.uid = Some("uid-1".to_owned());
     assert_eq!(error(pods.wait_deleted(&object).now_or_never().unwrap()), no_version);
     object.metadata.resource_version = Some("500".to_owned());
-    assert!(matches!(pods.wait_deleted(&object).await, Err(WaitError::TimedOut { .. })), "it never arrives");
+    assert!(
+        matches!(pods.wait_deleted(&object).await, Err(WaitError::TimedOut { .. })),
+        "the object never arrives"
+    );
 }
 
 #[tokio::test(start_paused = true)]

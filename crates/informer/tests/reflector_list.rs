@@ -3,26 +3,21 @@
 use crate::support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
-use http_body_util::combinators::UnsyncBoxBody;
+use futures::{StreamExt, TryStreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
 use k8s_openapi::api::core::v1::Pod;
-use kube_client::Client;
-use kube_client::client::Body;
 use kube_informer::building_blocks::{
-    FunctionSource, ListOptions, ListPart, ListWatch, ListerWatcher, Reflector, Resource, SourceError,
-    WatchOptions,
+    FunctionSource, ListOptions, ListPart, ListerWatcher, Reflector, SourceError, WatchOptions,
 };
 use kube_informer::testing::Request;
-use kube_informer::{EncodingPreference, Informer, Scope};
+use kube_informer::{Informer, Scope};
 use kube_wire::TypeMeta;
 use parking_lot::Mutex;
 use serde_json::json;
+use support::bodies::{answering, list_of, pieces, trickle, whole};
 use support::*;
 use tokio::time::Instant;
 
@@ -200,8 +195,68 @@ async fn a_server_that_pages_endlessly_is_reported() {
     let errors = rig.errors();
     assert!(errors[0].contains("Expired") && errors[0].ends_with("listing instead"), "{errors:?}");
     assert!(errors[1].ends_with("requesting the most recent state instead"), "{errors:?}");
-    assert!(errors[2].contains("with the same token; relisting in"), "{errors:?}");
+    assert!(errors[2].contains("the server repeats a `continue` token; relisting in"), "{errors:?}");
     assert_eq!(rig.sink.log(), ["replace 103 [web/a web/b web/c]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_tokens_go_in_circles_is_reported() {
+    let source = pods();
+    source.put(pod("a"));
+    ["x", "y", "x", "y"].iter().for_each(|token| source.answer_next_list_with_token(token));
+    let mut rig = Rig::start(&source, listing());
+    rig.state("backing off").await;
+    let requests = rig.requests().len();
+    assert_eq!(requests, 3, "{:?}", rig.requests());
+    let says = "cannot list: invalid list: the server repeats a `continue` token; relisting in";
+    assert!(rig.errors()[0].contains(says), "{:?}", rig.errors());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_pages_are_empty_is_reported() {
+    let source = pods();
+    source.put(pod("a"));
+    (0..1000).for_each(|page| source.answer_next_list_with_token(&page.to_string()));
+    let mut rig = Rig::start(&source, listing());
+    rig.state("backing off").await;
+    let requests = rig.requests().len();
+    assert_eq!(requests, 100);
+    let says = "cannot list: invalid list: 100 pages in a row without a new object; relisting in";
+    assert!(rig.errors()[0].contains(says), "{:?}", rig.errors());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_repeats_a_page_is_reported() {
+    let page = Arc::new(AtomicUsize::new(0));
+    let source = answering(move |_| {
+        let mut list: serde_json::Value = serde_json::from_str(&list_of(10)).unwrap();
+        list["metadata"]["continue"] = page.fetch_add(1, Ordering::Relaxed).to_string().into();
+        http::Response::new(whole(&list.to_string()))
+    });
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let reported = errors.clone();
+    let mut config = listing();
+    config.on_error = Some(Arc::new(move |report| reported.lock().push(report.to_string())));
+    let sink = Arc::new(RecorderSink::default());
+    let reflector = Reflector::new(Arc::new(source), sink, Scope::default(), config);
+    let mut status = reflector.status();
+    tokio::spawn(reflector.run());
+    let reported = status.wait_for(|status| status.last_error.is_some());
+    tokio::time::timeout(Duration::from_secs(60), reported).await.unwrap().unwrap();
+    assert!(errors.lock()[0].contains("100 pages in a row without a new object"), "{:?}", errors.lock());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_many_small_pages_is_complete() {
+    let source = pods();
+    source.paginate_at_zero(true);
+    (0..300).for_each(|i| drop(source.put(pod(&format!("p{i:03}")))));
+    let mut config = listing();
+    config.page_size = Some(1);
+    let mut rig = Rig::start(&source, config);
+    rig.watching().await;
+    assert_eq!(rig.sink.objects.lock().len(), 300);
+    assert_eq!(rig.errors(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,6 +371,41 @@ async fn one_unreadable_item_is_skipped_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn promise_3_an_item_without_a_key_does_not_make_a_cached_object_count_as_deleted() {
+    for nameless in [false, true] {
+        let source = pods();
+        ["a", "b"].iter().for_each(|name| drop(source.put(pod(name))));
+        let mut rig = Rig::start(&source, listing());
+        rig.watching().await;
+        // The next list has an item that may be `b`.
+        source.fail_watches(status(403, "Forbidden"));
+        source.delete("web/b");
+        source.compact();
+        match nameless {
+            true => source.add_nameless_item_to_next_list(),
+            false => source.add_bad_item_to_next_list(),
+        }
+        rig.logged("replace 103 [web/a web/b]").await;
+        let errors = rig.errors();
+        assert!(errors[1].ends_with("; skipped"), "{errors:?}");
+        // It is listed again when the watch ends, however it ends.
+        rig.watching().await;
+        let requests = rig.requests().len();
+        tokio::time::sleep(Duration::from_secs(400)).await; // paused time: nothing sleeps
+        source.close_watches();
+        rig.logged("replace 103 [web/a]").await;
+        assert_eq!(rig.requests()[requests], r#"list rv="103""#);
+        rig.watching().await;
+        // This list was complete, so the next watch resumes.
+        let requests = rig.requests().len();
+        tokio::time::sleep(Duration::from_secs(400)).await; // paused time: nothing sleeps
+        source.close_watches();
+        rig.source.requests_made(requests + 1).await;
+        assert!(rig.requests()[requests].starts_with("watch"), "{:?}", rig.requests());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_shows_in_the_state_until_the_server_accepts() {
     let source = pods();
     source.fail_next_list(status(403, "Forbidden"));
@@ -339,52 +429,6 @@ async fn a_new_epoch_is_counted_in_the_status() {
 }
 
 // === slow lists ===
-
-/// The text in pieces of this size, each after a pause.
-fn pieces(
-    text: &str,
-    bytes: usize,
-    pause: Duration,
-) -> impl Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send + 'static + use<> {
-    let pieces = text.as_bytes().chunks(bytes).map(Bytes::copy_from_slice).collect::<Vec<_>>();
-    stream::iter(pieces).then(move |piece| async move {
-        tokio::time::sleep(pause).await; // paused time: nothing sleeps
-        Ok(Frame::data(piece))
-    })
-}
-
-type Trickle = UnsyncBoxBody<Bytes, std::io::Error>;
-
-fn trickle(text: &str, bytes: usize, pause: Duration) -> Trickle {
-    StreamBody::new(pieces(text, bytes, pause)).boxed_unsync()
-}
-
-/// The text in one piece.
-fn whole(text: &str) -> Trickle {
-    trickle(text, text.len(), Duration::ZERO)
-}
-
-/// A list of one pod with an annotation of this many bytes.
-fn list_of(bytes: usize) -> String {
-    let pod = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "5",
-        "annotations": {"text": "x".repeat(bytes)}}});
-    json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [pod]})
-        .to_string()
-}
-
-/// A source whose requests this function answers.
-fn answering(
-    answer: impl Fn(&http::Request<Body>) -> http::Response<Trickle> + Clone + Send + Sync + 'static,
-) -> ListWatch {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let mut answer = answer(&request);
-        let json = http::HeaderValue::from_static("application/json");
-        answer.headers_mut().insert(http::header::CONTENT_TYPE, json);
-        async { Ok::<_, std::io::Error>(answer) }
-    });
-    let client = Client::new(service, "default");
-    ListWatch::new(client, Resource::of::<Pod>()).encoding(EncodingPreference::Json)
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_too_slow_is_an_error_that_says_so_and_is_retried() {

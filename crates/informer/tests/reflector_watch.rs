@@ -66,7 +66,7 @@ async fn watches_request_bookmarks_and_a_timeout_of_five_to_ten_minutes_in_whole
     }
     timeouts.sort();
     timeouts.dedup();
-    assert!(timeouts.len() > 10, "they are random");
+    assert!(timeouts.len() > 10, "timeouts are random");
 }
 
 #[tokio::test(start_paused = true)]
@@ -475,7 +475,10 @@ async fn the_error_handler_receives_every_error_and_the_next_step() {
     let errors = rig.errors();
     for (line, (what, next)) in errors.iter().zip([
         ("watch failed: connection broken", "; resuming from the last resourceVersion"),
-        ("cannot open watch: connection refused", "; resuming from the last resourceVersion in"),
+        (
+            "cannot open watch: cannot connect to the API server: connection refused",
+            "; resuming from the last resourceVersion in",
+        ),
         ("watch failed: 410 Expired: for a test", "; relisting in"),
     ]) {
         assert!(line.contains(what) && line.contains(next), "{line}");

@@ -212,7 +212,7 @@ async fn a_slow_stream_that_is_never_quiet_times_out() {
     while rig.requests().len() == 1 {
         source.put(pod("a"));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(started.elapsed() < Duration::from_secs(150), "it never ends");
+        assert!(started.elapsed() < Duration::from_secs(150), "the reflector does not end");
     }
     assert!(started.elapsed() >= Duration::from_secs(120));
     rig.watching().await;
@@ -263,7 +263,7 @@ async fn an_endless_busy_stream_is_followed_by_a_list_after_ten_minutes() {
     while rig.requests().len() == 1 {
         (0..10).for_each(|_| drop(source.put(pod("a"))));
         tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
-        assert!(started.elapsed() < Duration::from_secs(700), "it never ends");
+        assert!(started.elapsed() < Duration::from_secs(700), "the reflector does not end");
     }
     rig.watching().await;
     assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);

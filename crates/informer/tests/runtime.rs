@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use embedded_apiserver::{Action, Fault, Match, Server, Verb};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
-use kube_core::Selector;
+use kube_core::{Resource, Selector};
 use kube_informer::Informer;
-use kube_informer::runtime::{Reader, events};
+use kube_informer::runtime::{Reader, events, trigger};
 use kube_runtime::controller::{Action as Requeue, Controller};
 use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::{WatchStreamExt, reflector, watcher};
@@ -82,16 +82,17 @@ async fn a_store_of_kube_runtime_follows_an_informer_through_faults() {
 async fn a_controller_of_kube_runtime_is_triggered_by_an_informer() {
     let (_server, client, api) = start().await;
     create(&api, "a").await;
-    let maps = informer(&client);
-    let (store, writer) = reflector::store();
-    let trigger = reflector(writer, events(&maps)).touched_objects();
+    let secrets = Api::<Secret>::namespaced(client.clone(), "default");
+    let (changed, store) = trigger(&informer(&client));
+    let secret_events = events(&Informer::<Secret>::builder(client.clone()).start().unwrap());
     let (reconciled, mut keys) = mpsc::unbounded_channel();
     let reconcile = async |map: Arc<ConfigMap>, reconciled: Arc<mpsc::UnboundedSender<String>>| {
         let n = map.data.as_ref().map(|data| data["n"].clone()).unwrap_or_default();
         reconciled.send(format!("{} {n}", map.metadata.name.as_deref().unwrap())).unwrap();
         Ok::<_, Infallible>(Requeue::await_change())
     };
-    let controller = Controller::for_stream(trigger, store)
+    let controller = Controller::for_stream(changed, store)
+        .owns_stream(secret_events.touched_objects())
         .run(
             move |map, context| Box::pin(reconcile(map, context)),
             |_, _, _| Requeue::await_change(),
@@ -108,6 +109,10 @@ async fn a_controller_of_kube_runtime_is_triggered_by_an_informer() {
     assert_eq!(keys.recv().await.as_deref(), Some("a 1"));
     create(&api, "b").await;
     assert_eq!(keys.recv().await.as_deref(), Some("b 0"));
+    let owner = api.get("b").await.unwrap().controller_owner_ref(&()).unwrap();
+    let secret = json!({"metadata": {"name": "of-b", "ownerReferences": [owner]}});
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    assert_eq!(keys.recv().await.as_deref(), Some("b 0"), "its secret has changed");
     controller.abort();
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use embedded_apiserver::Server;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::client::Body;
 use kube_client::{Api, Client};
@@ -298,6 +299,9 @@ struct WidgetStatus {
 async fn fields_of_a_custom_resource_are_checked_against_its_definition() {
     use kube_core::CustomResourceExt;
     let (_server, client) = start().await;
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    crds.create(&PostParams::default(), &Widget::crd()).await.unwrap();
+    create::<Widget>(&client, "default", json!({"metadata": {"name": "a"}, "spec": {"size": 7}})).await;
     let ask = || Informer::<Widget>::builder(client.clone()).memory(support::memory());
     let by_sise = Index::field("size", "spec.sise");
     type Mistake = fn(InformerBuilder<Widget>) -> InformerBuilder<Widget>;
@@ -324,11 +328,17 @@ async fn fields_of_a_custom_resource_are_checked_against_its_definition() {
     // A later request brings the definition to a shared informer.
     let factory = InformerFactory::new(client.clone());
     let first = factory.informer::<Widget>().start().unwrap();
+    first.synced().await.unwrap();
+    let widget = first.lister().list().remove(0);
     first.lister().field("spec.sise", "7").unwrap();
+    assert_eq!(widget.field("spec.sise").unwrap(), None);
     let error = factory.informer::<Widget>().definition(&Widget::crd()).index(&by_sise).start().unwrap_err();
     assert!(error.to_string().contains(no_member), "{error}");
     let _same = factory.informer::<Widget>().definition(&Widget::crd()).start().unwrap();
     first.lister().field("spec.sise", "7").unwrap_err();
+    let error = widget.field("spec.sise").unwrap_err().to_string();
+    assert!(error.contains(no_member), "{error}");
+    assert_eq!(widget.field("spec.size").unwrap(), Some(json!(7)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,9 +357,7 @@ async fn a_definition_of_another_resource_is_an_error() {
 async fn a_derived_custom_resource_works_like_a_built_in_kind() {
     use kube_core::CustomResourceExt;
     let (_server, client) = start().await;
-    let crds: Api<
-        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    > = Api::all(client.clone());
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
     crds.create(&PostParams::default(), &Widget::crd()).await.unwrap();
     let by_size = Index::field("size", "spec.size");
     let widgets = Informer::<Widget>::builder(client.clone())

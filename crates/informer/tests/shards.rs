@@ -225,7 +225,7 @@ async fn promise_16_gained_objects_enter_and_lost_objects_leave() {
 
         let served = rig.served().await;
         let left = served.iter().filter(|map| is_in(&before, map) && !is_in(&after, map));
-        let left = left.map(|map| format!("deleted {} Relist, final state known: false", key(map)));
+        let left = left.map(|map| format!("deleted {} LeftShard, final state known: false", key(map)));
         let entered = served.iter().filter(|map| !is_in(&before, map) && is_in(&after, map));
         let entered = entered.map(|map| format!("added {} Initial", key(map)));
         let expected: BTreeSet<String> = left.chain(entered).collect();
@@ -262,7 +262,11 @@ async fn an_informer_without_slots_is_synced_and_empty() {
         let requests = rig.requests();
         rig.create("red", "new").await;
         tokio::time::sleep(Duration::from_secs(3600)).await; // paused time: nothing sleeps
-        assert_eq!(rig.requests(), requests + 1, "only the creation: there is nothing to watch");
+        assert_eq!(
+            rig.requests(),
+            requests + 1,
+            "only the creation was sent: a shard without slots has nothing to watch"
+        );
         assert!(matches!(maps.state(), InformerState::Live), "{}", maps.state());
         assert_eq!(maps.behind(&rig.served().await[0].metadata.resource_version.clone().unwrap()), None);
 
@@ -357,7 +361,7 @@ async fn a_wait_that_begins_before_gained_slots_are_listed_finds_their_objects()
         let key = key(other).parse().unwrap();
         let absent =
             tokio::time::timeout(Duration::from_secs(60), maps.wait_until(&key, |map| map.is_none()));
-        assert!(absent.await.is_err(), "it exists");
+        assert!(absent.await.is_err(), "the object exists");
     }
 }
 
@@ -378,7 +382,7 @@ async fn absence_means_nothing_until_gained_slots_are_listed() {
         tokio::task::yield_now().await;
     }
     let (key, version) = (key(other).parse().unwrap(), other.metadata.resource_version.as_deref().unwrap());
-    assert!(!maps.has_seen(&key, version), "its slot is not listed yet");
+    assert!(!maps.has_seen(&key, version), "the object's slot is not listed yet");
     let absent = maps.wait_until(&key, |map| map.is_none());
     let absent = tokio::time::timeout(Duration::from_secs(1), absent).await;
     assert!(absent.is_err(), "absence is not a state yet");
@@ -476,6 +480,8 @@ async fn promise_16_any_sequence_of_shards_and_faults_converges() {
         let maps = rig.builder().shard(&assigned).start().unwrap();
         let received = Received::default();
         let receives = received.clone();
+        let deleted = Arc::new(Mutex::new(BTreeSet::new()));
+        let deletes = deleted.clone();
         let handler = maps.add_handler(move |event: Event<ConfigMap>| {
             let mut received = receives.lock();
             let key = event.object().map(|object| object.key().to_string()).unwrap_or_default();
@@ -486,7 +492,11 @@ async fn promise_16_any_sequence_of_shards_and_faults_converges() {
                     assert!(received.insert(key, version.unwrap()).is_none(), "added twice");
                 }
                 Event::Updated { .. } => assert!(received.insert(key, version.unwrap()).is_some(), "unknown"),
-                Event::Deleted { .. } => assert!(received.remove(&key).is_some(), "deleted {key} twice"),
+                Event::Deleted { last, origin, .. } => {
+                    assert!(received.remove(&key).is_some(), "deleted {key} twice");
+                    let deleted = deletes.lock().contains(last.uid());
+                    assert!(deleted || origin == Origin::LeftShard, "{key} was not deleted: {origin:?}");
+                }
                 Event::Synced => {}
             }
             std::future::ready(())
@@ -501,7 +511,12 @@ async fn promise_16_any_sequence_of_shards_and_faults_converges() {
                     assigned.set(shard(slots));
                 }
                 1 => assigned.set(shard([])),
-                2 => drop(rig.maps(namespace).delete(&name, &DeleteParams::default()).await),
+                2 => {
+                    if let Ok(map) = rig.maps(namespace).get(&name).await {
+                        deleted.lock().insert(map.metadata.uid.unwrap());
+                        rig.maps(namespace).delete(&name, &DeleteParams::default()).await.unwrap();
+                    }
+                }
                 _ => {
                     let patch = json!({
                         "apiVersion": "v1", "kind": "ConfigMap",

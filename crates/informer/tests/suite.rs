@@ -18,6 +18,7 @@ mod races;
 mod reading;
 mod reflector_list;
 mod reflector_resume;
+mod reflector_versions;
 mod reflector_watch;
 mod reflector_watch_list;
 mod runtime;

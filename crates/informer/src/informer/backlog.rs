@@ -1,10 +1,10 @@
 //! The changes that are pending for one listener.
 //!
-//! The apply loop never waits for a listener: it pushes a cursor into each batch of changes, which all listeners share. A
-//! listener that keeps up receives everything in order, with objects as received. Batches that have to wait hold objects as
-//! the store keeps them. Past the listener's limits they are coalesced per key ([`Coalesced`]); for a listener that must
-//! not be coalesced, the apply loop pauses. The part that a listener is currently reading (first the initial list) is never copied:
-//! it is a shared batch or a pinned snapshot, and a position in it.
+//! All listeners share each batch of changes: the apply loop pushes a cursor into it to every backlog. A listener that keeps up
+//! receives everything in order, with uncompressed objects. Batches that stay pending hold objects in the store's form. Past the
+//! listener's limits, its pending changes are coalesced per key ([`Coalesced`]), so the apply loop does not wait. It waits only for
+//! listeners that must not be coalesced. The batch or snapshot that a listener is currently reading (first the initial list) is
+//! never copied: it is shared, and the cursor is a position in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Backlog {
     changes_max: usize,
     bytes_max: usize,
     coalesces: bool,
-    /// Notified when the listener takes something. Used for listeners that are not coalesced.
+    /// Notified when the listener takes a change. Used for listeners that are not coalesced.
     taken: Notify,
     /// Whether the listener also receives resyncs of unchanged objects.
     pub(super) unchanged: bool,
@@ -81,9 +81,9 @@ struct Amount {
 // === impl Backlog ===
 
 impl Backlog {
-    /// A backlog that begins with `present`.
+    /// A backlog that begins with `present`, the current state.
     pub(super) fn new(config: &ListenerConfig, present: Cursor) -> Self {
-        // An empty cursor must not precede later ones: they would wait, and count against the limits.
+        // Skip an empty cursor: later ones would queue behind it, and count against the limits.
         let reading = Some(present).filter(|present| present.len() > 0);
         let state = Pending { reading, ..Pending::default() };
         let ListenerConfig { changes_max, bytes_max, coalesce, unchanged, .. } = *config;
@@ -100,13 +100,13 @@ impl Backlog {
                 state.queue.retain(|waiting| !is_earlier(waiting));
             }
             if state.is_empty() {
-                // The batch that is read next stays shared, whatever its size.
+                // The batch that is read next stays shared and is not limited.
                 state.reading = Some(cursor);
                 return;
             }
             let amount = cursor.amount();
             state.queued.add(amount);
-            // Later batches will wait: hold their objects as the store keeps them.
+            // The batch before this one stays pending: convert its objects to the store's form, which is smaller.
             if let Some(waiting) = state.queue.back_mut() {
                 state.queued.take(waiting.amount);
                 waiting.shrink();
@@ -119,8 +119,8 @@ impl Backlog {
         })
     }
 
-    /// The next event; `None` when there will be no more. It spends the budget of the reader's task, so that other tasks on
-    /// the thread get their turn.
+    /// The next event; `None` when there will be no more. Consumes tokio's cooperative budget, so that other tasks on the thread
+    /// make progress.
     pub(crate) fn poll_next<K>(
         &self,
         context: &mut Context<'_>,
@@ -148,12 +148,12 @@ impl Backlog {
         !self.coalesces && self.state.look(|state| self.is_over(state))
     }
 
-    /// Waits until the listener takes something, or nothing is left.
+    /// Waits until the listener takes a change or is closed.
     pub(super) async fn taken(&self) {
         self.taken.notified().await;
     }
 
-    /// Coalesces the pending changes, whatever the configuration.
+    /// Coalesces the pending changes, even if the configuration forbids it.
     pub(super) fn coalesce(&self) {
         let reader = self.state.put(|state| state.coalesce(self.unchanged));
         reader.into_iter().for_each(Waker::wake);
@@ -163,7 +163,7 @@ impl Backlog {
         state.queued.changes > self.changes_max || state.queued.bytes > self.bytes_max
     }
 
-    /// The number of pending changes, at most.
+    /// An upper bound on the number of pending changes.
     pub(crate) fn lag(&self) -> usize {
         self.state.look(|state| {
             state.queued.changes + state.coalesced.len() + state.reading.as_ref().map_or(0, Cursor::len)
@@ -226,7 +226,7 @@ impl Pending {
 // === impl Waiting ===
 
 impl Waiting {
-    /// Converts the objects to the store's form. As received they are larger, and perhaps unused elsewhere.
+    /// Converts the objects to the store's form. Uncompressed, they are larger, and this backlog may be their last holder.
     fn shrink(&mut self) {
         if let Cursor::Changes(batch, _) = &mut self.cursor
             && let Some(stored) = batch.as_stored()
@@ -254,7 +254,7 @@ impl Amount {
 // === impl Cursor ===
 
 impl Cursor {
-    /// The number of changes left, at most.
+    /// An upper bound on the number of remaining changes.
     fn len(&self) -> usize {
         match self {
             Self::Changes(batch, at) => batch.changes().len() - at,

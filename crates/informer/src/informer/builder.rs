@@ -169,10 +169,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// ([`ScopeStatus::foreign_objects`](crate::ScopeStatus::foreign_objects) counts them).
     ///
     /// When the shard changes, the informer lists its new part, and keeps the bytes of unchanged objects. Objects of gained slots
-    /// are reported as added ([`Origin::Initial`](crate::Origin::Initial)). Objects of lost slots are reported as deleted, with
-    /// `final_state_known: false`: they left the shard, and may still exist. [`Shard::selects`](crate::Shard::selects) of the
-    /// current shard distinguishes them from objects whose deletion was not observed. [`Informer::shard_synced`] waits until the
-    /// change has taken effect.
+    /// are reported as added ([`Origin::Initial`](crate::Origin::Initial)). Objects of lost slots leave the store: they are reported
+    /// as `Deleted` with [`Origin::LeftShard`](crate::Origin::LeftShard), and may still exist. [`Informer::shard_synced`] waits until
+    /// the change has taken effect.
     ///
     /// ```no_run
     /// # use kube_informer::{AssignedShard, Informer, Shard};
@@ -200,7 +199,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
             given => given,
         };
         let mut settings = self.settings;
-        // A factory's transform reads any object.
+        // A transform of a factory's defaults accepts objects of any kind.
         settings.transform_is_of_more =
             settings.transform.is_some() && settings.defaulted.transform.is_none();
         settings.index_is_of_more = settings.indexes_values;
@@ -210,8 +209,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
 
     /// The definition of the custom resource. Field paths are then checked against its schema, as those of built-in kinds always are:
     /// in indexes, in [`drop_fields`](Self::drop_fields) and [`keep_fields`](Self::keep_fields), in
-    /// [`Lister::field`](crate::Lister::field), and in the filters and references of a controller. Without it, a misspelled path
-    /// never finds anything.
+    /// [`Lister::field`](crate::Lister::field) and [`Object::field`](crate::Object::field), and in the filters and references of a
+    /// controller. Without it, a misspelled path never finds anything.
     ///
     /// ```no_run
     /// # use kube_informer::{Index, Informer, StartError};
@@ -381,7 +380,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
                     None => Semaphore::MAX_PERMITS,
                 };
                 let starts = Arc::new(Semaphore::new(starts));
-                (self.settings.start(self.source, starts)?, Arc::new(decoder))
+                let owner = self.settings.start(self.source, starts)?;
+                let decoder = Arc::new(decoder.of_store(&owner.0.store));
+                (owner, decoder)
             }
         };
         if let Some(schema) = schema {

@@ -1,8 +1,7 @@
 //! Changes coalesced per key, for a listener that has fallen behind.
 //!
 //! Each key has three values: the state that the listener received last, whether that object has been deleted since, and
-//! the current state. They determine everything there is to report, so memory is bounded by the keys received plus the keys
-//! stored.
+//! the current state. These determine the changes to report, so memory is bounded by the number of received and stored keys.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,7 +27,7 @@ enum Turn {
 /// What to report for one key.
 #[derive(Debug, Default)]
 struct KeyPending {
-    /// The state received last; `None` if the listener does not know the key.
+    /// The state received last; `None` if the listener has not received the object.
     received: Option<StoredObject>,
     /// The received object was deleted.
     gone: Option<Change>,
@@ -55,7 +54,7 @@ impl Coalesced {
     }
 
     pub(super) fn push(&mut self, change: &Change) {
-        // It may wait for a long time.
+        // The change may be pending for a long time, so hold its objects in the store's form.
         let change = change.as_stored();
         let key = change.object().key();
         let (turn, pending) = self.pending.entry(key.clone()).or_insert_with(|| {
@@ -90,7 +89,7 @@ impl Coalesced {
 // === impl KeyPending ===
 
 impl KeyPending {
-    /// What the listener knows of a key before its first coalesced change.
+    /// The state that the listener has received before a key's first coalesced change.
     fn unchanged(change: &Change) -> Self {
         let received = match change {
             Change::Updated { old, .. } => Some(old.clone()),
@@ -113,7 +112,7 @@ impl KeyPending {
                 if deliberate_bug!("update-from-unreceived-state") && self.received.is_some() {
                     self.received = Some(old.clone());
                 }
-                // A new object keeps its origin, for example `Initial`.
+                // An object that is new to the listener keeps the origin of its addition, for example `Initial`.
                 let before = self.now.as_ref().map(|(_, before)| *before);
                 let keeps = *origin == Origin::Resync || self.is_new();
                 let origin = before.filter(|_| keeps).unwrap_or(*origin);

@@ -30,6 +30,7 @@ use crate::budget::Budget;
 use crate::deadline::until;
 use crate::object::StoredObject;
 use crate::panic::panic_text;
+use crate::process::in_process;
 use crate::queue::{Fifo, FifoConfig, Sink, Transform, TransformSink};
 use crate::reflector::{Reflector, ReflectorConfig, WatchError};
 use crate::scope::Scope;
@@ -175,7 +176,7 @@ impl Core {
         core
     }
 
-    /// Begins to watch a scope, until it is removed.
+    /// Starts to watch a scope. The watch ends when the scope is removed.
     pub(super) fn watch<S: Sink>(
         self: &Arc<Self>,
         scope: Scope,
@@ -207,13 +208,13 @@ impl Core {
         task: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
         let core = self.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(in_process(async move {
             if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
                 let (resource, why) = (core.describe(), panic_text(&*panic));
                 tracing::error!(resource, task = name, why, "informer stopped: its task panicked");
                 core.stop();
             }
-        })
+        }))
     }
 
     /// The apply loop: takes deltas from the queue, applies them to the store, and publishes the changes to the listeners.
@@ -238,7 +239,7 @@ impl Core {
             #[cfg(deliberate_bug)]
             let before = deliberate_bug!("notified-before-stored").then(|| self.store.snapshot());
             {
-                // No listener may join until the changes are published: it would miss them or receive them twice.
+                // No listener may join between applying and publishing: it would miss the changes or receive them twice.
                 let publisher = self.listeners.lock();
                 let changes = self.store.apply(deltas.deltas());
                 self.counts.add(&changes, deltas.deltas().len());
@@ -358,7 +359,7 @@ impl Core {
         if let Some(behind) = self.scopes.namespaces_behind(revision) {
             return Some(behind);
         }
-        // The apply loop holds this lock until the changes that the store shows are published.
+        // The apply loop holds this lock until it has published the changes that are already in the store.
         let _published = self.listeners.lock();
         let snapshot = self.store.snapshot();
         let version = |watched: &Watched| snapshot.resource_version(watched.scope);
@@ -431,7 +432,7 @@ impl Core {
     /// Waits until the object that had `version` is deleted.
     pub(super) async fn wait_deleted(&self, key: &Key, uid: &str, version: &str) -> Result<(), WaitError> {
         let deleted = async |scope| {
-            // Absence means nothing before the creation has been observed.
+            // Before the creation has been received, a missing object does not mean that it was deleted.
             self.store.wait_for(scope, key, version).await?;
             self.store.wait_gone(scope, key, uid).await;
             Ok(())

@@ -17,7 +17,7 @@ pub(super) struct Decode<K> {
     fallback: JsonFallback,
 }
 
-/// Switches the sources of an informer to JSON. It exists before the sources do, so a request may come earlier.
+/// Switches the sources of an informer to JSON. It is created before the sources, so it records a request that comes earlier.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JsonFallback(Arc<Mutex<Fallback>>);
 
@@ -36,7 +36,7 @@ impl<K: DeserializeOwned> Decode<K> {
 }
 
 impl<K> Decode<K> {
-    /// The value of an object, complete as far as `K` has the fields.
+    /// The value of an object. Fails rather than omit a field that `K` has.
     pub(super) fn value(&self, kept: KeptBytes<'_>) -> Result<K, Error> {
         (self.read)(kept).inspect_err(|error| {
             if let Error::UnknownField { .. } = error {

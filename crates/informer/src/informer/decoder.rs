@@ -4,8 +4,8 @@
 //! state of the same object get the same value. The most recent values are held longer ("hot"), so that repeated reads do
 //! not decode again.
 //!
-//! Entries of dropped values are evicted incrementally, a few per read. No reader waits for a sweep, and a peak does not
-//! keep its memory.
+//! Entries of dropped values are evicted incrementally, a few per read. No reader waits for a full sweep, and memory is freed
+//! after a peak.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,16 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashTable;
+use kube_wire::path::CustomSchema;
 use parking_lot::Mutex;
 
 use super::DecodeError;
 use super::decode::Decode;
 use crate::object::StoredObject;
+use crate::store::{Definition, Store};
 
 /// Decodes values, and finds the ones that are alive.
 pub(crate) struct Decoder<K> {
     decode: Decode<K>,
     hot_max: usize,
+    /// The fields of a custom resource, shared with the store of the objects.
+    definition: Definition,
     values: Mutex<Values<K>>,
     errors: Arc<AtomicU64>,
 }
@@ -54,9 +58,9 @@ enum Value<K> {
 type Making<K> = Arc<Mutex<Option<Weak<K>>>>;
 type Hot<K> = (StoredObject, Arc<K>);
 
-/// Buckets scanned per read to evict entries of dropped values: such an entry keeps the memory of the value, and an object
-/// that may be gone. A read that decodes scans more: it takes longer anyway and adds an entry. So a round ends before the
-/// table grows by a third.
+/// Buckets scanned per read to evict entries of dropped values: such an entry holds the value's allocation, and an object that may
+/// be deleted. A read that decodes scans more, because it takes longer anyway and adds an entry. The scan therefore completes a
+/// round before the table grows by a third.
 const LOOKS: usize = 2;
 const LOOKS_MAKING: usize = 8;
 /// Scanning an entry takes longer than finding a recently read value. So after a live entry, which is the common case, this
@@ -67,14 +71,25 @@ const LOOKS_HOT: usize = 2;
 /// A table with at most this many buckets is not scanned.
 const BUCKETS_MIN: usize = 128;
 
-/// Handles of an object that a hot value holds itself: in its entry, and next to the value.
+/// The number of handles to an object that the decoder itself holds for a hot value: in the entry, and in `hot`.
 const OWN_HANDLES: usize = 2;
 
 impl<K> Decoder<K> {
     pub(super) fn new(decode: Decode<K>, hot_max: usize) -> Self {
         let values =
             Values { entries: HashTable::new(), next: 0, spared: 0, hot: VecDeque::new(), next_hot: 0 };
-        Self { decode, hot_max, values: Mutex::new(values), errors: Arc::default() }
+        let (definition, errors) = (Definition::default(), Arc::default());
+        Self { decode, hot_max, definition, values: Mutex::new(values), errors }
+    }
+
+    /// The decoder for the objects of a store.
+    pub(super) fn of_store(self, store: &Store) -> Self {
+        Self { definition: store.definition().clone(), ..self }
+    }
+
+    /// The fields of the objects, if they are a custom resource whose definition is known.
+    pub(super) fn definition(&self) -> Option<&CustomSchema> {
+        self.definition.get()
     }
 
     pub(super) fn value(&self, object: &StoredObject) -> Result<Arc<K>, DecodeError> {
@@ -92,7 +107,7 @@ impl<K> Decoder<K> {
                     *made = Some(Arc::downgrade(&value));
                     drop(made);
                     let cooled = self.values.lock().made(kept, &value, self.hot_max);
-                    // Without the lock: they may be large.
+                    // Drop them after the lock is released: they may be large.
                     drop(cooled);
                     return Ok(value);
                 }
@@ -100,7 +115,7 @@ impl<K> Decoder<K> {
                     if let Some(value) = value.upgrade() {
                         return Ok(value);
                     }
-                    // The value was already dropped: its entry knows whether there is another.
+                    // The value was already dropped: look up the entry again.
                 }
             }
         }
@@ -150,7 +165,7 @@ impl<K> Values<K> {
         hot_max: usize,
     ) -> [Option<Hot<K>>; LOOKS_HOT + 1] {
         let place = kept.place();
-        // The entry exists: it is kept during decoding.
+        // The entry exists: no scan evicts it during decoding.
         if let Some(entry) = self.entries.find_mut(hash(place), |entry| entry.object.place() == place) {
             entry.value = Value::Made(Arc::downgrade(value));
         }
@@ -170,7 +185,7 @@ impl<K> Values<K> {
         }
         if self.hot.len() >= hot_max {
             *oldest = self.hot.pop_front();
-            // The later ones have moved up.
+            // The remaining values have moved up by one place.
             self.next_hot = self.next_hot.saturating_sub(1);
         }
         if hot_max > 0 {
@@ -230,14 +245,14 @@ impl<K> Entry<K> {
 
     fn is_held(&self) -> bool {
         match &self.value {
-            // Readers that decode or wait for it hold it, and reach it only through the entry.
+            // The entry itself is one holder; others are readers that decode the value or wait for it.
             Value::Making(making) => Arc::strong_count(making) > 1,
             Value::Made(value) => value.strong_count() > 0,
         }
     }
 }
 
-/// Hash of an address. Its lowest bits are constant, and the table uses both ends.
+/// Hash of an address. The lowest bits of an address are constant, but the table uses the lowest and the highest bits of a hash.
 fn hash(place: usize) -> u64 {
     let spread = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     spread ^ (spread >> 32)

@@ -7,7 +7,7 @@ use kube_core::DynamicObject;
 
 use super::builder::InformerBuilder;
 
-/// Makes settings on a builder. Equal only to its clones.
+/// A function that makes settings on a builder. Equal only to its clones.
 #[derive(Clone)]
 pub(super) struct Defaults(Arc<SetDefaults>);
 
@@ -17,9 +17,9 @@ type SetDefaults = dyn Fn(InformerBuilder<DynamicObject>) -> InformerBuilder<Dyn
 #[derive(Debug, Default)]
 pub(super) struct Defaulted {
     pub(super) namespaces: bool,
-    /// The projection, which need not suit every kind.
+    /// The projection. Its fields need not exist in every kind.
     pub(super) fields: bool,
-    /// The transform: the same in all informers of these defaults, so that they can be shared.
+    /// The transform. Informers with the same defaults have the same one, so they can be shared.
     pub(super) transform: Option<Defaults>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::source::Resource;
 
-/// The schema of a resource's version; an error says why the definition is not of that resource.
+/// The schema of a resource's version. Returns an error if the definition is of another resource or lacks the version.
 pub(super) fn schema_of(
     definition: &CustomResourceDefinition,
     resource: &Resource,

@@ -99,7 +99,7 @@ pub struct Stopped;
 pub struct DecodeError {
     /// The object's key.
     pub key: Key,
-    /// The reason. It is part of the message, so it is not a source as well.
+    /// The reason. The message contains it, so `source()` does not return it.
     pub error: kube_wire::Error,
 }
 

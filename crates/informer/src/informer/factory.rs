@@ -296,14 +296,15 @@ impl InformerFactory {
         for running in shared.iter_mut().filter(|running| wanted.is_some() && running.wanted == wanted) {
             if let Some(owner) = running.owner.upgrade().filter(|owner| !owner.0.is_stopped()) {
                 owner.0.ensure_indexes(&settings.indexes)?;
-                return Ok((owner, running.decoder(decoder)));
+                let decoder = running.decoder(decoder.of_store(&owner.0.store));
+                return Ok((owner, decoder));
             }
         }
         let owner = settings.start(source, self.starts.clone())?;
         let tasks = owner.0.tasks.clone();
         let mut running =
             SharedInformer { wanted, owner: Arc::downgrade(&owner), tasks, decoders: HashMap::new() };
-        let decoder = running.decoder(decoder);
+        let decoder = running.decoder(decoder.of_store(&owner.0.store));
         shared.push(running);
         Ok((owner, decoder))
     }
@@ -315,7 +316,7 @@ impl InformerFactory {
 }
 
 impl SharedInformer {
-    /// The decoder in use for a type, or else this one.
+    /// The decoder that is already in use for a type, or else the new one.
     fn decoder<K: Send + Sync + 'static>(&mut self, new: Decoder<K>) -> Arc<Decoder<K>> {
         let known = self.decoders.get(&TypeId::of::<K>()).and_then(Weak::upgrade);
         if let Some(known) = known.and_then(|known| known.downcast().ok()) {

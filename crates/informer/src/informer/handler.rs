@@ -20,6 +20,7 @@ use super::{Event, Object, Stopped, SyncError};
 use crate::Key;
 use crate::object::StoredObject;
 use crate::panic::panic_text;
+use crate::process::in_process;
 use crate::store::Origin;
 
 /// Receives every event of an informer. A closure from an event to a future implements it.
@@ -100,9 +101,9 @@ pub(super) struct Registration {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// The calls for the whole initial list have returned.
+    /// Whether the calls for the whole initial list have returned.
     synced: bool,
-    /// There will be no more calls.
+    /// Whether the last call has returned.
     ended: bool,
 }
 
@@ -129,7 +130,7 @@ impl<Test, Handler> Filtered<Test, Handler> {
         match (event, passed, passes) {
             (_, false, false) => None,
             (Event::Updated { new, origin, .. }, false, true) => {
-                // The object may be part of the initial list, but that it passes now is new.
+                // The object may be part of the initial list, but it starts to pass only now.
                 let origin = if origin == Origin::Initial { Origin::Live } else { origin };
                 Some(Event::Added { object: new, origin })
             }
@@ -169,7 +170,7 @@ impl HandlerHandle {
         // The task does not hold the owner: a handler alone does not keep an informer running.
         let core: Arc<Core> = owner.0.clone();
         let task = run(core.clone(), handler, decoder, backlog.clone(), sender, panics.clone());
-        core.tasks.spawn(task);
+        core.tasks.spawn(in_process(task));
         Self { registration: Arc::new(Registration::new(owner, backlog)), progress, panics }
     }
 
@@ -268,7 +269,7 @@ async fn run<K: Send + Sync + 'static>(
     while let Some(event) = poll_fn(|context| backlog.poll_next(context, &decoder)).await {
         let ends_initial_state = matches!(event, Event::Synced);
         let about = event.object().map(|object| StoredObject::clone(object));
-        // A handler that panicked is called again; its state is its own responsibility.
+        // A handler that panicked is called again. It must keep its own state consistent.
         let call = AssertUnwindSafe(async { handler.handle(event).await }).catch_unwind();
         if let Err(panic) = call.await {
             panics.fetch_add(1, Ordering::Relaxed);

@@ -164,7 +164,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Lister::new(self.owner.clone(), self.decoder.clone(), self.resync)
     }
 
-    /// The events as a stream: the current state first (as `Added`, `Initial`), then every change.
+    /// The events as a stream: the current state first (as `Added`, `Initial`), then the changes.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -197,7 +197,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         Subscription::new(self.owner.clone(), self.decoder.clone(), &self.with_defaults(config))
     }
 
-    /// Calls a handler for every event: the current state first, then every change, one call at a time. It ends when the
+    /// Calls a handler for every event: the current state first, then the changes, one call at a time. It ends when the
     /// last clone of the handle is dropped, unless it is [detached](HandlerHandle::detach), or when the informer stops.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What may be passed where objects are selected by label: text, kube's `Selector`, or the `LabelSelector` of an object.
+//! The forms of a label selector that callers can pass: text, kube's `Selector`, or the `LabelSelector` of an object.
 
 use std::borrow::Cow;
 

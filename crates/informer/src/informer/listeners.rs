@@ -1,9 +1,9 @@
 //! The listeners of an informer. A new listener receives a snapshot, then every later change.
 //!
-//! A batch is applied to the store and published under one lock, which joining takes too. So a new listener either sees the
-//! state before a batch and is notified of it, or sees the state after it and is not: no gap and no repeat. Listeners never
-//! run or decode under that lock. Packing, training a dictionary and index functions do. Joining and leaving wait until the
-//! batch is applied, so an index function must do neither.
+//! A batch is applied to the store and published under one lock, and a listener joins under the same lock. Its snapshot therefore
+//! shows the state before a batch, and the batch follows; or it shows the state after the batch. There is no gap and no repeat.
+//! Listeners never run or decode under that lock, but packing, training a dictionary and index functions do. Joining and leaving
+//! wait for the lock, so an index function must do neither.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct ListenerConfig {
     /// How many changes may be pending before they are coalesced per key. Default: 10,000.
     #[educe(Default = 10_000)]
     pub changes_max: usize,
-    /// How many bytes their objects may hold before that. Default: 32 MiB.
+    /// How many bytes the objects of pending changes may take before the changes are coalesced. Default: 32 MiB.
     #[educe(Default(expression = 32 << 20))]
     pub bytes_max: usize,
     /// Whether to coalesce changes per key past these limits. Default: yes.
@@ -211,7 +211,8 @@ impl Publisher<'_> {
         wakers.into_iter().for_each(wake);
     }
 
-    /// A relist delivers unchanged objects to listeners that want them; the first lists complete the initial list.
+    /// After a relist, delivers unchanged objects to the listeners that requested them. After the first list of the last scope,
+    /// reports that the informer is synced.
     fn publish_list(&mut self, list: &FullList, wakers: &mut Vec<Waker>) {
         if !list.initial {
             for listener in self.joined.listeners.iter().filter(|listener| listener.backlog.unchanged) {

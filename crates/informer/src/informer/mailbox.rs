@@ -33,7 +33,7 @@ impl<S: Default> Mailbox<S> {
         inner.reader.take()
     }
 
-    /// Returns what `take` finds; pending while it finds nothing. `None` once closed.
+    /// Returns the result of `take`; pending while that is `None`. Returns `None` once closed.
     pub(crate) fn poll<T>(
         &self,
         context: &mut Context<'_>,
@@ -48,7 +48,7 @@ impl<S: Default> Mailbox<S> {
         }
         let earlier = inner.reader.replace(context.waker().clone());
         drop(inner);
-        // Without the lock: this may drop the task that it wakes.
+        // Drop the waker after the lock is released: it may drop its task.
         drop(earlier);
         Poll::Pending
     }

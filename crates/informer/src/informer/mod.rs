@@ -41,7 +41,7 @@ pub use listeners::ListenerConfig;
 pub use object::Object;
 pub use scopes::ScopeStatus;
 pub use settings::Selectors;
-pub use sink::StoreSink;
+pub use sink::{StoreReplace, StoreSink};
 pub use subscription::Subscription;
 
 #[cfg(feature = "metrics")]

@@ -1,8 +1,8 @@
 //! Follows the namespaces that match a label selector: each has a scope while it matches.
 //!
-//! An informer of the namespaces, with the selector, reports which match; a [`Follower`] adds a scope for each and removes it
-//! again. A removed scope ends with an empty list, so its objects leave as those that a relist lacks. Every watch is of one
-//! namespace: a role that allows to watch all of them allows that too, and the other namespaces cost nothing.
+//! An informer of namespaces, with the selector, reports which ones match. A [`Follower`] adds a scope when a namespace starts to
+//! match, and removes it when it no longer does. A removed scope ends with an empty list, which deletes its objects as a relist
+//! does. There is one watch per namespace instead of one for the cluster, so objects of other namespaces are never received.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ use crate::source::ListerWatcher;
 /// Which namespaces to follow, and how to watch each.
 pub(super) struct Matching {
     pub(super) selector: String,
-    /// A source of the objects; not used to list.
+    /// A source that describes the objects. It never sends a request.
     pub(super) source: Arc<dyn ListerWatcher>,
     pub(super) namespaces: InformerBuilder<Namespace>,
     pub(super) parts: NamespaceParts,
@@ -36,7 +36,7 @@ type NamespaceParts = Box<dyn Fn(&str) -> Result<ScopeParts, StartError> + Send 
 
 type Namespace = PartialObjectMeta<DynamicObject>;
 
-/// Adds and removes scopes as namespaces begin and cease to match.
+/// Adds and removes scopes as namespaces start and stop matching.
 pub(super) struct Follower<S> {
     core: Arc<Core>,
     watching: Watching<S>,
@@ -62,7 +62,7 @@ pub(super) fn informer(
     builder.metadata_only().labels(selector)
 }
 
-/// The scope that stands for the list of namespaces until that is complete. The informer is not synced before.
+/// A placeholder scope that is pending until the list of namespaces is complete, so that the informer is not synced earlier.
 pub(super) const LIST_OF_NAMESPACES: Scope = Scope(u16::MAX);
 
 impl<S: Sink> Follower<S> {
@@ -79,14 +79,14 @@ impl<S: Sink> Follower<S> {
                 stop.run_until_cancelled(self.follow(&namespaces)).await;
                 let theirs = namespaces.core().clone();
                 drop(namespaces);
-                // Unless a factory shares it, it is stopped now.
+                // The informer of namespaces is stopped now, unless a factory shares it with others.
                 if theirs.is_stopped() {
                     theirs.tasks.wait().await;
                 }
             }
             Err(error) => tracing::error!(%error, "cannot follow namespaces"),
         }
-        // Otherwise the informer would not notice which namespaces leave.
+        // Without this task, objects of removed namespaces would stay in the store.
         self.core.stop();
     }
 
@@ -116,7 +116,7 @@ impl<S: Sink> Follower<S> {
         }
     }
 
-    /// Begins to watch a namespace. Returns whether that is possible.
+    /// Starts to watch a namespace. Returns `false` on failure.
     fn enter(&mut self, namespace: &str) -> bool {
         if self.core.scopes.has_namespace(namespace) {
             return true;
@@ -140,17 +140,17 @@ impl<S: Sink> Follower<S> {
         true
     }
 
-    /// Ceases to watch a namespace. Its objects are reported as deleted.
+    /// Stops watching a namespace. Its objects are reported as deleted.
     async fn leave(&mut self, namespace: &str) {
         let Some((scope, reflector)) = self.watched.remove(namespace) else { return };
         self.core.scopes.remove(scope);
-        // Nothing of it is queued after this. A panic stops the informer.
+        // Once the reflector has ended, it queues nothing more. (If it panicked, the informer stops anyway.)
         let _ = reflector.await;
         self.empty(scope).await;
         self.free.push(scope);
     }
 
-    /// Completes a scope with an empty list, and forgets it.
+    /// Replaces a scope with an empty list, and removes it from the store.
     async fn empty(&self, scope: Scope) {
         let emptied = async {
             self.watching.sink.begin_replace(scope).await?.commit("").await?;

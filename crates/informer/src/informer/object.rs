@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use educe::Educe;
+use serde_json::Value;
 
 use super::DecodeError;
 use super::decoder::Decoder;
@@ -32,6 +33,18 @@ impl<K> Object<K> {
     /// Returns an error if the object cannot be decoded to the type. Other objects are not affected.
     pub fn decode(&self) -> Result<Arc<K>, DecodeError> {
         self.decoder.value(&self.stored)
+    }
+
+    /// As [`StoredObject::field`]. For a custom resource whose informer has its
+    /// [definition](crate::InformerBuilder::definition), a field that the definition does not have is an error, too.
+    ///
+    /// # Errors
+    /// Returns an error if the path is invalid, if the kind has no such field, or if the bytes are malformed.
+    pub fn field(&self, path: &str) -> Result<Option<Value>, kube_wire::Error> {
+        if let Some(schema) = self.decoder.definition() {
+            schema.check(&path.parse()?)?;
+        }
+        self.stored.field(path)
     }
 }
 

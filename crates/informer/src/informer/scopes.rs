@@ -1,7 +1,7 @@
-//! The scopes of a running informer: what each watches, and how it fares.
+//! The scopes of a running informer: the namespace, source and status of each.
 //!
-//! Most informers have the same scopes throughout. Those over namespaces chosen by label add and remove some while they run
-//! (`namespaces.rs`), so waiting callers follow the list of scopes, too.
+//! Most informers have fixed scopes. Informers over namespaces chosen by label add and remove scopes while they run
+//! (`namespaces.rs`), so callers that wait also observe changes of the list of scopes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,19 +27,19 @@ use crate::source::ListerWatcher;
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     list: watch::Sender<ScopeList>,
-    /// Which namespaces are watched, if that can change.
+    /// The label selector of the watched namespaces, if they can change.
     pub(super) matching: Option<String>,
-    /// Which part of the objects is watched, if not all.
+    /// The watched part of the objects; `None` for all of them.
     pub(super) shard: Option<AssignedShard>,
-    /// How far the follower of those namespaces is.
+    /// The progress of the follower of these namespaces.
     followed: OnceLock<Arc<Followed>>,
 }
 
-/// The informer of the namespaces that match, and how far its follower is.
+/// The informer of the namespaces that match, and the progress of its follower.
 #[derive(Debug)]
 pub(super) struct Followed {
     namespaces: Arc<Core>,
-    /// The follower's events.
+    /// The events that the follower has yet to process.
     events: Arc<Backlog>,
     /// Whether the follower waits for an event.
     idle: AtomicBool,
@@ -137,7 +137,7 @@ impl Scopes {
         self.list.send_modify(|list| list.watched.retain(|watched| !stopped(watched)));
     }
 
-    /// Counts the watch of the namespaces among the informer's. `events` is what the follower reads.
+    /// Adds the watch of the namespaces to the informer's watches. `events` is the backlog that the follower reads.
     pub(super) fn follow(&self, namespaces: &Arc<Core>, events: Arc<Backlog>) -> Arc<Followed> {
         let first = namespaces.scopes.watched().into_iter().next();
         self.list.send_modify(|list| list.namespaces = first);
@@ -223,7 +223,7 @@ impl Followed {
 
     /// Whether every event that was published is processed.
     fn is_idle(&self) -> bool {
-        // In this order: the follower is not idle from before it takes an event until it has processed it.
+        // The order matters: the follower sets `idle` to false before it takes an event, and to true after it has processed it.
         self.events.lag() == 0 && self.idle.load(Ordering::Acquire)
     }
 }
@@ -268,7 +268,7 @@ impl Watched {
         let status = self.status.borrow();
         let error = match &status.state {
             ReflectorState::BackingOff { error, .. } | ReflectorState::Degraded { error } => Some(error),
-            // It tries again, and may have to wait long for an answer.
+            // The reflector is retrying. The attempt may take long, so the last error still counts.
             ReflectorState::Listing | ReflectorState::Streaming | ReflectorState::Opening
                 if status.listed =>
             {
@@ -276,6 +276,6 @@ impl Watched {
             }
             _ => None,
         };
-        error.cloned().map(WatchError::from)
+        error.cloned().map(WatchError::new)
     }
 }

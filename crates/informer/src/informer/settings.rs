@@ -75,18 +75,18 @@ pub(super) struct Settings {
     pub(super) server_is_newer: ServerIsNewer,
     pub(super) object_bytes_max: Option<usize>,
     pub(super) transform: Option<Transform>,
-    /// The transform was set before `metadata_only`, so it expects whole objects.
+    /// Whether the transform was set before `metadata_only`: it expects whole objects.
     pub(super) transform_is_of_more: bool,
-    /// An index reads typed values.
+    /// Whether an index reads typed values.
     pub(super) indexes_values: bool,
-    /// It was added before `metadata_only`, so it reads whole objects.
+    /// Whether such an index was added before `metadata_only`: it expects whole objects.
     pub(super) index_is_of_more: bool,
     pub(super) indexes: Vec<Index>,
-    /// The fields of the custom resource, or why the definition is not of it.
+    /// The schema of the custom resource, or the reason why the definition does not fit.
     pub(super) definition: Option<Result<CustomSchema, &'static str>>,
     pub(super) defaulted: Defaulted,
     pub(super) reflector: ReflectorConfig,
-    /// It overrides the reflector's, whichever was set first.
+    /// The error handler. It overrides the reflector's, regardless of which was set first.
     pub(super) on_error: Option<ErrorHandler>,
     pub(super) resync: Option<Duration>,
     pub(super) memory: Memory,
@@ -94,7 +94,7 @@ pub(super) struct Settings {
     pub(super) wait_max: Duration,
     #[cfg(feature = "metrics")]
     pub(super) metrics: Option<(InformerMetrics, String)>,
-    /// Shares the informer.
+    /// The factory that shares the informer.
     pub(super) factory: Option<InformerFactory>,
 }
 
@@ -166,14 +166,14 @@ impl Settings {
         })
     }
 
-    /// Marks what is set as a factory's defaults.
+    /// Marks the current settings as a factory's defaults.
     pub(super) fn are_defaults(&mut self, defaults: &Defaults) {
         self.defaulted = Defaulted {
             namespaces: !self.namespaces.is_empty() || self.matching.is_some(),
             fields: !self.drop_fields.is_empty() || self.keep_fields.is_some(),
             transform: self.transform.is_some().then(|| defaults.clone()),
         };
-        // Its function reads any object.
+        // An index function of the defaults accepts objects of any kind.
         self.indexes_values = false;
     }
 
@@ -201,7 +201,7 @@ impl Settings {
         Ok(Some(schema))
     }
 
-    /// What gets its own watch: all namespaces, or each configured one.
+    /// One entry per watch: all namespaces, or each configured one.
     fn scopes(&self) -> Vec<(Option<String>, Selectors)> {
         if self.namespaces.is_empty() && self.matching.is_none() {
             return vec![(None, self.selectors.clone())];
@@ -293,7 +293,7 @@ impl Settings {
     fn reflector_config(&self) -> ReflectorConfig {
         let mut config = self.reflector.clone();
         config.on_error = self.on_error.clone().or(config.on_error);
-        // Each listener has its own.
+        // Resyncs are per listener, not per reflector.
         config.resync_period = None;
         config
     }
@@ -357,7 +357,7 @@ fn scope_parts(
     Ok(ScopeParts { namespace, source: Arc::new(list_watch), selection })
 }
 
-/// A field that the kind does not have is a typo.
+/// Rejects a field that the kind does not have: it is probably misspelled.
 fn check_fields(projection: &Projection, type_meta: &TypeMeta) -> Result<(), StartError> {
     match Schema::builtin().kind(type_meta.api_version(), type_meta.kind()) {
         Some(message) => projection.check(message).map_err(StartError::Field),

@@ -1,4 +1,5 @@
-//! The shard of a running informer: waiting until a change of it has taken effect, and rejecting waits for objects of others.
+//! The shard of a running informer: waits until a change of the shard has taken effect, and rejects waits for objects of other
+//! shards.
 //!
 //! The source fixes the shard for each cycle of list and watch, and the reflector's status has the generation of the last
 //! complete list. Comparing that with the assignment shows whether the store has the objects of the assigned shard.
@@ -22,7 +23,7 @@ impl Core {
         Ok(self.unless_stopped(listed).await?)
     }
 
-    /// Runs a future once the assigned shard is listed in the scope of a key. Before, the absence of an object means nothing.
+    /// Runs a future once the assigned shard is listed in the scope of a key. Before that, an absent object may exist.
     pub(super) async fn once_listed<T>(&self, key: &Key, wait: impl Future<Output = T>) -> T {
         if let Ok(watched) = self.scopes.of(key) {
             self.shard_listed(&watched).await;
@@ -59,7 +60,7 @@ impl Scopes {
         Err(WaitError::Never { key: key.clone(), why })
     }
 
-    /// Why the objects of the assigned shard may be missing in a scope; `None` if they are not.
+    /// If objects of the assigned shard may be missing in a scope, returns the reason.
     pub(super) fn shard_behind(&self, watched: &Watched) -> Option<String> {
         let behind = !self.has_assigned_shard(&watched.status.borrow());
         behind.then(|| format!("the assigned shard of {} is not listed yet", watched.resource))

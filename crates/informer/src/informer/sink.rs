@@ -11,6 +11,7 @@ use crate::delta::Delta;
 use crate::object::StoredObject;
 use crate::queue::{Committed, Fifo, KnownObjects, Newest, Replace, Sink, SinkError};
 use crate::scope::Scope;
+use crate::shard::Shard;
 use crate::store::{Replacement, Store};
 
 /// Writes what a reflector reports to a [`Fifo`] whose deltas are applied to a [`Store`].
@@ -120,6 +121,14 @@ impl Replace for StoreReplace {
 
     fn keep(&mut self, key: &Key) {
         self.replacement.keep(key);
+    }
+
+    fn keep_unlisted(&mut self) {
+        self.replacement.keep_unlisted();
+    }
+
+    fn within(&mut self, shard: Shard) {
+        self.replacement.within(shard);
     }
 
     fn remove(&mut self, key: &Key) {

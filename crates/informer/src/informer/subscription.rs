@@ -14,7 +14,7 @@ use super::handler::{Filtered, Registration};
 use super::listeners::ListenerConfig;
 use super::{Event, Object};
 
-/// The events of an informer as a stream: the current state first, then every change, without gap or repeat. It ends when
+/// The events of an informer as a stream: the current state first, then the changes, without gap or repeat. It ends when
 /// the informer stops.
 ///
 /// It may be read slowly: past a limit, waiting events are coalesced per key, and the last state is never lost. Holding it keeps
@@ -27,7 +27,7 @@ pub struct Subscription<K> {
     registration: Registration,
     #[educe(Debug(ignore))]
     decoder: Arc<Decoder<K>>,
-    /// Which objects it is about; all if `None`.
+    /// Selects the objects of this subscription; `None` for all.
     only: Option<Filtered<Test<K>, ()>>,
 }
 

@@ -80,9 +80,9 @@ impl<'a> PackedRef<'a> {
         self.text(1)
     }
 
-    /// Like comparing [`namespace`](Self::namespace) and [`name`](Self::name), without the UTF-8 check.
-    pub(crate) fn has_key(self, namespace: &str, name: &str) -> bool {
-        self.text_bytes(1) == name.as_bytes() && self.text_bytes(0) == namespace.as_bytes()
+    /// [`namespace`](Self::namespace) and [`name`](Self::name), without the UTF-8 check.
+    pub(crate) fn key_bytes(self) -> (&'a [u8], &'a [u8]) {
+        (self.text_bytes(0), self.text_bytes(1))
     }
 
     pub(crate) fn uid(self) -> &'a str {

@@ -69,6 +69,31 @@ pub struct DeltaFifoConfig {
 
 /// The objects that the reader of a [`DeltaFifo`] has, like client-go's `KnownObjects`. Implemented by
 /// [`Store`](crate::store::Store).
+///
+/// ```
+/// use std::sync::Arc;
+/// use kube_informer::Scope;
+/// use kube_informer::building_blocks::{Delta, DeltaFifo, DeltaFifoConfig, Replace, Sink, Store, StoreConfig};
+/// # use kube_informer::testing::ScriptedSource;
+/// # use kube_informer::StoredObject;
+/// # use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pods = ScriptedSource::new("v1", "Pod");
+/// # let pod = pods.object(&json!({"metadata": {"name": "api", "resourceVersion": "7"}}));
+/// let store = Store::new(StoreConfig::default())?;
+/// store.apply(&[Delta::Added(StoredObject::new(Scope::default(), pod)?)]);
+///
+/// let mut config = DeltaFifoConfig::default();
+/// config.known_objects = Some(Arc::new(store));
+/// let queue = DeltaFifo::new(config);
+/// queue.begin_replace(Scope::default()).await?.commit("9").await?; // a list without the pod
+///
+/// let popped = queue.pop().await.ok_or("the queue is closed")?;
+/// assert!(matches!(popped.deltas(), [Delta::Vanished(_)]), "the store had the pod");
+/// popped.done();
+/// # Ok(()) }
+/// ```
 pub trait KnownObjects: fmt::Debug + Send + Sync + 'static {
     /// Whether there is an object with this key.
     fn contains(&self, key: &Key) -> bool;
@@ -97,6 +122,8 @@ pub struct DeltaReplace {
     places: HashMap<Key, usize>,
     /// Keys that are listed but could not be put.
     kept: HashSet<Key>,
+    /// Known objects that are not listed did not vanish.
+    keeps_unlisted: bool,
 }
 
 #[derive(Debug)]
@@ -247,8 +274,8 @@ impl Sink for DeltaFifo {
         if self.shared.state.lock().closed {
             return Err(SinkError::Closed);
         }
-        let (objects, places, kept) = Default::default();
-        Ok(DeltaReplace { shared: self.shared.clone(), scope, objects, places, kept })
+        let (objects, places, kept, keeps_unlisted) = Default::default();
+        Ok(DeltaReplace { shared: self.shared.clone(), scope, objects, places, kept, keeps_unlisted })
     }
 
     async fn newest(&self, scope: Scope) -> Result<Newest, SinkError> {
@@ -277,6 +304,10 @@ impl Replace for DeltaReplace {
         self.kept.insert(key.clone());
     }
 
+    fn keep_unlisted(&mut self) {
+        self.keeps_unlisted = true;
+    }
+
     fn remove(&mut self, key: &Key) {
         self.kept.remove(key);
         if let Some(at) = self.places.remove(key) {
@@ -285,8 +316,8 @@ impl Replace for DeltaReplace {
     }
 
     async fn commit(self, resource_version: &str) -> Result<Committed, SinkError> {
-        let Self { shared, scope, objects, places, kept } = self;
-        let is_there = |key: &Key| places.contains_key(key) || kept.contains(key);
+        let Self { shared, scope, objects, places, kept, keeps_unlisted } = self;
+        let is_there = |key: &Key| keeps_unlisted || places.contains_key(key) || kept.contains(key);
         let mut state = shared.state.lock();
         if state.closed {
             return Err(SinkError::Closed);

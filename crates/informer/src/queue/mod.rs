@@ -15,7 +15,7 @@ mod sink;
 mod topic;
 mod transform;
 
-pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, KnownObjects, Popped};
+pub use delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaReplace, KnownObjects, Popped};
 pub use fifo::{DeltaBatch, Fifo, FifoConfig};
 pub use sink::{Committed, Newest, Replace, Sink, SinkError};
 pub(crate) use transform::{Transform, TransformSink};

@@ -7,11 +7,34 @@ use kube_wire::RawObject;
 
 use crate::budget::OverBudget;
 use crate::scope::Scope;
+use crate::shard::Shard;
 use crate::{InvalidKey, Key, StoredObject};
 
 /// A queue or store that receives the results of a reflector. Every call names its scope.
 ///
 /// Calls wait while the sink is full: this is how back-pressure reaches the socket.
+///
+/// A program with a source of its own can write to a sink as a reflector does: a complete state first, then changes.
+///
+/// ```
+/// use kube_informer::Scope;
+/// use kube_informer::building_blocks::{DeltaFifo, DeltaFifoConfig, Replace, Sink};
+/// # use kube_informer::testing::ScriptedSource;
+/// # use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pods = ScriptedSource::new("v1", "Pod");
+/// # let pod = |name, version| pods.object(&json!({"metadata": {"name": name, "resourceVersion": version}}));
+/// let queue = DeltaFifo::new(DeltaFifoConfig::default());
+/// let mut list = queue.begin_replace(Scope::default()).await?;
+/// list.put(pod("api", "7"))?;
+/// list.put(pod("db", "8"))?;
+/// assert_eq!(queue.len(), 0, "nothing is visible before the commit");
+/// list.commit("8").await?;
+/// queue.update(Scope::default(), pod("api", "9")).await?;
+/// assert_eq!(queue.len(), 2, "one entry per key");
+/// # Ok(()) }
+/// ```
 pub trait Sink: Send + Sync + 'static {
     /// The transaction that [`begin_replace`](Sink::begin_replace) starts.
     type Replace: Replace;
@@ -123,7 +146,7 @@ impl Newest {
     }
 }
 
-/// A complete new state of one scope, while it is received.
+/// A complete new state of one scope, while it is received. The documentation of [`Sink`] has an example.
 pub trait Replace: Send {
     /// Adds an object of the new state. If a key appears several times, the last one counts.
     ///
@@ -133,6 +156,16 @@ pub trait Replace: Send {
 
     /// The new state contains this key, but the object could not be read: its cached state stays.
     fn keep(&mut self, key: &Key);
+
+    /// The new state contains an object whose key could not be read. It may be any cached object, so all those that are not
+    /// put stay.
+    fn keep_unlisted(&mut self);
+
+    /// The new state is that of a shard: objects of other shards have left it, and may still exist.
+    #[doc(hidden)]
+    fn within(&mut self, shard: Shard) {
+        let _ = shard;
+    }
 
     /// Removes an object again: it was deleted while the state was streamed.
     fn remove(&mut self, key: &Key);

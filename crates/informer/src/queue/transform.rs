@@ -8,6 +8,7 @@ use super::{Committed, Newest, Replace, Sink, SinkError};
 use crate::Key;
 use crate::panic::guarded;
 use crate::scope::Scope;
+use crate::shard::Shard;
 
 /// Returns the JSON text to store for an object, or why it is rejected.
 pub(crate) type Transform = Arc<dyn Fn(&RawObject) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -103,6 +104,14 @@ impl<R: Replace> Replace for TransformReplace<R> {
 
     fn keep(&mut self, key: &Key) {
         self.replace.keep(key);
+    }
+
+    fn keep_unlisted(&mut self) {
+        self.replace.keep_unlisted();
+    }
+
+    fn within(&mut self, shard: Shard) {
+        self.replace.within(shard);
     }
 
     fn remove(&mut self, key: &Key) {

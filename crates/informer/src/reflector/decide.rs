@@ -1,7 +1,7 @@
 //! The table of reactions to errors.
 //!
-//! The reaction depends on one question: is the last resourceVersion still valid? A broken connection does not invalidate
-//! it, so the watch is resumed. Only errors that put it in doubt cause a relist.
+//! A broken connection does not invalidate the last resourceVersion, so the watch is resumed from it. A relist follows if the
+//! version has expired, if the server refuses or fails the watch, or if watches break twice without progress.
 
 use crate::source::SourceError;
 
@@ -47,6 +47,8 @@ pub(super) enum Decision {
 /// | connection refused, 429 | relist | back off, resume | back off, resume | back off, resume |
 /// | 500 InternalError | relist | LIST instead | relist | resume within deadline |
 /// | 5xx, no connection, connection broken, idle or slow | relist | LIST instead | resume once | resume (5xx: relist); immediately and without progress: resume once |
+/// | 400, 422, 500 about the resourceVersion, request cannot be created; and the request has a resourceVersion | most recent | LIST instead | relist at the most recent | relist |
+/// | watch overdue | – | LIST instead | – | resume; within an event: resume once |
 /// | 500 `invalid shard selector` | relist | LIST instead | relist | relist |
 /// | unreadable (of an event: and no type or key), cut in an event, stream reset, ping lost | relist | LIST instead | resume once | resume once |
 /// | anything else | relist | LIST instead | relist | relist |
@@ -94,9 +96,29 @@ pub(super) fn decide(during: During, error: &SourceError) -> Decision {
             Stream => Resume,
             _ => ResumeOnce,
         },
-        SourceError::Wire(_) | SourceError::Unsound(_) => ResumeOnce,
+        SourceError::Overdue { within_event: false, .. } => Resume,
+        SourceError::Overdue { .. } | SourceError::Wire(_) | SourceError::StreamBroken(_) => ResumeOnce,
         _ => Relist,
     }
+}
+
+/// Whether a request may have failed because of its resourceVersion: the server rejects it, or it makes the request too
+/// long. With the same resourceVersion, the request would fail forever.
+pub(super) fn is_version_in_doubt(version: &str, error: &SourceError) -> bool {
+    let may_be_version = match error {
+        SourceError::Unsendable(_) => true,
+        SourceError::Status(status) => match status.code {
+            400 | 422 => true,
+            // Other internal errors pass, and a list of the most recent state costs the server more.
+            500 => {
+                let message = status.message.to_ascii_lowercase();
+                message.contains("resourceversion") || message.contains("resource version")
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    may_be_version && !matches!(version, "" | "0")
 }
 
 #[cfg(test)]
@@ -158,7 +180,21 @@ mod tests {
                 ResumeOnce,
                 Resume,
             ),
-            (SourceError::Unsound(io(ErrorKind::Other)), Relist, ListInstead, ResumeOnce, ResumeOnce),
+            (
+                SourceError::Overdue { asked: std::time::Duration::ZERO, within_event: false },
+                Relist,
+                ListInstead,
+                Resume,
+                Resume,
+            ),
+            (
+                SourceError::Overdue { asked: std::time::Duration::ZERO, within_event: true },
+                Relist,
+                ListInstead,
+                ResumeOnce,
+                ResumeOnce,
+            ),
+            (SourceError::StreamBroken(io(ErrorKind::Other)), Relist, ListInstead, ResumeOnce, ResumeOnce),
             (unreadable, Relist, ListInstead, ResumeOnce, ResumeOnce),
             (status(403, "Forbidden", ""), Relist, ListInstead, Relist, Relist),
             (status(422, "Invalid", ""), Relist, ListInstead, Relist, Relist),

@@ -1,9 +1,10 @@
 //! The errors of a reflector, and its reaction to each.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::VERSION_BYTES_MAX;
 use crate::queue::SinkError;
 use crate::source::SourceError;
 
@@ -22,7 +23,7 @@ pub struct ErrorReport {
 /// Why listing or watching a resource failed. Prints the operation and the server's answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct WatchError(#[from] Arc<ReflectorError>);
+pub struct WatchError(ShortError);
 
 /// An error of a reflector.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -88,6 +89,36 @@ pub enum ReflectorError {
     Sink(SinkError),
 }
 
+/// The longest text of an error. It may contain a message or a name of any length that the server sent.
+const TEXT_BYTES_MAX: usize = 1 << 10;
+
+/// An error that prints at most [`TEXT_BYTES_MAX`].
+#[derive(Clone, Debug)]
+struct ShortError(Arc<ReflectorError>);
+
+/// Takes a text up to a number of bytes.
+struct ShortText<'a, 'f> {
+    formatter: &'a mut fmt::Formatter<'f>,
+    left: usize,
+}
+
+/// A list that no server should return.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidList {
+    /// Its pages go in circles.
+    #[error("invalid list: the server repeats a `continue` token")]
+    TokenRepeated,
+    /// Its pages never end.
+    #[error("invalid list: {0} pages in a row without a new object")]
+    PagesInVain(u32),
+    /// A streamed object has no name.
+    #[error("invalid list: an object has no name")]
+    Nameless,
+    /// Its resourceVersion is too long.
+    #[error("invalid list: its resourceVersion has {0} bytes, at most {max} are accepted", max = VERSION_BYTES_MAX)]
+    VersionTooLong(usize),
+}
+
 /// What a reflector does after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -123,6 +154,50 @@ impl ReflectorError {
     }
 }
 
+// === impl ShortError ===
+
+impl std::error::Error for ShortError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.0)
+    }
+}
+
+impl fmt::Display for ShortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = ShortText { formatter: f, left: TEXT_BYTES_MAX };
+        match write!(text, "{}", self.0) {
+            Err(_) if text.left == 0 => f.write_str("…"),
+            written => written,
+        }
+    }
+}
+
+impl Write for ShortText<'_, '_> {
+    /// Returns an error after the last character that fits, which ends the formatting.
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.len() <= self.left {
+            self.left -= text.len();
+            return self.formatter.write_str(text);
+        }
+        let end = (0..=self.left).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        self.left = 0;
+        self.formatter.write_str(&text[..end])?;
+        Err(fmt::Error)
+    }
+}
+
+// === impl InvalidList ===
+
+impl InvalidList {
+    /// Checks that a watch can begin at this resourceVersion of a list.
+    pub(super) fn check_version(version: &str) -> Result<(), SourceError> {
+        match version.len() {
+            ..=VERSION_BYTES_MAX => Ok(()),
+            len => Err(SourceError::Other(Arc::new(Self::VersionTooLong(len)))),
+        }
+    }
+}
+
 // === impl NextStep ===
 
 impl NextStep {
@@ -149,15 +224,19 @@ impl ErrorReport {
 // === impl WatchError ===
 
 impl WatchError {
+    pub(crate) fn new(error: Arc<ReflectorError>) -> Self {
+        Self(ShortError(error))
+    }
+
     /// The server's answer, if the server refused.
     pub fn status(&self) -> Option<&kube_wire::Status> {
-        self.0.status()
+        self.0.0.status()
     }
 
     /// The error as the reflector reports it.
     #[cfg(feature = "building-blocks")]
     pub fn reflector_error(&self) -> &ReflectorError {
-        &self.0
+        &self.0.0
     }
 }
 

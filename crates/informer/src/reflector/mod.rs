@@ -38,8 +38,13 @@ use crate::panic::guarded;
 use crate::queue::{Scope, Sink, SinkError};
 use crate::source::ListerWatcher;
 use backoff::Backoff;
-use watch::Unsound;
+use error::InvalidList;
+use watch::BrokenWatches;
 use watchdog::Watchdog;
+
+/// The longest resourceVersion that a watch is resumed from. A server's has at most 20 digits; those of aggregated APIs may be
+/// any text, but one of many kilobytes would make the request too long to send.
+const VERSION_BYTES_MAX: usize = 1 << 10;
 
 /// Keeps one scope of a sink equal to a source.
 ///
@@ -74,11 +79,14 @@ pub struct Reflector<S> {
     status: channel::Sender<ReflectorStatus>,
     /// The resourceVersion up to which the sink has received everything.
     last_version: LastVersion,
-    /// The last resourceVersion has expired, or is newer than the server.
+    /// The last resourceVersion has expired, is newer than the server, or is not accepted by it.
     version_unavailable: bool,
+    /// The last list had an item without a key. Objects that were deleted before it may still be cached, so everything is
+    /// listed again when the watch ends.
+    incomplete: bool,
     /// A list at `"0"` was paginated: the server has no watch cache for this resource.
     paginated: bool,
-    unsound: Unsound,
+    broken_watches: BrokenWatches,
     watchdog: Watchdog,
     backoff: Backoff,
     /// The source's selection in this cycle; 0 for one that never changes.
@@ -137,8 +145,9 @@ impl<S: Sink> Reflector<S> {
             status: channel::Sender::default(),
             last_version: LastVersion::default(),
             version_unavailable: false,
+            incomplete: false,
             paginated: false,
-            unsound: Unsound::default(),
+            broken_watches: BrokenWatches::default(),
             opened_at: None,
             asked_to_last: Duration::ZERO,
             unverified: false,
@@ -222,6 +231,7 @@ impl<S: Sink> Reflector<S> {
         // After a restore, a new list may be older than the last version: it counts anyway.
         self.last_version.set(version, Instant::now());
         self.version_unavailable = false;
+        self.incomplete = false;
         self.unverified = false;
         self.last_deletion = None;
         self.status.send_modify(|status| {
@@ -235,7 +245,8 @@ impl<S: Sink> Reflector<S> {
 
     /// Reports an error to the error handler, the log and the status.
     fn report(&self, error: &Arc<ReflectorError>, next: NextStep) {
-        let report = ErrorReport { resource: self.resource.clone(), error: error.clone().into(), next };
+        let report =
+            ErrorReport { resource: self.resource.clone(), error: WatchError::new(error.clone()), next };
         tracing::debug!(%report, "list or watch failed");
         self.status.send_modify(|status| {
             status.last_error = Some(error.clone());
@@ -354,13 +365,17 @@ impl LastVersion {
     }
 
     /// Records an arrival. Advances to its `version`, unless it has no usable one or is older: a repeated event must not
-    /// move the watch back.
+    /// move the watch back. A version that is not a number counts: aggregated APIs may have such versions. If the server
+    /// does not accept it, everything is listed again.
     ///
     /// Returns whether that was progress. Without comparable versions, every arrival is progress.
     fn advance(&self, version: Option<&str>, now: Instant) -> bool {
         let mut seen = self.0.lock();
         seen.at = Some(now);
-        let newer = |version: &&str| !version.is_empty() && !crate::version::is_older(version, &seen.version);
+        let newer = |version: &&str| {
+            (1..=VERSION_BYTES_MAX).contains(&version.len())
+                && !crate::version::is_older(version, &seen.version)
+        };
         let incomparable = matches!(seen.version.as_str(), "" | "0");
         match version.filter(newer) {
             Some(version) if version != seen.version => {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use kube_wire::{RawObject, WatchEvent};
 use tokio::time::Instant;
 
-use super::decide::{Decision, During, decide};
+use super::decide::{Decision, During, decide, is_version_in_doubt};
 use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState};
 use crate::Key;
 use crate::deadline::{after, until};
@@ -53,7 +53,7 @@ pub(super) enum UnreadableEvent {
 
 /// Consecutive broken watches without progress.
 #[derive(Debug, Default)]
-pub(super) struct Unsound {
+pub(super) struct BrokenWatches {
     strikes: u32,
     error: Option<Arc<ReflectorError>>,
 }
@@ -117,6 +117,7 @@ impl<S: Sink> Reflector<S> {
             let in_vain = !progressed && started.elapsed() < VERY_SHORT;
             match ended {
                 WatchEnd::Closed if in_vain => return Err(CycleEnd::because(ReflectorError::VeryShortWatch)),
+                WatchEnd::Closed if self.incomplete => return Err(CycleEnd::Outdated),
                 WatchEnd::Closed => self.unverified |= started.elapsed() + EARLY < self.asked_to_last,
                 WatchEnd::FromTheFuture(error) => {
                     self.version_unavailable = true;
@@ -158,6 +159,7 @@ impl<S: Sink> Reflector<S> {
             Err(error) => {
                 // An unreachable server may come back restored from a backup.
                 self.unverified |= error.status().is_none_or(|status| status.code >= 500);
+                self.version_unavailable |= is_version_in_doubt(version, &error);
                 return Ok(Err(ReflectorError::Open(error)));
             }
         };
@@ -223,9 +225,9 @@ impl<S: Sink> Reflector<S> {
     /// Resumes the first time, immediately or after backing off. Ends the cycle the second time without progress.
     async fn resume_once(&mut self, error: ReflectorError, backs_off: bool) -> Result<(), CycleEnd> {
         let error = Arc::new(error);
-        self.unsound.strikes += 1;
-        self.unsound.error = Some(error.clone());
-        if self.unsound.strikes != 1 {
+        self.broken_watches.strikes += 1;
+        self.broken_watches.error = Some(error.clone());
+        if self.broken_watches.strikes != 1 {
             return Err(CycleEnd::Cycle(error));
         }
         let wait = if backs_off { self.backoff_wait(&error) } else { Duration::ZERO };
@@ -237,8 +239,8 @@ impl<S: Sink> Reflector<S> {
     }
 
     fn enter_watching(&self) {
-        self.enter(match &self.unsound {
-            Unsound { strikes: DEGRADED_AT.., error: Some(error) } => {
+        self.enter(match &self.broken_watches {
+            BrokenWatches { strikes: DEGRADED_AT.., error: Some(error) } => {
                 ReflectorState::Degraded { error: error.clone() }
             }
             _ => ReflectorState::Watching,
@@ -257,7 +259,8 @@ impl<S: Sink> Reflector<S> {
         // Such a watch begins with existing objects, unordered: their resourceVersions mean nothing yet.
         let mut synthetic = matches!(version, "" | "0");
         self.watchdog.opened(Instant::now());
-        let mut settled_at = after(self.config.backoff.reset_after).filter(|_| self.unsound.ends_with_time());
+        let mut settled_at =
+            after(self.config.backoff.reset_after).filter(|_| self.broken_watches.ends_with_time());
         let source = self.source.clone();
         let mut outdated = source.outdated();
         loop {
@@ -368,7 +371,7 @@ impl<S: Sink> Reflector<S> {
         let now = Instant::now();
         let progressed = self.last_version.advance(advances.then_some(&*self.event_version), now);
         self.watchdog.event(now);
-        if progressed && self.unsound.strikes > 0 {
+        if progressed && self.broken_watches.strikes > 0 {
             self.recovered();
         }
         Ok(())
@@ -405,7 +408,7 @@ impl<S: Sink> Reflector<S> {
 
     /// The watch works again.
     fn recovered(&mut self) {
-        self.unsound = Unsound::default();
+        self.broken_watches = BrokenWatches::default();
         self.enter(ReflectorState::Watching);
     }
 }
@@ -430,12 +433,17 @@ impl UnreadableEvent {
     }
 }
 
-// === impl Unsound ===
+// === impl BrokenWatches ===
 
-impl Unsound {
-    /// Whether a watch that lives for a while ends the degraded state. Silence does not end silence.
+impl BrokenWatches {
+    /// Whether a watch that lives for a while ends the degraded state. Silence does not end silence, and neither does a watch
+    /// that would live forever.
     fn ends_with_time(&self) -> bool {
-        self.strikes > 0 && !matches!(self.error.as_deref(), Some(ReflectorError::Silent(_)))
+        let lives = matches!(
+            self.error.as_deref(),
+            Some(ReflectorError::Silent(_) | ReflectorError::Watch(SourceError::Overdue { .. }))
+        );
+        self.strikes > 0 && !lives
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::decide::{Decision, During, decide};
 use super::watch::UnreadableEvent;
-use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState, WatchList};
+use super::{CycleEnd, InvalidList, NextStep, Reflector, ReflectorError, ReflectorState, WatchList};
 use crate::Key;
 use crate::deadline::{after, until};
 use crate::queue::{Replace, Sink};
@@ -108,7 +108,7 @@ impl<S: Sink> Reflector<S> {
     /// Reads events into a replace until the bookmark arrives.
     async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, CycleEnd> {
         let (quiet_max, in_all_max) = (self.config.watch_list_quiet_max, self.config.watch_list_max);
-        let mut replace = self.sink.begin_replace(self.scope).await?;
+        let mut replace = self.begin_replace().await?;
         // A server that treats this as an ordinary watch may never be quiet, but is slower than any initial list.
         let mut limit = after(quiet_max.saturating_mul(QUIETS_MAX));
         // Or it is as busy as an initial list, and never ends.
@@ -144,6 +144,12 @@ impl<S: Sink> Reflector<S> {
             };
             match event {
                 WatchEvent::Error(status) => return Ok(Initial::Broken(status.into())),
+                // It may be any cached object, which must not count as deleted. A list keeps them all.
+                WatchEvent::Added(object) | WatchEvent::Modified(object)
+                    if object.head().name().is_empty() =>
+                {
+                    return Ok(Initial::Broken(SourceError::Other(Arc::new(InvalidList::Nameless))));
+                }
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     if self.is_expected(&object)
                         && !self.is_foreign(&object)
@@ -159,7 +165,10 @@ impl<S: Sink> Reflector<S> {
                     if self.is_expected(&object) && object.head().is_initial_events_end() =>
                 {
                     let version = object.head().resource_version().to_owned();
-                    return Ok(Initial::Complete(replace, version));
+                    return Ok(match InvalidList::check_version(&version) {
+                        Ok(()) => Initial::Complete(replace, version),
+                        Err(error) => Initial::Broken(error),
+                    });
                 }
                 WatchEvent::Other { event_type, .. } => {
                     self.report(&ReflectorError::UnknownEvent(event_type).into(), NextStep::ReadOn);

@@ -1,8 +1,8 @@
 //! Connections for many concurrent requests.
 //!
-//! A kube-apiserver allows a hundred streams per connection, and a client that requests one more silently waits: with a
-//! hundred watches or followed logs open, the next write would never be sent. So each request counts on its connection
-//! until its response is read or dropped, and a connection carries at most eighty: the next request opens another one.
+//! A kube-apiserver allows a hundred streams per connection, and one more request waits silently: with a hundred watches or
+//! followed logs open, the next write would never be sent. Here a request occupies one of eighty slots of its connection until its
+//! response is read or dropped. If no connection has a free slot, another one is opened.
 //! Requests of different classes never share a connection: long-lived responses (watches, followed logs, proxied requests),
 //! lists, and all others (writes and leases, which must not wait behind either). With HTTP/1.1 each request has its own
 //! connection anyway.
@@ -39,8 +39,8 @@ use super::unpack::{Compression, Unpack};
 /// How many requests of one class share a connection.
 pub const STREAMS_PER_CONNECTION: usize = 80;
 
-/// A request that is cancelled after this long without a response makes its connection suspect. Callers that cancel sooner
-/// have other reasons.
+/// If a caller cancels a request after this long without a response, the connection may be dead and is retired. A caller that
+/// cancels sooner probably has another reason.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
 /// Bytes that a stream may send before they are read. A connection's window fits all of its streams, so an unread stream
@@ -55,7 +55,7 @@ struct Pings {
     timeout: Duration,
 }
 
-/// Longer times are equivalent to never.
+/// Longer times are cut to this one, which is equivalent to never.
 const PING_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Settings of [`Cluster`] that are not part of a kubeconfig.
@@ -265,8 +265,8 @@ struct PoolEntry<C> {
 
 /// A request without a response so far.
 ///
-/// Its connection may be dead, which pings detect only after a while. A caller that cancels the request after some time
-/// takes the connection out of use: the next request opens a new one. So a lease, for example, is renewed in time.
+/// Its connection may be dead, which pings detect only after a while. If the caller cancels the request after [`SUSPECT_AFTER`], the
+/// connection is retired, and the next request opens a new one. A lease, for example, is then renewed in time.
 struct Unanswered<C> {
     entries: Arc<Mutex<Vec<PoolEntry<C>>>>,
     token: Arc<()>,
@@ -274,7 +274,7 @@ struct Unanswered<C> {
     is_answered: bool,
 }
 
-/// A client with one connection (or several, one after another, or as HTTP/1.1 needs them).
+/// A client with one HTTP/2 connection at a time, or with as many HTTP/1.1 connections as it has requests.
 type PooledClient<C> = HyperClient<TrackedConnector<C>, Body>;
 
 // === impl ConnectionPools ===
@@ -285,7 +285,7 @@ where
 {
     /// `upgrades` makes connections that never speak HTTP/2.
     fn new(connector: C, upgrades: C, own: ClusterConfig) -> Self {
-        // hyper adds them to a point in time.
+        // hyper adds these times to an `Instant`, which must not overflow.
         let (after, timeout) = (own.ping_after.min(PING_MAX), own.ping_timeout.min(PING_MAX));
         let (pings, unpacked_bytes_max) = (Pings { after, timeout }, own.unpacked_bytes_max);
         let pool = || ConnectionPool { connector: connector.clone(), pings, entries: Arc::default() };
@@ -337,8 +337,8 @@ where
 }
 
 impl<C> Unanswered<C> {
-    /// The server has answered, or the connection has failed, which hyper handles. The token counts the request until its
-    /// body is read.
+    /// Records that the server has answered, or that the request has failed (hyper then drops the connection). The returned token
+    /// occupies the request's slot until its body is read.
     fn answered(mut self) -> Arc<()> {
         self.is_answered = true;
         self.token.clone()

@@ -91,7 +91,7 @@ async fn outlived(current: impl Fn() -> Option<ConnectionEnd>) {
 
 impl ConnectionEnd {
     async fn ended(mut self) {
-        // Nothing is ever sent: this is the sender's drop.
+        // No value is ever sent, so this returns when the sender is dropped.
         let _ = self.0.changed().await;
     }
 }
@@ -178,17 +178,20 @@ mod tests {
         let carrier = Mutex::new(ConnectionEnd(first.subscribe()));
         let waiting = outlived(|| Some(carrier.lock().clone()));
         let mut waiting = std::pin::pin!(waiting);
-        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "its connection is open");
+        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "the connection is open");
         drop(first);
-        assert!(tokio::time::timeout(GRACE / 2, waiting.as_mut()).await.is_err(), "it has just ended");
+        assert!(
+            tokio::time::timeout(GRACE / 2, waiting.as_mut()).await.is_err(),
+            "the connection has just ended"
+        );
         // hyper has sent the request again.
         let second = watch::Sender::new(());
         *carrier.lock() = ConnectionEnd(second.subscribe());
-        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "the other one is open");
+        assert!(tokio::time::timeout(10 * GRACE, waiting.as_mut()).await.is_err(), "the second one is open");
         let (_third, began) = (watch::Sender::new(()), tokio::time::Instant::now());
         drop(second);
         waiting.await;
-        assert_eq!(began.elapsed(), GRACE, "other connections do not matter");
+        assert_eq!(began.elapsed(), GRACE, "only the end of the second connection counts");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
-//! Why a list or watch failed, as the source saw it. One table in the reflector decides what to do about it.
+//! Errors of lists and watches. The reflector's decision table maps each to the next step (`reflector/decide.rs`).
 
+use std::error::Error;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use kube_wire::Status;
@@ -14,20 +16,37 @@ pub enum SourceError {
     #[error("{0}")]
     Status(#[from] Status),
     /// The server's address refuses connections.
-    #[error("connection refused: {0}; check the address and whether the API server is running")]
-    ConnectionRefused(Arc<dyn std::error::Error + Send + Sync>),
+    #[error(
+        "cannot connect to the API server: {}; check the address and whether the API server is running",
+        causes(.0)
+    )]
+    ConnectionRefused(#[source] Arc<dyn Error + Send + Sync>),
     /// The connection failed for another reason: name resolution, TLS, a proxy.
-    #[error("cannot connect to the API server: {0}")]
-    Connect(Arc<dyn std::error::Error + Send + Sync>),
+    #[error("cannot connect to the API server: {}", causes(.0))]
+    Connect(#[source] Arc<dyn Error + Send + Sync>),
     /// A connection or stream broke: reset, GOAWAY, closed in the middle.
-    #[error("connection broken: {0}")]
-    Interrupted(Arc<dyn std::error::Error + Send + Sync>),
+    #[error("connection broken: {}", causes(.0))]
+    Interrupted(#[source] Arc<dyn Error + Send + Sync>),
     /// The server reset a stream, or did not answer a ping.
-    #[error("stream broken: {0}")]
-    Unsound(Arc<dyn std::error::Error + Send + Sync>),
+    #[error("stream broken: {}", causes(.0))]
+    StreamBroken(#[source] Arc<dyn Error + Send + Sync>),
     /// Nothing was received for too long.
     #[error("nothing received for {0:?}")]
     Idle(std::time::Duration),
+    /// A watch was still open long after it was requested to end.
+    #[error(
+        "the watch did not end after {asked:?} as requested{}",
+        if *within_event { ", and its last event is incomplete" } else { "" }
+    )]
+    Overdue {
+        /// How long it was requested to last.
+        asked: std::time::Duration,
+        /// Whether a part of an event had arrived.
+        within_event: bool,
+    },
+    /// The request could not be created, for example because it is too long. It was not sent.
+    #[error("cannot create the request: {0}")]
+    Unsendable(#[source] Arc<dyn Error + Send + Sync>),
     /// A list arrived too slowly for too long.
     #[error("the list is too slow: {bytes} B received in {waited:.0?}; at least 1 KiB/s is required")]
     Slow {
@@ -38,7 +57,7 @@ pub enum SourceError {
     },
     /// The credentials are not available; the request was not sent.
     #[error("cannot get credentials for the request: {0}")]
-    Auth(Arc<dyn std::error::Error + Send + Sync>),
+    Auth(#[source] Arc<dyn Error + Send + Sync>),
     /// The response could not be read.
     #[error("cannot read the response: {0}")]
     Wire(#[from] kube_wire::Error),
@@ -54,9 +73,13 @@ pub enum SourceError {
     #[error("watch-lists do not work for this API group on this server")]
     NoWatchList,
     /// Any other error; it ends the request.
-    #[error("{0}")]
-    Other(Arc<dyn std::error::Error + Send + Sync>),
+    #[error("{}", causes(.0))]
+    Other(#[source] Arc<dyn Error + Send + Sync>),
 }
+
+/// Prints an error and its causes, each once. Omits the texts of the layers between a request and its connection, which say
+/// only that the request failed.
+struct Causes<'a>(&'a (dyn Error + 'static));
 
 impl SourceError {
     /// Whether the error concerns a single object or event, and the stream continues.
@@ -85,5 +108,36 @@ impl SourceError {
             Self::Status(status) => Some(status),
             _ => None,
         }
+    }
+}
+
+// === impl Causes ===
+
+fn causes(error: &Arc<dyn Error + Send + Sync>) -> Causes<'_> {
+    Causes(&**error)
+}
+
+impl Causes<'_> {
+    /// Whether an error has nothing to say that its cause does not.
+    fn is_wrapper(error: &(dyn Error + 'static)) -> bool {
+        error.source().is_some()
+            && (error.is::<kube_client::Error>() || error.is::<hyper_util::client::legacy::Error>())
+    }
+}
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let causes = std::iter::successors(Some(self.0), |error| (*error).source());
+        let mut printed = String::new();
+        for error in causes.filter(|error| !Self::is_wrapper(*error)) {
+            let text = error.to_string();
+            // Many errors print their cause, too.
+            if printed.contains(&text) {
+                continue;
+            }
+            let separator = if printed.is_empty() { "" } else { ": " };
+            write!(printed, "{separator}{text}")?;
+        }
+        f.write_str(&printed)
     }
 }

@@ -6,7 +6,8 @@ use kube_wire::TypeMeta;
 
 use super::{ListOptions, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
 
-/// A source made from a function that lists and one that watches, for whatever does not come from an API server.
+/// A source made from a function that lists and one that watches, for objects that do not come from an API server. The
+/// documentation of [`ListerWatcher`] has an example.
 #[derive(Educe)]
 #[educe(Debug)]
 pub struct FunctionSource<L, W> {

@@ -1,12 +1,11 @@
 //! Switches from protobuf to JSON at run time.
 //!
 //! A server newer than the schema table may send protobuf fields that the table does not know. A value without them would
-//! be incomplete, and a read-modify-write would erase them. So decoding such an object fails, and the decoder turns this
-//! switch: the sources list again, in JSON.
+//! be incomplete, and a read-modify-write would erase them. Decoding such an object therefore fails, and the decoder turns this
+//! switch on: every watch of the informer lists again, in JSON.
 //!
-//! So a read can cause a relist: the first [`decode`](crate::Object::decode) that meets an unknown protobuf field makes
-//! every watch of its informer list again, in JSON. This happens at most once in an informer's life, and only if the server
-//! is newer than the schema table.
+//! A read can thus cause a relist. This happens at most once in an informer's life, and only if the server is newer than the
+//! schema table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, Default)]
 pub struct JsonSwitch(Arc<watch::Sender<bool>>);
 
-/// Whether objects that a source returned since its last complete list may be in protobuf. A clone starts without requests.
+/// Whether objects that a source returned in or after its last complete list may be in protobuf. A clone starts with `false`.
 #[derive(Debug, Default)]
 pub(super) struct AskedProtobuf(AtomicBool);
 

@@ -14,7 +14,7 @@ use super::SourceError;
 /// chooses its list kind, so for other kinds any name that ends in `List` is accepted.
 ///
 /// # Errors
-/// Returns an error that describes the response otherwise.
+/// Returns an error that describes the response if it is anything else.
 pub(crate) fn check(head: &ListHead, expected: Option<&TypeMeta>) -> Result<(), SourceError> {
     let is_list = match expected {
         None => head.kind.ends_with("List"),

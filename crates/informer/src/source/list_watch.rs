@@ -15,12 +15,13 @@ use tokio::sync::OnceCell;
 
 use super::cluster::IsList;
 use super::json_switch::AskedProtobuf;
-use super::response::{self, Reading};
+use super::response::{self, WatchDeadline};
 use super::server_memory::{Introduction, ServerMemory};
 use super::{
     InvalidPathSegment, JsonSwitch, ListOptions, ListStream, ListerWatcher, Resource, SourceError,
     WatchOptions, WatchStream,
 };
+use crate::deadline::after;
 
 /// Lists and watches a resource (built-in, custom or aggregated), in all namespaces or in one.
 ///
@@ -264,7 +265,7 @@ impl ListWatch {
             // Compression costs the server more than the network gains, and gzipped watches arrive in whole blocks.
             .header(ACCEPT_ENCODING, "identity")
             .body(Body::empty())
-            .map_err(|error| SourceError::Other(Arc::new(error)))
+            .map_err(|error| SourceError::Unsendable(Arc::new(error)))
     }
 
     fn reader(&self) -> ObjectReader {
@@ -287,11 +288,11 @@ impl ListerWatcher for ListWatch {
             let mut request =
                 self.request(options.namespace.as_deref(), &options.query(), self.accept(false, protobuf))?;
             request.extensions_mut().insert(IsList);
-            let reading = Reading { reader: self.reader().in_blocks(), idle_max: self.list_idle_max };
+            let reader = self.reader().in_blocks();
             let answer = tokio::time::timeout(self.list_idle_max, self.client.send(request)).await;
             let answer = answer.map_err(|_| SourceError::Idle(self.list_idle_max))?;
             let answer = response::accepted(answer, self.list_idle_max).await?;
-            response::list(answer, reading, self.type_meta())
+            response::list(answer, reader, self.list_idle_max, self.type_meta())
         }
         .boxed()
     }
@@ -304,7 +305,7 @@ impl ListerWatcher for ListWatch {
         }
         async move {
             let protobuf = self.asks_protobuf(options.send_initial_events).await;
-            // A watch without initial events does not replace what was listed before.
+            // A watch without initial events keeps the listed objects, which may be in protobuf.
             self.asked_protobuf.set(protobuf || (self.asked_protobuf.get() && !options.send_initial_events));
             let mut request = self.request(None, &options.query(), self.accept(true, protobuf))?;
             let optional = options.send_initial_events && options.initial_events_optional;
@@ -312,14 +313,15 @@ impl ListerWatcher for ListWatch {
             request
                 .extensions_mut()
                 .insert(Introduction { server: self.server.clone(), optional_watch_list });
-            // Some proxies hold the headers back until the first event, so they may take as long as the watch.
-            let idle_max = options.timeout.unwrap_or(UNLIMITED_WATCH).saturating_add(WATCH_GRACE);
+            // Some proxies hold the headers back until the first event, so the headers may take as long as the watch.
+            let asked = options.timeout.unwrap_or(UNLIMITED_WATCH);
+            let in_all_max = asked.saturating_add(WATCH_GRACE);
+            let ends_by = WatchDeadline { asked, at: after(in_all_max) };
             let reader = self.reader();
             let reader = if options.send_initial_events { reader.in_blocks() } else { reader };
-            let reading = Reading { reader, idle_max };
-            let answer = tokio::time::timeout(idle_max, self.client.send(request)).await;
-            let answer = answer.map_err(|_| SourceError::Idle(idle_max))?;
-            response::watch(response::accepted(answer, self.list_idle_max).await?, reading)
+            let answer = tokio::time::timeout(in_all_max, self.client.send(request)).await;
+            let answer = answer.map_err(|_| SourceError::Idle(in_all_max))?;
+            response::watch(response::accepted(answer, self.list_idle_max).await?, reader, ends_by)
         }
         .boxed()
     }
@@ -339,7 +341,7 @@ impl ListerWatcher for ListWatch {
     fn outdated(&self) -> BoxFuture<'_, ()> {
         async {
             self.json_switch.turned().await;
-            // Everything requested since is in JSON.
+            // All objects since the last complete list were requested in JSON.
             if !self.asked_protobuf.get() {
                 std::future::pending::<()>().await;
             }
@@ -369,7 +371,8 @@ struct Version {
     git_version: String,
 }
 
-/// How long a server may be silent after the requested end of a watch.
+/// How long after its requested end a watch may still be open, whatever it receives: a proxy that sends a byte a minute
+/// could keep it open forever.
 const WATCH_GRACE: Duration = Duration::from_secs(60);
 
 /// How long a server keeps a watch without a requested duration, at most.
@@ -383,7 +386,7 @@ fn is_newer(server: &str, table: &str) -> bool {
     };
     match (minor(server), minor(table)) {
         (Some(server), Some(table)) => server > table,
-        // Unknown format: it may be any server.
+        // An unknown format: assume that the server is newer.
         _ => true,
     }
 }

@@ -46,6 +46,8 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube_wire::{Head, ListHead, RawObject, TypeMeta, WatchEvent};
 
+use crate::shard::Shard;
+
 /// Lists and watches one resource in one scope (all namespaces, or one).
 ///
 /// Used as `Arc<dyn ListerWatcher>`. A [`FunctionSource`] is the shortest one:
@@ -75,7 +77,7 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Starts a watch. The future completes when the server has accepted it.
     fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<WatchStream, SourceError>>;
 
-    /// The source that this one wraps, if it wraps one. It answers what this one does not implement.
+    /// The source that this one wraps, if it wraps one. The default methods of this trait forward to it.
     fn inner(&self) -> Option<&dyn ListerWatcher> {
         None
     }
@@ -101,6 +103,12 @@ pub trait ListerWatcher: Send + Sync + 'static {
     #[doc(hidden)]
     fn selects(&self, head: &Head<'_>) -> bool {
         self.inner().is_none_or(|inner| inner.selects(head))
+    }
+
+    /// The selection, if it is a shard.
+    #[doc(hidden)]
+    fn shard(&self) -> Option<Shard> {
+        self.inner()?.shard()
     }
 
     /// Completes when everything should be listed again, because the source would now return it differently. A reflector

@@ -5,30 +5,30 @@ use std::time::Duration;
 
 use super::SourceError;
 
-/// The lowest rate of a list. A server that works is faster by orders of magnitude.
+/// The lowest rate of a list. A working server is faster by orders of magnitude.
 const BYTES_PER_SECOND_MIN: u32 = 1 << 10;
 
-/// How long a list may be slower than that, in pauses of the longest permitted duration.
+/// How long a list may be slower than that, as a multiple of the longest permitted pause.
 const PAUSES_MAX: u32 = 5;
 
-/// How long a list may still be slow. Waiting uses this up; bytes restore it, up to the initial value.
+/// How much longer a list may be slow. Waiting consumes this time; received bytes restore it, up to the initial value.
 #[derive(Debug)]
 pub(super) struct Pace {
     slow_max: Duration,
     left: Duration,
-    /// Since it began to be slow: the bytes received, and the time waited.
+    /// The bytes received, and the time waited, since the list became slow.
     bytes: usize,
     waited: Duration,
 }
 
 impl Pace {
-    /// The pace of a list that may pause for `idle_max`.
+    /// For a list that may pause for up to `idle_max`.
     pub(super) fn new(idle_max: Duration) -> Self {
         let slow_max = idle_max.saturating_mul(PAUSES_MAX);
         Self { slow_max, left: slow_max, bytes: 0, waited: Duration::ZERO }
     }
 
-    /// Records bytes that took so long to arrive.
+    /// Records that `bytes` arrived after a wait of `waited`.
     ///
     /// # Errors
     /// Returns an error if the list is too slow.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
@@ -16,11 +16,13 @@ use super::server_memory::KnownBroken;
 use super::unpack::TooLarge;
 use super::{ListPart, ListStream, SourceError, WatchStream, list_type};
 
-/// How to read a body.
-pub(super) struct Reading {
-    pub(super) reader: ObjectReader,
-    /// How long it may pause.
-    pub(super) idle_max: Duration,
+/// When a watch must have ended.
+#[derive(Clone, Copy)]
+pub(super) struct WatchDeadline {
+    /// How long it was requested to last.
+    pub(super) asked: Duration,
+    /// `None` for never.
+    pub(super) at: Option<Instant>,
 }
 
 /// How much of an error response is read.
@@ -60,12 +62,12 @@ pub(super) async fn accepted(
 /// The items of a list of objects of this type.
 pub(super) fn list(
     answer: Response<Body>,
-    reading: Reading,
+    reader: ObjectReader,
+    idle_max: Duration,
     expected: TypeMeta,
 ) -> Result<ListStream, SourceError> {
-    let decoder = ListDecoder::new(encoding(&answer)?, reading.reader);
-    let pace = Pace::new(reading.idle_max);
-    let state = Some((decoder, Pieces::new(answer, reading.idle_max, Some(pace)), expected));
+    let decoder = ListDecoder::new(encoding(&answer)?, reader);
+    let state = Some((decoder, Pieces::new(answer, idle_max), expected));
     let parts = stream::unfold(state, |state| async {
         let (mut decoder, mut pieces, expected) = state?;
         loop {
@@ -92,22 +94,30 @@ pub(super) fn list(
 }
 
 /// The events of a watch.
-pub(super) fn watch(answer: Response<Body>, reading: Reading) -> Result<WatchStream, SourceError> {
-    let decoder = WatchDecoder::new(encoding(&answer)?, reading.reader);
-    let state = Some((decoder, Pieces::new(answer, reading.idle_max, None)));
-    let events = stream::unfold(state, |state| async {
-        let (mut decoder, mut pieces) = state?;
+pub(super) fn watch(
+    answer: Response<Body>,
+    reader: ObjectReader,
+    ends_by: WatchDeadline,
+) -> Result<WatchStream, SourceError> {
+    let decoder = WatchDecoder::new(encoding(&answer)?, reader);
+    let state = Some((decoder, answer.into_body()));
+    let events = stream::unfold(state, move |state| async move {
+        let (mut decoder, mut body) = state?;
         loop {
             if let Some(event) = decoder.next_event() {
                 let fatal = matches!(&event, Err(error) if error.is_fatal());
-                let state = (!fatal).then_some((decoder, pieces));
+                let state = (!fatal).then_some((decoder, body));
                 return Some((event.map_err(SourceError::from), state));
             }
-            match pieces.next().await {
-                Ok(Some(piece)) => decoder.push(piece),
-                // Cut in the middle of an event: it may be cut there the next time as well.
-                Ok(None) => return Some((Err(decoder.finish().err()?.into()), None)),
-                Err(error) => return Some((Err(error), None)),
+            match ends_by.frame(&mut body).await {
+                Some(Some(Ok(frame))) => decoder.push(frame.into_data().unwrap_or_default()),
+                Some(Some(Err(error))) => return Some((Err(error.into()), None)),
+                // A body that ends inside an event is an error, not a normal end: the next watch may be cut at the same event.
+                Some(None) => return Some((Err(decoder.finish().err()?.into()), None)),
+                None => {
+                    let within_event = decoder.finish().is_err();
+                    return Some((Err(SourceError::Overdue { asked: ends_by.asked, within_event }), None));
+                }
             }
         }
     });
@@ -115,25 +125,48 @@ pub(super) fn watch(answer: Response<Body>, reading: Reading) -> Result<WatchStr
 }
 
 fn encoding(answer: &Response<Body>) -> Result<Encoding, SourceError> {
-    let content_type =
-        answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = header(CONTENT_TYPE);
+    let packed = header(CONTENT_ENCODING);
+    if !matches!(packed, "" | "identity") {
+        return Err(SourceError::UnexpectedKind {
+            expected: "an uncompressed response".to_owned(),
+            found: format!("content with the encoding `{packed}`; is there a proxy in between?"),
+        });
+    }
     Encoding::from_content_type(content_type).ok_or_else(|| SourceError::UnexpectedKind {
         expected: "JSON or Kubernetes protobuf".to_owned(),
         found: format!("content of type `{content_type}`; is there a proxy in between?"),
     })
 }
 
-/// The pieces of a body.
+// === impl WatchDeadline ===
+
+impl WatchDeadline {
+    /// The next frame of the watch's body, which is `None` at its end; `None` if the deadline has passed, even if there is
+    /// always another frame.
+    async fn frame(
+        self,
+        body: &mut Body,
+    ) -> Option<Option<Result<http_body::Frame<bytes::Bytes>, kube_client::Error>>> {
+        match self.at {
+            Some(at) if Instant::now() >= at => None,
+            Some(at) => tokio::time::timeout_at(at, body.frame()).await.ok(),
+            None => Some(body.frame().await),
+        }
+    }
+}
+
+/// The pieces of a list's body.
 struct Pieces {
     body: Body,
     idle_max: Duration,
-    /// `None` for a watch, which may be silent.
-    pace: Option<Pace>,
+    pace: Pace,
 }
 
 impl Pieces {
-    fn new(answer: Response<Body>, idle_max: Duration, pace: Option<Pace>) -> Self {
-        Self { body: answer.into_body(), idle_max, pace }
+    fn new(answer: Response<Body>, idle_max: Duration) -> Self {
+        Self { body: answer.into_body(), idle_max, pace: Pace::new(idle_max) }
     }
 
     /// The next piece; `None` at the end.
@@ -143,10 +176,8 @@ impl Pieces {
             let frame = tokio::time::timeout(self.idle_max, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| SourceError::Idle(self.idle_max))? else { return Ok(None) };
             let data = frame?.into_data().ok();
-            if let Some(pace) = &mut self.pace {
-                // Only the time that the server takes: the reader may be slow, too.
-                pace.received(data.as_ref().map_or(0, bytes::Bytes::len), began.elapsed())?;
-            }
+            // Only the time that the server takes: the reader may be slow, too.
+            self.pace.received(data.as_ref().map_or(0, bytes::Bytes::len), began.elapsed())?;
             if let Some(data) = data {
                 return Ok(Some(data));
             }
@@ -163,7 +194,7 @@ impl From<kube_client::Error> for SourceError {
         }
         let mut refused = false;
         let mut connecting = false;
-        let mut unsound = false;
+        let mut stream_broken = false;
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(inner) = cause {
             if inner.is::<KnownBroken>() {
@@ -176,21 +207,21 @@ impl From<kube_client::Error> for SourceError {
                 connecting |= client.is_connect();
             }
             if let Some(hyper) = inner.downcast_ref::<hyper::Error>() {
-                unsound |= hyper.is_timeout(); // an unanswered ping
+                stream_broken |= hyper.is_timeout(); // an unanswered ping
             }
             if inner.is::<TooLarge>() {
                 return Self::Other(Arc::new(error));
             }
             if let Some(h2) = inner.downcast_ref::<h2::Error>() {
-                unsound |= h2.is_reset();
+                stream_broken |= h2.is_reset();
             }
             cause = inner.source();
         }
         let error = Arc::new(error);
-        match (refused, connecting, unsound) {
+        match (refused, connecting, stream_broken) {
             (true, ..) => Self::ConnectionRefused(error),
             (_, true, _) => Self::Connect(error),
-            (.., true) => Self::Unsound(error),
+            (.., true) => Self::StreamBroken(error),
             _ => Self::Interrupted(error),
         }
     }

@@ -1,7 +1,7 @@
 //! Accepts a self-signed server certificate that the kubeconfig names as its certificate authority.
 //!
-//! Such a certificate is a CA that is used as a server certificate. webpki rejects it, but kubectl accepts it: it is
-//! trusted byte by byte. Its validity period and names are checked as usual.
+//! Such a certificate is a CA that is used as a server certificate. webpki rejects it, but kubectl accepts it. Here it is accepted
+//! if all its bytes equal those of a configured authority. Its validity period and names are checked as usual.
 
 use std::sync::Arc;
 

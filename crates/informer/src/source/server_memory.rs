@@ -1,4 +1,4 @@
-//! What was learned about a server, shared so that only one informer pays for it.
+//! Facts that were learned about a server, shared so that only one informer has to find them out.
 //!
 //! A [`ListWatch`](super::ListWatch) has an ordinary `kube` client, which does not identify its server. So its requests
 //! carry an [`Introduction`]. The service below [`Cluster`](super::Cluster) puts its memory there, and rejects a watch-list
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::deadline::after;
 
-/// What was learned about a server. Each fact concerns one API group: different programs may serve groups behind one
+/// Facts that were learned about a server. Each fact concerns one API group, because different programs may serve the groups of one
 /// address.
 #[derive(Debug, Default)]
 pub struct ServerMemory {

@@ -1,8 +1,8 @@
 //! A source of a part of the objects, which can change.
 //!
-//! It asks for the part (`shardSelector`), and names it to the reflector, which drops everything else on arrival: a server
-//! without the feature returns all objects, and lists of custom resources do not show whether they were filtered. The part is
-//! fixed while a reflector goes through one cycle of list and watch, so that all requests of a cycle agree.
+//! It sends `shardSelector` with its requests. The reflector also drops every other object on arrival, because a server without the
+//! feature returns all objects, and lists of custom resources do not show whether they were filtered. The part is fixed for one
+//! cycle of list and watch, so that all requests of a cycle agree.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use kube_wire::Head;
 use parking_lot::Mutex;
 
 use super::{ListOptions, ListPart, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
-use crate::shard::{AssignedShard, Assignment};
+use crate::shard::{AssignedShard, Assignment, Shard};
 
 /// Lists and watches the assigned shard of another source.
 pub(crate) struct ShardedSource {
@@ -42,7 +42,7 @@ impl ListerWatcher for ShardedSource {
             options.shard_selector = selector;
             return self.source.list(options);
         }
-        // Without slots, only the list's resourceVersion is of interest, and whether the server allows to list.
+        // Without slots, the list only provides a resourceVersion, and shows whether the server allows it.
         options.limit = Some(1);
         let list = self.source.list(options);
         async move {
@@ -69,7 +69,7 @@ impl ListerWatcher for ShardedSource {
                 self.source.watch(options)
             }
             None if options.send_initial_events => ready(Err(SourceError::NoWatchList)).boxed(),
-            // Nothing to receive until the assignment changes.
+            // A shard without slots receives nothing until the assignment changes.
             None => ready(Ok(stream::pending().boxed())).boxed(),
         }
     }
@@ -87,6 +87,10 @@ impl ListerWatcher for ShardedSource {
 
     fn selects(&self, head: &Head<'_>) -> bool {
         self.fixed.lock().shard.selects(head.namespace(), head.uid())
+    }
+
+    fn shard(&self) -> Option<Shard> {
+        Some(self.fixed.lock().shard.clone())
     }
 
     fn outdated(&self) -> BoxFuture<'_, ()> {

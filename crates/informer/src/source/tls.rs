@@ -21,6 +21,7 @@ pub(super) fn connector<H>(
     connector: H,
     offers: Offers,
 ) -> Result<HttpsConnector<H>, Error> {
+    choose_crypto_provider();
     let mut tls = config.rustls_client_config()?;
     // In a cluster, kube reloads the authorities from their file.
     if let (Some(authorities), None, false) =
@@ -42,4 +43,20 @@ pub(super) fn connector<H>(
         Offers::Http1 => builder.wrap_connector(connector),
         Offers::Http2 => builder.enable_http2().wrap_connector(connector),
     })
+}
+
+/// Installs this crate's crypto provider if the process has none. rustls chooses one by itself only if a single provider is
+/// compiled in; with two, kube's configuration would panic. Feature unification makes that common: the application or
+/// another dependency may enable the other provider.
+fn choose_crypto_provider() {
+    #[cfg(feature = "aws-lc-rs")]
+    use rustls::crypto::aws_lc_rs as provider;
+    #[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
+    use rustls::crypto::ring as provider;
+
+    #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if another thread has installed one since.
+        let _ = provider::default_provider().install_default();
+    }
 }

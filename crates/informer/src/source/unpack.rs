@@ -1,6 +1,6 @@
 //! A gzip body, decompressed while it is read.
 //!
-//! Memory is bounded whatever the body expands to: the output has pieces of a fixed size, and the total is limited by
+//! Memory is bounded: the output has pieces of a fixed size. The total is limited by
 //! [`unpacked_bytes_max`](super::ClusterConfig::unpacked_bytes_max), because a few kilobytes can expand to gigabytes.
 
 use std::io::{self, BufRead, Read};
@@ -17,7 +17,7 @@ use tower::BoxError;
 /// Size of the output pieces.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Lists may come compressed: see [`ClusterConfig::compress_lists`](super::ClusterConfig::compress_lists).
+/// The settings of compressed lists: see [`ClusterConfig::compress_lists`](super::ClusterConfig::compress_lists).
 #[derive(Clone, Copy)]
 pub(super) struct Compression {
     /// Most uncompressed bytes of one answer.
@@ -48,7 +48,7 @@ pub(super) struct Gzip<B> {
     ended: bool,
 }
 
-/// Compressed data not yet read. When it is empty, more may follow: that is `WouldBlock`.
+/// Compressed data that was not read yet. While it is empty and the body has not ended, reading returns `WouldBlock`.
 #[derive(Debug, Default)]
 struct Input {
     data: Bytes,

@@ -14,7 +14,8 @@ impl Store {
     /// Applies deltas in one step. Returns the changes, in order.
     ///
     /// - A state that is older than the stored one is dropped and counted, unless it comes from a list: it is a repeated
-    ///   event, of this object or of an earlier one with its name.
+    ///   event, of this object or of an earlier one with its name. A state with a huge resourceVersion thus hides later ones,
+    ///   until the next list: its states count whatever their resourceVersion.
     /// - A repeated state is reported as a resync; in another encoding it is replaced silently.
     /// - A key under which another object (another uid) was stored is reported as deleted, final state unknown, and added.
     /// - The deletion of an object that is not stored changes nothing.

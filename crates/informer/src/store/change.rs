@@ -48,6 +48,9 @@ pub enum Origin {
     Relist,
     /// Nothing changed: the object is delivered again.
     Resync,
+    /// The object left with its slot, which the informer's [shard](crate::InformerBuilder::shard) no longer has. It was not
+    /// deleted, as far as the informer knows.
+    LeftShard,
 }
 
 /// The changes of one [`Store::apply`](super::Store::apply), in order.

@@ -29,6 +29,7 @@ pub use index::{Index, IndexError, IndexFailure};
 pub use indexer::Indexer;
 pub use replace::Replacement;
 pub use snapshot::{Objects, Snapshot};
+pub(crate) use store::Definition;
 pub use store::{Store, StoreConfig, StoreStats};
 pub use wait::ServerReset;
 

@@ -22,6 +22,7 @@ use crate::budget::{Charge, OBJECT_BYTES, OverBudget};
 use crate::object::{Likeness, content_hash, key_hash};
 use crate::packing::Packer;
 use crate::scope::Scope;
+use crate::shard::Shard;
 use crate::version::is_older;
 use crate::{InvalidKey, Key};
 
@@ -35,6 +36,10 @@ pub struct Replacement {
     base: Snapshot,
     /// Which of the stored objects are listed.
     listed: ListedBits,
+    /// Stored objects that are not listed stay.
+    keeps_unlisted: bool,
+    /// The shard of the list. Stored objects of others have left.
+    shard: Option<Shard>,
     /// The differences, in the order of the list. `None` if the key was put again or removed.
     staged: Vec<Option<Change>>,
     /// The positions of keys in `staged`.
@@ -130,6 +135,8 @@ impl Replacement {
             origin,
             base,
             listed,
+            keeps_unlisted: false,
+            shard: None,
             staged,
             places,
             recreated,
@@ -230,6 +237,16 @@ impl Replacement {
         }
     }
 
+    /// The list contains an object whose key could not be read: stored objects that are not listed stay.
+    pub fn keep_unlisted(&mut self) {
+        self.keeps_unlisted = true;
+    }
+
+    /// The list is that of a shard: stored objects of other shards have left it.
+    pub(crate) fn within(&mut self, shard: Shard) {
+        self.shard = Some(shard);
+    }
+
     /// Removes an object that was put before.
     pub fn remove(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());
@@ -253,7 +270,10 @@ impl Replacement {
         }
         self.charge.set(self.held_bytes);
         let (swapped, recreated) = (self.take_swapped(), self.take_recreated());
-        let Self { scope, origin, base, listed, staged, mut values, places, charge, mut unstored, .. } = self;
+        let keeps_unlisted = self.keeps_unlisted;
+        let Self {
+            scope, origin, base, listed, shard, staged, mut values, places, charge, mut unstored, ..
+        } = self;
         drop(places);
         // In place: a large list is held only once.
         let mut is_put = staged.iter().map(Option::is_some);
@@ -270,13 +290,19 @@ impl Replacement {
                 || recreated.iter().any(|(old, new)| is_older(new.resource_version(), old.resource_version()))
         });
         let mut removed = listed.missing(&base, scope);
-        if deliberate_bug!("tombstone-skipped") {
+        if keeps_unlisted || deliberate_bug!("tombstone-skipped") {
             removed.clear();
         }
         let (removed_len, gone_len) = (removed.len(), removed.len() + recreated.len());
         if gone_len > 0 {
             // A missing object was stored before, so it is not part of an initial list.
-            let removed = removed.into_iter().map(|last| (last, Origin::Relist));
+            let has_left = |last: &StoredObject| {
+                shard.as_ref().is_some_and(|shard| !shard.selects(last.namespace(), last.uid()))
+            };
+            let removed = removed.into_iter().map(|last| match has_left(&last) {
+                true => (last, Origin::LeftShard),
+                false => (last, Origin::Relist),
+            });
             let gone = removed.chain(recreated.into_iter().map(|(old, _)| (old, origin)));
             let deleted =
                 gone.map(|(last, origin)| Change::Deleted { last, final_state_known: false, origin });

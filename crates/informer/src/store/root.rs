@@ -74,7 +74,7 @@ pub(super) enum Mark<'a> {
 
 impl Root {
     pub(super) fn get(&self, key: &Key) -> Option<&StoredObject> {
-        self.objects.get(text_hash(key.as_str()), |object| object.has_key(key.namespace(), key.name()))
+        self.objects.get(text_hash(key.as_str()), |object| object.has_key_text(key.as_str()))
     }
 
     /// The object stored under the key of `object`.

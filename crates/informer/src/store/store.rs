@@ -53,7 +53,7 @@ pub struct Store {
     pub(super) waiters: Waiters<StoreTopic>,
     config: StoreChecks,
     /// The fields of a custom resource, once a request has brought them.
-    definition: OnceLock<CustomSchema>,
+    definition: Definition,
     pub(super) packer: Arc<Packer>,
     /// Set by every commit.
     pub(super) charge: Charge,
@@ -69,6 +69,9 @@ pub struct StoreConfig {
     budget: Option<Arc<Budget>>,
     config: StoreChecks,
 }
+
+/// The fields of a custom resource: a cell that the store shares with the readers of its objects.
+pub(crate) type Definition = Arc<OnceLock<CustomSchema>>;
 
 type OnIndexFailure = dyn Fn(&IndexFailure) + Send + Sync;
 
@@ -197,6 +200,11 @@ impl Store {
     /// Sets the fields of the objects, if they are a custom resource. The first schema stays.
     pub(crate) fn define(&self, schema: CustomSchema) {
         let _ = self.definition.set(schema);
+    }
+
+    /// The fields of the objects, if they are a custom resource: empty until [`define`](Self::define) is called.
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.definition
     }
 
     /// Whether the stored objects can have a field.

@@ -25,6 +25,8 @@ pub(super) enum ListStep {
     Version(String),
     /// One of its items cannot be read.
     BadItem,
+    /// One of its items has no name.
+    NamelessItem,
     /// It has no items, and continues at this token.
     Token(String),
 }

@@ -236,6 +236,11 @@ impl ScriptedSource {
         self.inner.lock().script.lists.push_back(ListStep::BadItem);
     }
 
+    /// Adds an item without a name to the next list.
+    pub fn add_nameless_item_to_next_list(&self) {
+        self.inner.lock().script.lists.push_back(ListStep::NamelessItem);
+    }
+
     /// Makes the next watch (or watch-list) fail with this error.
     pub fn fail_next_watch(&self, error: impl Into<SourceError>) {
         self.inner.lock().script.watches.push_back(WatchStep::Fail(error.into()));
@@ -359,6 +364,11 @@ impl ScriptedState {
             }
             Some(ListStep::BadItem) => {
                 parts.insert(parts.len() / 2, Err(script::unreadable()));
+                parts.push(Ok(ListPart::End(head)));
+            }
+            Some(ListStep::NamelessItem) => {
+                let nameless = self.server.read(&Value::Object(serde_json::Map::new()));
+                parts.insert(parts.len() / 2, Ok(ListPart::Item(nameless)));
                 parts.push(Ok(ListPart::End(head)));
             }
             _ => parts.push(Ok(ListPart::End(head))),

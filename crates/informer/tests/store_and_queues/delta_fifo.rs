@@ -197,7 +197,7 @@ fn a_replace_after_a_queued_deletion_queues_both() {
 }
 
 #[test]
-fn a_replace_deletes_what_is_only_queued_and_only_once() {
+fn a_replace_deletes_queued_objects_that_are_missing_and_only_once() {
     type Steps = fn(&DeltaFifo);
     let cases: [(Steps, &str); 6] = [
         (|fifo| drop((add(fifo, pod("foo", 2)), replace_in(fifo, A, vec![], "9"))), "added 2, vanished 2"),
@@ -474,7 +474,10 @@ fn the_newest_object_comes_from_the_reader() {
     let Ok(Newest::Object { object, .. }) = now(fifo.newest(Scope::default())) else { panic!() };
     assert_eq!(object.name(), "b");
     now(fifo.add(Scope::default(), pod("web/c", 101))).unwrap();
-    assert!(fifo.newest(Scope::default()).now_or_never().is_none(), "it waits until the queue is processed");
+    assert!(
+        fifo.newest(Scope::default()).now_or_never().is_none(),
+        "`newest` waits until the queue is processed"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -220,7 +220,7 @@ async fn synced_can_be_awaited_and_closing_the_queue_ends_the_wait() {
     process(&fifo, &store);
     assert_eq!(waiting.await.unwrap(), Ok(()));
     fifo.close();
-    assert_eq!(fifo.synced(A).await, Ok(()), "it stays synced");
+    assert_eq!(fifo.synced(A).await, Ok(()), "the scope stays synced");
     assert_eq!(fifo.synced(B).await, Err(SinkError::Closed));
 }
 
@@ -411,7 +411,7 @@ fn the_newest_object_of_a_scope_is_known_once_everything_is_processed() {
         now(fifo.add(scope, pod(key, version))).unwrap();
     }
     now(fifo.add(Scope(1), pod("other/d", 200))).unwrap();
-    assert!(fifo.newest(scope).now_or_never().is_none(), "it waits until the queue is processed");
+    assert!(fifo.newest(scope).now_or_never().is_none(), "`newest` waits until the queue is processed");
     while !fifo.is_empty() {
         process(&fifo, &store);
     }

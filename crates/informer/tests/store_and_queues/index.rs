@@ -142,7 +142,7 @@ fn an_index_added_while_running_contains_stored_objects() {
     assert_eq!(store.by_index("last", "7").unwrap().len(), 20);
     delete(&store, pod("ns-1/7", 900));
     assert_eq!(store.by_index("last", "7").unwrap().len(), 19);
-    assert!(before.by_index("namespace", "ns-1").is_err(), "not in the earlier snapshot");
+    assert!(before.by_index("namespace", "ns-1").is_err(), "the earlier snapshot lacks the index");
 }
 
 #[test]

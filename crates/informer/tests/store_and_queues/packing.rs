@@ -261,7 +261,7 @@ fn objects_are_compacted_unchanged_when_most_are_deleted() {
     let is_moved = || store.snapshot().iter().all(|object| !left.iter().any(|held| held.ptr_eq(object)));
     while !is_moved() {
         bookmarks += 1;
-        assert!(bookmarks < 200, "not moved");
+        assert!(bookmarks < 200, "the objects were not moved");
         assert!(apply(&store, [bookmark(A, "11")]).is_empty(), "no changes");
     }
     assert_eq!(is_packed(&store), (1000, 1000));

@@ -189,7 +189,7 @@ impl Listener {
                 let known = self.0.remove(&state_of(last).0);
                 assert!(known.is_some(), "deleted an object that was never added: {change:?}");
                 if change.origin() == Origin::Relist {
-                    assert!(!final_state_known, "its deletion was not observed");
+                    assert!(!final_state_known, "the deletion was not observed");
                 }
             }
         }

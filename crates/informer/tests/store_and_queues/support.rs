@@ -203,6 +203,7 @@ pub(crate) fn line(change: &Change) -> String {
         Origin::Live => "live",
         Origin::Relist => "relist",
         Origin::Resync => "resync",
+        Origin::LeftShard => "left shard",
     };
     let key = change.object().key();
     match change {

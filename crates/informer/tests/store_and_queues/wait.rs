@@ -117,13 +117,13 @@ async fn promise_11_a_commit_wakes_only_the_callers_it_concerns() {
         yield_now().await;
     }
     let polls = || (for_polls.load(Ordering::Relaxed), until_polls.load(Ordering::Relaxed));
-    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((1, 1), 1), "neither was woken");
+    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((1, 1), 1), "no waiter was woken");
     put(&store, pod("web/api", 300));
     until.await.unwrap();
-    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((2, 2), 2), "both check their object");
+    assert_eq!((polls(), checks.load(Ordering::Relaxed)), ((2, 2), 2), "both waiters check their object");
     apply(&store, [bookmark(A, "499")]);
     yield_now().await;
-    assert_eq!(polls().0, 2, "not there yet");
+    assert_eq!(polls().0, 2, "the scope has not reached the version yet");
     apply(&store, [bookmark(A, "500")]);
     assert_eq!(waiting.await.unwrap().unwrap().unwrap().resource_version(), "300");
 }

@@ -1,7 +1,9 @@
 //! Shared code of the reflector's tests: a sink that records its calls, and a rig around it.
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; each binary uses a part")]
 
+pub mod bodies;
 pub mod informers;
+pub mod raw_server;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,13 +125,23 @@ impl Sink for RecorderSink {
 
 impl Replace for Staged {
     fn put(&mut self, object: RawObject) -> Result<(), SinkError> {
-        self.items.insert(Key::of_head(&object.head()), object);
+        let key = Key::of_head(&object.head());
+        if key.name().is_empty() {
+            return Err(SinkError::Rejected { key: key.to_string(), why: "it has no name".to_owned() });
+        }
+        self.items.insert(key, object);
         Ok(())
     }
 
     fn keep(&mut self, key: &Key) {
         if let Some(known) = self.sink.objects.lock().get(key) {
             self.items.insert(key.clone(), known.clone());
+        }
+    }
+
+    fn keep_unlisted(&mut self) {
+        for (key, known) in &*self.sink.objects.lock() {
+            self.items.entry(key.clone()).or_insert_with(|| known.clone());
         }
     }
 

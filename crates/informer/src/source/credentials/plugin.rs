@@ -323,7 +323,7 @@ impl Plugin {
             command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
         } else {
             command.stdin(Stdio::null()).stderr(Stdio::piped());
-            // A process group can be killed as a whole. With a terminal, the plugin could not read from it.
+            // In its own process group, the plugin can be killed with its children. It could not read from a terminal there.
             #[cfg(unix)]
             command.process_group(0);
         }

@@ -1,0 +1,291 @@
+//! A server that answers byte for byte what a test wants, at one stage of a request, until the test makes it behave.
+//!
+//! It has three states, one after the other: pods `a` and `b`, hostile, and pods `a` and `c`. Each request has a connection of its
+//! own, which ends with the state.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::BoxFuture;
+use kube_client::Config;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// The token that the client sends.
+pub const TOKEN: &str = "s3cret";
+
+/// Where the server is hostile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// As soon as a client connects, before its request.
+    Connect,
+    /// Lists.
+    List,
+    /// The second page of a list.
+    Page,
+    /// Watches that begin with the complete state.
+    WatchList,
+    /// Other watches.
+    Watch,
+}
+
+/// Writes an answer.
+pub type Answer = Arc<dyn Fn(TcpStream) -> BoxFuture<'static, io::Result<()>> + Send + Sync>;
+
+/// What the server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    Before,
+    Hostile,
+    After,
+}
+
+pub struct RawServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    stage: Stage,
+    answer: Answer,
+    mood: watch::Sender<Mood>,
+    connections: AtomicUsize,
+    authorizations: Mutex<Vec<Option<String>>>,
+}
+
+/// 64 KiB, of which endless answers consist.
+static CHUNK: [u8; 64 << 10] = [b'x'; 64 << 10];
+
+/// How many bytes an endless answer has: more than any bound on memory.
+const ENDLESS: usize = 64 << 20;
+
+/// The same, of small parts, each of which is parsed.
+const ENDLESS_PARTS: usize = 16 << 20;
+
+pub const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+pub const PROTOBUF: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: application/vnd.kubernetes.protobuf\r\nconnection: close\r\n\r\n";
+
+// === answers ===
+
+/// These bytes, and then the end.
+pub fn bytes(head: &str, body: impl Into<Vec<u8>>) -> Answer {
+    let text = Arc::new([head.as_bytes().to_vec(), body.into()].concat());
+    Arc::new(move |mut stream| {
+        let text = text.clone();
+        Box::pin(async move { stream.write_all(&text).await })
+    })
+}
+
+/// These bytes, and then silence.
+pub fn bytes_then_silence(head: &str, body: impl Into<Vec<u8>>) -> Answer {
+    let text = Arc::new([head.as_bytes().to_vec(), body.into()].concat());
+    Arc::new(move |mut stream| {
+        let text = text.clone();
+        Box::pin(async move {
+            stream.write_all(&text).await?;
+            // Until the client goes away.
+            stream.read(&mut [0; 1]).await.map(drop)
+        })
+    })
+}
+
+/// A beginning, and then the letter `x`.
+pub fn endless(beginning: &str) -> Answer {
+    repeated(beginning, &CHUNK, ENDLESS)
+}
+
+/// A beginning, and then the same small parts again and again.
+pub fn endless_of(beginning: &str, again: &'static [u8]) -> Answer {
+    repeated(beginning, again, ENDLESS_PARTS)
+}
+
+/// The same again and again, until the client goes away.
+pub fn forever(again: &'static [u8]) -> Answer {
+    Arc::new(move |mut stream| {
+        Box::pin(async move {
+            loop {
+                stream.write_all(again).await?;
+            }
+        })
+    })
+}
+
+fn repeated(beginning: &str, again: &'static [u8], bytes: usize) -> Answer {
+    let beginning = beginning.to_owned();
+    Arc::new(move |mut stream| {
+        let beginning = beginning.clone();
+        Box::pin(async move {
+            stream.write_all(beginning.as_bytes()).await?;
+            for _ in 0..bytes / again.len() {
+                stream.write_all(again).await?;
+            }
+            stream.shutdown().await
+        })
+    })
+}
+
+/// An answer in JSON.
+pub fn json(code: &str, body: &Value) -> Answer {
+    bytes(&head(code), body.to_string())
+}
+
+/// The head of an answer in JSON.
+pub fn head(code: &str) -> String {
+    JSON.replace("200 OK", code)
+}
+
+// === the objects ===
+
+pub fn pod(name: &str, version: &str) -> Value {
+    json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "web", "name": name,
+        "uid": format!("uid-{name}"), "resourceVersion": version}})
+}
+
+pub fn list(version: &str, items: &[Value]) -> Value {
+    json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items})
+}
+
+impl Mood {
+    /// The pods, and their resourceVersion.
+    pub fn pods(self) -> (&'static str, Vec<Value>) {
+        match self {
+            Self::Before | Self::Hostile => ("10", vec![pod("a", "9"), pod("b", "10")]),
+            Self::After => ("60", vec![pod("a", "9"), pod("c", "60")]),
+        }
+    }
+}
+
+// === impl RawServer ===
+
+impl RawServer {
+    pub async fn start(stage: Stage, answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mood = watch::Sender::new(Mood::Before);
+        let (connections, authorizations) = Default::default();
+        let shared = Arc::new(Shared { stage, answer, mood, connections, authorizations });
+        let serving = shared.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serving.connections.fetch_add(1, Ordering::Relaxed);
+                let serving = serving.clone();
+                tokio::spawn(async move {
+                    let mut mood = serving.mood.subscribe();
+                    let now = *mood.borrow_and_update();
+                    tokio::select! {
+                        // A client that goes away ends its answer.
+                        _ = serving.serve(stream, now) => {}
+                        _ = mood.changed(), if now != Mood::Before => {}
+                    }
+                });
+            }
+        });
+        Self { address, shared }
+    }
+
+    pub fn config(&self) -> Config {
+        let mut config = Config::new(format!("http://{}", self.address).parse().unwrap());
+        config.auth_info.token = Some(TOKEN.to_owned().into());
+        config
+    }
+
+    /// What it does from now on. Connections of a hostile server are closed.
+    pub fn enter(&self, mood: Mood) {
+        self.shared.mood.send_replace(mood);
+    }
+
+    /// The `authorization` of each request.
+    pub fn authorizations(&self) -> Vec<Option<String>> {
+        self.shared.authorizations.lock().clone()
+    }
+}
+
+impl Shared {
+    async fn serve(&self, mut stream: TcpStream, mood: Mood) -> io::Result<()> {
+        if mood == Mood::Hostile && self.stage == Stage::Connect {
+            return (self.answer)(stream).await;
+        }
+        let mut reader = BufReader::new(&mut stream);
+        let mut request = String::new();
+        reader.read_line(&mut request).await?;
+        let (mut header, mut authorization) = (String::new(), None);
+        while reader.read_line(&mut header).await? > 2 {
+            if let Some((name, value)) = header.split_once(':')
+                && name.eq_ignore_ascii_case("authorization")
+            {
+                authorization = Some(value.trim().to_owned());
+            }
+            header.clear();
+        }
+        self.authorizations.lock().push(authorization);
+        let query =
+            request.split(' ').nth(1).and_then(|path| path.split_once('?')).map_or("", |(_, query)| query);
+        let parameter =
+            |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        let version = parameter("resourceVersion").unwrap_or("0");
+        if version.parse::<u64>().is_err() {
+            return refuse(400, "BadRequest", "invalid resource version")(stream).await;
+        }
+        // The client then trusts this server: whether it was restored from a backup is tested elsewhere.
+        if parameter("resourceVersionMatch") == Some("Exact") {
+            return refuse(400, "BadRequest", "unsupported")(stream).await;
+        }
+        let stage = match (parameter("watch"), parameter("sendInitialEvents"), parameter("continue")) {
+            (Some(_), Some(_), _) => Stage::WatchList,
+            (Some(_), None, _) => Stage::Watch,
+            (None, _, Some(_)) => Stage::Page,
+            (None, _, None) => Stage::List,
+        };
+        if mood == Mood::Hostile && stage == self.stage {
+            return (self.answer)(stream).await;
+        }
+        let (now, items) = mood.pods();
+        match stage {
+            // Everything is listed again: the version is from another state.
+            Stage::Watch if mood == Mood::Hostile || version != now => {
+                refuse(410, "Expired", "too old")(stream).await
+            }
+            Stage::Watch => {
+                stream.write_all(JSON.as_bytes()).await?;
+                self.end_with(mood, stream).await
+            }
+            Stage::WatchList => {
+                let mut events = String::new();
+                for item in items {
+                    events += &format!("{}\n", json!({"type": "ADDED", "object": item}));
+                }
+                let end = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": now,
+                    "annotations": {"k8s.io/initial-events-end": "true"}}});
+                events += &format!("{}\n", json!({"type": "BOOKMARK", "object": end}));
+                stream.write_all(format!("{JSON}{events}").as_bytes()).await?;
+                self.end_with(mood, stream).await
+            }
+            Stage::List if mood == Mood::Hostile && self.stage == Stage::Page => {
+                let mut page = list(now, &items[..1]);
+                page["metadata"]["continue"] = json!("next");
+                json("200 OK", &page)(stream).await
+            }
+            _ => json("200 OK", &list(now, &items))(stream).await,
+        }
+    }
+
+    /// Waits for the end of this state, and ends the watch with a bookmark: the client made progress, and resumes.
+    async fn end_with(&self, mood: Mood, mut stream: TcpStream) -> io::Result<()> {
+        let _ = self.mood.subscribe().wait_for(|now| *now != mood).await;
+        let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "11"}});
+        let bookmark = format!("{}\n", json!({"type": "BOOKMARK", "object": bookmark}));
+        stream.write_all(bookmark.as_bytes()).await
+    }
+}
+
+/// An error response.
+pub fn refuse(code: u16, reason: &str, message: &str) -> Answer {
+    let status = json!({"kind": "Status", "code": code, "reason": reason, "message": message});
+    json(&format!("{code} {reason}"), &status)
+}
