@@ -44,9 +44,14 @@ impl Clock {
         Self(Arc::new(now))
     }
 
+    /// The current time.
+    pub(crate) fn now(&self) -> SystemTime {
+        (self.0)()
+    }
+
     /// The current time in seconds since 1970.
     pub(crate) fn unix_seconds(&self) -> u64 {
-        (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+        self.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
     }
 
     /// The current time as objects show it: RFC 3339 with whole seconds.
@@ -56,7 +61,7 @@ impl Clock {
 
     /// The timestamp `later` from now; at most 9999-12-31T23:59:59Z, the latest that RFC 3339 can express.
     pub(crate) fn timestamp_in(&self, later: Duration) -> String {
-        let now = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = self.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(now.saturating_add(later).as_secs()).unwrap_or(i64::MAX);
         Timestamp::from_unix_seconds(seconds).to_string()
     }

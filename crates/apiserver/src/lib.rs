@@ -71,6 +71,10 @@ mod server;
 mod storage;
 mod watch;
 
+/// The client that [`Server::client`] returns is of this version.
+#[cfg(feature = "client")]
+pub use kube_client;
+
 pub use clock::Clock;
 pub use faults::{Action, ArmedFault, Fault, FaultId, Faults, Match, Schedule, Verb};
 pub use http::{ApiBody, ApiService, RequestCount, WatchListMode};

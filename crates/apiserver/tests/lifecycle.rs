@@ -31,6 +31,17 @@ impl Session {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_are_created_at_the_servers_time() {
+    let session = session().await;
+    for (name, seconds, timestamp) in [("a", 0, "1970-01-01T00:00:00Z"), ("b", 90, "1970-01-01T00:01:30Z")] {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        assert_eq!(session.server.now(), std::time::UNIX_EPOCH + Duration::from_secs(seconds));
+        let created = session.owned(name, &[], false).await;
+        assert_eq!(created["metadata"]["creationTimestamp"], timestamp);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn dependents_are_deleted_with_their_last_owner() {
     let session = session().await;
     let (a, b) = (session.owned("a", &[], false).await, session.owned("b", &[], false).await);

@@ -264,3 +264,27 @@ async fn memory_of_watches_is_released_when_they_end() {
     let kept = ALLOCATED.current_usage().saturating_sub(before);
     assert!(kept < 5 * LARGE_BYTES, "{kept} bytes kept after all watches ended");
 }
+
+/// A body of the largest size, of members as small as possible: while it is parsed, it takes up to a hundred times its size.
+#[tokio::test(start_paused = true)]
+async fn a_body_of_tiny_members_takes_bounded_memory() {
+    const LIMIT: usize = 400 << 20;
+    let _turn = turn().await;
+    let session = Session::new(Server::builder().without_socket().start().await.unwrap());
+    let bytes = (3 << 20) - 100;
+    for member in ["{\"\":0},", "[],", "0,"] {
+        let body =
+            format!("{{\"metadata\":{{\"name\":\"x\"}},\"x\":[{}0]}}", member.repeat(bytes / member.len()));
+        let before = ALLOCATED.current_usage();
+        ALLOCATED.reset_peak_usage();
+        let headers = [("content-type", "application/json")];
+        let answer =
+            session.request("POST", &format!("{MAPS}?dryRun=All"), &headers, body.into_bytes()).await;
+        let most = ALLOCATED.peak_usage().saturating_sub(before);
+        println!("{member} {}: {} KiB", answer.code, most >> 10);
+        assert!(most < LIMIT, "{member}: {} KiB", most >> 10);
+        drop(answer);
+        let kept = ALLOCATED.current_usage().saturating_sub(before);
+        assert!(kept < 1 << 20, "{member}: {kept} bytes kept");
+    }
+}

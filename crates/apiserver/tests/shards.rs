@@ -204,7 +204,7 @@ async fn only_typed_lists_of_built_in_kinds_name_their_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pages_of_a_shard_are_its_list() {
+async fn the_pages_of_a_shard_add_up_to_its_list() {
     let session = populated().await;
     for shard in shards(ShardField::Uid) {
         let path = with_shard("/api/v1/configmaps", &shard);

@@ -13,6 +13,7 @@ mod faults;
 mod feed;
 mod hostile;
 mod hostile_bodies;
+mod hostile_connections;
 mod hostile_numbers;
 mod hostile_objects;
 mod kube_api;

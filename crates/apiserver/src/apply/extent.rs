@@ -11,7 +11,8 @@ use super::{
     walk,
 };
 
-/// All leaves and all list and map entries that a value sets, without declared fields that only contain others.
+/// The fields that a value sets: all leaves, list elements and map entries. A declared field that only contains other fields is
+/// left out.
 pub(crate) fn field_set(ty: TypeView<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     name_value(ty, value, &mut Vec::new(), &mut set);

@@ -1,4 +1,5 @@
-//! Adjusts field sets to a type that has become atomic since: ownership of a part becomes ownership of the whole.
+//! Adjusts field sets after a schema change has made a list, map or object atomic: the owner of a part becomes the owner of the
+//! whole.
 
 use super::{
     path::PathElement,

@@ -18,8 +18,8 @@ pub(crate) fn map(value: Option<&Value>) -> Option<&Map<String, Value>> {
     value.and_then(Value::as_object)
 }
 
-/// How to treat a path that has a left value, a right value or both: as one atom or, if their kinds differ and the
-/// type allows both, as the left one's and then as the right one's.
+/// The atoms as which to process a path that has a left value, a right value or both. Usually there is one. If the values are
+/// of different kinds, and the type allows both, the left value's atom comes first, then the right value's.
 pub(crate) fn atoms<'a>(
     ty: TypeView<'a>,
     left: Option<&Value>,

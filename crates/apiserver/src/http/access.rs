@@ -55,8 +55,9 @@ pub(super) fn check(
     check_token(api, head)
 }
 
-/// Whether a web page sent the request without a `Content-Type`; setting one would have required permission. Other
-/// clients may omit it: `kubectl create --raw` does, and a kube-apiserver then expects JSON.
+/// Whether a web page sent a write without a `Content-Type`. For a JSON type, a browser would first have asked the server
+/// for permission (a CORS preflight). Other clients may omit the header: `kubectl create --raw` does, and a kube-apiserver
+/// then expects JSON.
 pub(super) fn is_untyped_page(head: &RequestHead) -> bool {
     let page = [ORIGIN, FETCH_SITE, FETCH_MODE].iter().any(|name| head.headers.contains_key(name));
     page && !matches!(head.method, Method::GET | Method::HEAD) && !head.headers.contains_key(CONTENT_TYPE)
@@ -104,7 +105,7 @@ fn check_host(options: &Options, arrival: Arrival, authority: Option<&str>) -> R
     let Some(authority) = authority else { return Ok(()) };
     let known = host(authority).is_some_and(|host| {
         let address = address(host);
-        // A page cannot make a browser send an address instead of a name.
+        // DNS rebinding needs a name: after it, the browser still sends that name as the `Host`, not an address.
         let reachable = arrival == Arrival::Network && address.is_some();
         reachable || is_loopback(host, address) || is_allowed(options, host)
     });

@@ -71,7 +71,7 @@ pub(super) fn object(resource: &Resource, content_type: Option<&str>, bytes: &[u
     Ok(value)
 }
 
-/// An object of a subresource's kind, whatever kind it declares; `what` names it in errors.
+/// Reads the body of a subresource request, without a check of the kind that it declares; `what` names it in errors.
 pub(super) fn any_object(what: &str, content_type: Option<&str>, bytes: &[u8]) -> Result<Value, Status> {
     match encoding(content_type)? {
         Encoding::Json => json(what, bytes),
@@ -181,7 +181,7 @@ fn protobuf(kind: &str, bytes: &[u8]) -> Result<(Value, String, String), Status>
         let message = format!("no kind {found:?} is registered for version {api_version:?} in scheme");
         return Err(Status::bad_request(message));
     };
-    // As a kube-apiserver does with fields newer than itself.
+    // A kube-apiserver ignores fields that it does not know, too.
     let deserializer = Deserializer::new(envelope.raw, message).unknown_fields(UnknownFields::Skip);
     let value = deserializer.read::<Value>().map_err(broken)?;
     Ok((value, api_version.to_owned(), found.to_owned()))

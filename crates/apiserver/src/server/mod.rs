@@ -15,6 +15,7 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -85,6 +86,23 @@ impl Server {
     /// The newest resourceVersion.
     pub fn revision(&self) -> u64 {
         self.api.storage.newest()
+    }
+
+    /// The current time of the server's [clock](Builder::clock), which sets the timestamps of objects.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// use embedded_apiserver::{Clock, Server};
+    ///
+    /// let new_year = UNIX_EPOCH + Duration::from_secs(1_893_456_000);
+    /// let server = Server::builder().clock(Clock::new(move || new_year)).without_socket().start().await?;
+    /// assert_eq!(server.now(), new_year);
+    /// # Ok(()) }
+    /// ```
+    pub fn now(&self) -> SystemTime {
+        self.api.clock.now()
     }
 
     /// The server as a tower service, for in-process requests.
