@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use kube_core::Status;
 use kube_informer::IndexError;
+use kube_informer::kube_wire::Error as WireError;
 use kube_informer::{DecodeError, Key, Stopped, SyncError, WaitError};
 
+use crate::WriteError;
 use crate::error::words;
 
 /// What to do after a reconcile that succeeded. Success resets the key's failure count.
@@ -30,7 +32,10 @@ pub enum Action {
 }
 
 /// Why a reconcile failed. The key is retried with back-off, unless the error is [terminal](Error::terminal). A [`DecodeError`]
-/// is terminal: the object has to change first.
+/// is terminal: the object has to change first. So is a [`WriteError`] without a request to the server.
+///
+/// If the key's object was deleted or re-created during the reconcile, errors that this can cause do not count as failures: 404 and
+/// 409 of a server, and [`WriteError::NoOwner`]. The key is then reconciled again immediately.
 ///
 /// `?` converts the errors of kube and of informers, and boxed errors; [`Error::new`] takes any other error or a text. A
 /// reconcile can return its own error type if it converts into this one. With the feature `anyhow` it can return
@@ -56,6 +61,8 @@ pub enum Action {
 pub struct Error {
     source: Box<dyn StdError + Send + Sync>,
     terminal: bool,
+    /// A deleted or re-created object can be the cause.
+    outdated: bool,
 }
 
 /// A failed reconcile, as passed to an error policy.
@@ -88,18 +95,23 @@ impl Error {
     /// Creates an error from any error or a text. It is terminal if the error or one of its causes is.
     pub fn new(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let terminal = causes(&*source).any(is_terminal);
-        Self { source, terminal }
+        let (terminal, outdated) = (causes(&*source).any(is_terminal), causes(&*source).any(is_outdated));
+        Self { source, terminal, outdated }
     }
 
     /// Creates an error that a retry cannot fix, such as an invalid spec: the key waits for the next change.
     pub fn terminal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { source: source.into(), terminal: true }
+        Self { terminal: true, ..Self::new(source) }
     }
 
     /// Whether the key waits for the next change instead of being retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
+    }
+
+    /// Whether a deleted or re-created object can be the cause.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated
     }
 
     /// The wrapped error.
@@ -131,8 +143,8 @@ impl From<anyhow::Error> for Error {
             Ok(error) => error,
             Err(error) => {
                 // The box hides the type of the outermost error.
-                let terminal = error.chain().any(is_terminal);
-                Self { source: error.into(), terminal }
+                let (terminal, outdated) = (error.chain().any(is_terminal), error.chain().any(is_outdated));
+                Self { source: error.into(), terminal, outdated }
             }
         }
     }
@@ -151,12 +163,13 @@ macro_rules! from_errors {
 from_errors!(
     kube_client::Error,
     DecodeError,
+    WireError,
     WaitError,
     SyncError,
     IndexError,
     Stopped,
     crate::FinalizerError,
-    crate::WriteError,
+    WriteError,
     serde_json::Error,
     std::io::Error,
     tokio::time::error::Elapsed,
@@ -165,7 +178,22 @@ from_errors!(
 
 /// Whether an error in a chain makes the whole error terminal.
 fn is_terminal(error: &(dyn StdError + 'static)) -> bool {
-    error.downcast_ref::<Error>().is_some_and(Error::is_terminal) || is_permanent(error)
+    error.downcast_ref::<Error>().is_some_and(Error::is_terminal)
+        || error
+            .downcast_ref::<WriteError>()
+            .is_some_and(|error| !matches!(error, WriteError::Request { .. }))
+        || is_permanent(error)
+}
+
+/// Whether an error in a chain may mean that an object was deleted or re-created.
+fn is_outdated(error: &(dyn StdError + 'static)) -> bool {
+    let refused = match error.downcast_ref::<kube_client::Error>() {
+        Some(kube_client::Error::Api(status)) => matches!(status.code, 404 | 409),
+        _ => false,
+    };
+    refused
+        || error.downcast_ref::<Error>().is_some_and(Error::is_outdated)
+        || matches!(error.downcast_ref::<WriteError>(), Some(WriteError::NoOwner { .. }))
 }
 
 /// Whether an object does not fit its type: permanent until the object changes.

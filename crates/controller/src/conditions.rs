@@ -23,7 +23,7 @@ use kube_core::Resource;
 /// Sets a condition by its type; returns whether anything changed.
 ///
 /// `lastTransitionTime` is taken from `condition` only if the status changes or the condition is new. Otherwise the previous time
-/// stays, as the API conventions require. So a reconcile can pass the current time each time.
+/// stays, as the API conventions require. A reconcile can therefore always pass the current time.
 ///
 /// ```
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -59,9 +59,9 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) 
 
 /// The object was deleted, or replaced by another of the same name: the store has none with this uid.
 ///
-/// Wait for an object that the informer has shown: as long as it has not received the creation, the object is absent, too.
-/// [`Informer::wait_deleted`](kube_informer::Informer::wait_deleted) takes the object as a write returned it, and does not have this
-/// limit.
+/// Use it only for an object that the informer has already received. Before that, the object is absent, too, and the condition is
+/// true. [`Informer::wait_deleted`](kube_informer::Informer::wait_deleted) does not have this limit: it takes the object as a write
+/// returned it.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::Pod;
@@ -119,7 +119,7 @@ pub fn rolled_out(deployment: Option<&Deployment>) -> bool {
 }
 
 /// All replicas of the stateful set are ready and of its current generation, as `kubectl rollout status` requires. With a partition,
-/// only the replicas from there on must be of the current generation; with the strategy `OnDelete`, none must.
+/// only replicas with an ordinal of at least the partition must be of the current generation; with the strategy `OnDelete`, none must.
 pub fn stateful_set_rolled_out(set: Option<&StatefulSet>) -> bool {
     let Some(set) = set else { return false };
     let Some(status) = &set.status else { return false };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_deleted_if_it_is_absent_or_another() {
+    fn an_object_counts_as_deleted_if_it_is_absent_or_has_another_uid() {
         let pod: Pod = of(json!({"metadata": {"uid": "1"}}));
         assert!(!deleted("1")(Some(&pod)) && deleted("2")(Some(&pod)) && deleted::<Pod>("1")(None));
     }
@@ -210,13 +210,22 @@ mod tests {
     #[test]
     fn a_condition_keeps_its_transition_time_while_its_status_is_the_same() {
         let mut conditions = Vec::new();
-        assert!(set_condition(&mut conditions, condition("Ready", "False", "Starting", 1)), "it is added");
-        assert!(set_condition(&mut conditions, condition("Other", "True", "Fine", 2)), "so is a second type");
+        assert!(
+            set_condition(&mut conditions, condition("Ready", "False", "Starting", 1)),
+            "a new type is added"
+        );
+        assert!(
+            set_condition(&mut conditions, condition("Other", "True", "Fine", 2)),
+            "a second type is added"
+        );
         assert!(
             !set_condition(&mut conditions, condition("Ready", "False", "Starting", 3)),
             "nothing changed"
         );
-        assert!(set_condition(&mut conditions, condition("Ready", "False", "Pulling", 4)), "another reason");
+        assert!(
+            set_condition(&mut conditions, condition("Ready", "False", "Pulling", 4)),
+            "the reason has changed"
+        );
         assert_eq!(conditions[0], condition("Ready", "False", "Pulling", 1), "no transition");
         assert!(set_condition(&mut conditions, condition("Ready", "True", "Done", 5)), "a transition");
         let expected = [condition("Ready", "True", "Done", 5), condition("Other", "True", "Fine", 2)];

@@ -41,19 +41,25 @@ pub enum BuildError {
         /// The reason.
         reason: String,
     },
-    /// The name of a cluster is empty or has a `/`.
-    #[error("controller `{controller}`: invalid cluster name `{cluster}`: it is empty or has a `/`")]
+    /// The name of a cluster is empty.
+    #[error("cannot add a cluster to controller `{controller}`: its name is empty")]
     Cluster {
         /// The controller.
         controller: String,
-        /// The name.
-        cluster: String,
     },
     /// The controller has ended.
     #[error("cannot add a cluster to controller `{controller}`: the controller has ended")]
     Ended {
         /// The controller.
         controller: String,
+    },
+    /// The replicas cannot share the work of this controller.
+    #[error("cannot build controller `{controller}`: cannot share its work: {reason}")]
+    Sharing {
+        /// The controller.
+        controller: String,
+        /// The reason.
+        reason: String,
     },
     /// The concurrency is 0.
     #[error("controller `{controller}`: invalid concurrency 0; use at least 1")]
@@ -81,8 +87,17 @@ pub enum RunError {
     /// missing.
     #[error(transparent)]
     Lease(#[from] LeaseRefused),
-    /// There is more than one leader election.
-    #[error("cannot run manager: several leader elections: {}; run each controller under its own manager", .leases.join(", "))]
+    /// This replica cannot take part in a [`ShardedLease`](crate::ShardedLease): for example, other replicas use another number of
+    /// slots.
+    #[error("cannot share the work under lease {lease}: {reason}")]
+    Sharing {
+        /// The lease, as `namespace/name`.
+        lease: String,
+        /// The reason.
+        reason: String,
+    },
+    /// There is more than one leader election or sharded lease.
+    #[error("cannot run manager: several leader elections or sharded leases: {}; run each controller under its own manager", .leases.join(", "))]
     Elections {
         /// Their leases, as `namespace/name`.
         leases: Vec<String>,

@@ -9,9 +9,10 @@ use kube_core::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::deliberate_bug::deliberate_bug;
 use crate::{Action, Context, Error};
 
-/// What a reconcile does with an object that carries a finalizer.
+/// What a reconcile has to do with an object that has a finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage<K> {
     /// The object exists and has the finalizer: apply its desired state.
@@ -54,8 +55,8 @@ pub enum FinalizerError {
 /// - An object that is being deleted and lacks the finalizer is ignored.
 ///
 /// This controller does not repeat a cleanup that succeeded, even while the cache lags behind or removing the finalizer fails: it
-/// remembers the object's uid until the cache no longer has the object. After a restart or a change of leader the cleanup may be
-/// repeated.
+/// remembers the object's uid until the cache no longer has the object, or has it without a deletion timestamp (the server was
+/// restored from a backup). After a restart or a change of leader the cleanup may be repeated.
 ///
 /// `object` comes from the cache. The finalizers are written only if the object still has that resourceVersion; otherwise the
 /// server answers 409 and the key is retried with back-off. Writes are [reported](Context::wrote) to the controller. After the
@@ -87,8 +88,12 @@ where
     }
     let url = api.resource_url();
     let ours = object.finalizers().iter().any(|known| known == finalizer);
+    if object.meta().deletion_timestamp.is_none() && !deliberate_bug("cleanup-remembered-after-restore") {
+        context.forget_cleanups(url, object.meta());
+    }
     match (object.meta().deletion_timestamp.is_some(), ours) {
         (false, true) => reconcile(Stage::Apply(object)).await,
+        (false, false) if deliberate_bug("finalizer-not-added") => reconcile(Stage::Apply(object)).await,
         (false, false) => {
             let mut finalizers = object.finalizers().to_vec();
             finalizers.push(finalizer.to_owned());
@@ -98,7 +103,9 @@ where
             reconcile(Stage::Apply(Arc::new(written))).await
         }
         (true, true) => {
-            if !context.is_cleaned_up(url, object.meta(), finalizer) {
+            let is_cleaned_up = context.is_cleaned_up(url, object.meta(), finalizer);
+            let is_skipped = deliberate_bug("cleanup-skipped");
+            if !is_skipped && (!is_cleaned_up || deliberate_bug("cleanup-repeated")) {
                 let action = reconcile(Stage::Cleanup(object.clone())).await?;
                 if action != Action::Done {
                     return Ok(action);
@@ -108,12 +115,13 @@ where
             let mut finalizers = object.finalizers().to_vec();
             finalizers.retain(|known| known != finalizer);
             match write(api, &object, &finalizers).await {
-                // The last finalizer: the server deletes the object at its old resourceVersion, which is cached already.
+                // The last finalizer was removed. The server then deletes the object without a new resourceVersion, so the cache
+                // already has this version: wait until the object is gone.
                 Ok(written) if written.resource_version() == object.resource_version() => {
                     context.wrote_at(url, object.meta(), true);
                 }
                 Ok(written) => context.wrote_at(url, written.meta(), false),
-                // The object is gone: the finalizer was removed before.
+                // The object is gone: an earlier request has removed the finalizer.
                 Err(kube_client::Error::Api(status)) if status.code == 404 => {
                     context.wrote_at(url, object.meta(), true);
                 }

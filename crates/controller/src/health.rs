@@ -53,7 +53,7 @@ struct Check {
 const LEADER_TOLERANCE: Duration = Duration::from_secs(20);
 
 impl Health {
-    /// Without checks: live and ready.
+    /// Creates a router without checks: always live and ready.
     pub fn new() -> Self {
         Self::default()
     }

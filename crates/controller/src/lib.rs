@@ -18,7 +18,7 @@
 //! - **Clean shutdown.** After the first [stop](Stop) no new reconcile starts and running ones may finish; the second stop cancels
 //!   them.
 //!
-//! Also included: [leader election](leader), [assignment of shards](shards), [finalizers](finalize), [events](EventRecorder)
+//! Also included: [leader election](leader), [replicas that share the work](shards), [finalizers](finalize), [events](EventRecorder)
 //! and, with the feature `health`, an endpoint for probes and metrics.
 //!
 //! Types of `kube-client`, `kube-core` and `k8s-openapi` appear in signatures. This crate re-exports the three, so a program can name
@@ -81,8 +81,11 @@ pub use leader::{LeaderElection, LeaseTiming};
 pub use manager::{Manager, SyncProbe};
 #[cfg(feature = "metrics")]
 pub use rest_metrics::RestMetrics;
+#[cfg(feature = "metrics")]
+pub use shards::ShardMetrics;
+pub use shards::ShardedLease;
 #[cfg(feature = "signal")]
-pub use signals::Signals;
+pub use signals::{Signal, Signals};
 pub use stop::Stop;
 
 /// Longer durations are capped at this value before they are added to a time, because `Duration::MAX` (never) would overflow.

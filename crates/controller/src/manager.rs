@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join, join_all, pending, try_join_all};
 use parking_lot::Mutex;
 
-use crate::controller::Managed;
+use crate::controller::{ControllerParts, Managed};
 use crate::leader::{LeaderElection, Outcome, Term};
 use crate::runnables::{LeaderRunnable, Runnable};
+use crate::shards::{ShardedLease, share};
 use crate::{Controller, Error, RunError, Stop};
 
 /// Runs controllers together, under one lease if there is a leader election, with everything else that the program runs.
@@ -41,6 +42,8 @@ pub struct Manager {
     feeds: Vec<BoxFuture<'static, ()>>,
     /// At most one, or `run` fails.
     elections: Vec<LeaderElection>,
+    /// At most one, or `run` fails.
+    shared: Vec<ShardedLease>,
     runnables: Vec<Runnable>,
     leader_runnables: Vec<LeaderRunnable>,
     grace: Option<Duration>,
@@ -64,12 +67,15 @@ impl Manager {
         Self::default()
     }
 
-    /// Adds a controller. Its leader election, if it has one, applies to all controllers of the manager.
+    /// Adds a controller. Its leader election, if it has one, applies to all controllers of the manager. Controllers that are
+    /// [shared](crate::ControllerBuilder::shared) have the same sharded lease; the others work on every replica.
     pub fn controller(mut self, controller: Controller) -> Self {
-        let (managed, feed, leader) = controller.into_parts();
+        let ControllerParts { managed, feed, leader, shared } = controller.into_parts();
         self.controllers.push(managed);
         self.feeds.push(feed);
         self.elections.extend(leader);
+        let new = shared.filter(|lease| !self.shared.iter().any(|known| known.is(lease)));
+        self.shared.extend(new);
         self
     }
 
@@ -164,17 +170,17 @@ impl Manager {
     /// # Cancel safety
     /// As [`Controller::run`].
     pub async fn run(self, stop: &Stop) -> Result<(), RunError> {
-        let leader = only(self.elections)?;
+        let coordination = only(self.elections, self.shared)?;
         let grace = self.grace.unwrap_or(GRACE);
         let mut runnables = Runnable::start_all(self.runnables);
         let feeds = async {
             join_all(self.feeds).await;
             pending::<()>().await;
         };
-        // Stopped by the user, or by a runnable that fails.
+        // The user's stop, and a failing runnable, stop this child.
         let own = stop.child();
         let work = Working { controllers: &self.controllers, runnables: &self.leader_runnables, grace };
-        let work = work.run(leader, &own);
+        let work = work.run(coordination, &own);
         tokio::pin!(work, feeds);
         let mut failed = None;
         let ended = loop {
@@ -194,15 +200,32 @@ impl Manager {
     }
 }
 
-/// The leader election, if there is one.
-fn only(mut elections: Vec<LeaderElection>) -> Result<Option<LeaderElection>, RunError> {
-    match &elections[..] {
-        [] | [_] => Ok(elections.pop()),
-        several => Err(RunError::Elections { leases: several.iter().map(LeaderElection::lease).collect() }),
-    }
+/// How replicas divide the work.
+enum Coordination {
+    /// Every replica does all of it.
+    Apart,
+    /// One replica does it.
+    Lead(Box<LeaderElection>),
+    /// Each replica does a part.
+    Share(Box<ShardedLease>),
 }
 
-/// What works once the informers are synced.
+/// The leader election or the sharded lease, if there is one.
+fn only(mut elections: Vec<LeaderElection>, mut shared: Vec<ShardedLease>) -> Result<Coordination, RunError> {
+    if elections.len() + shared.len() > 1 {
+        let elections = elections.iter().map(LeaderElection::lease);
+        return Err(RunError::Elections {
+            leases: elections.chain(shared.iter().map(ShardedLease::full_name)).collect(),
+        });
+    }
+    Ok(match (elections.pop(), shared.pop()) {
+        (Some(election), _) => Coordination::Lead(Box::new(election)),
+        (_, Some(lease)) => Coordination::Share(Box::new(lease)),
+        _ => Coordination::Apart,
+    })
+}
+
+/// The controllers and leader runnables, which work once the informers are synced.
 struct Working<'a> {
     controllers: &'a [Box<dyn Managed>],
     runnables: &'a [LeaderRunnable],
@@ -210,14 +233,14 @@ struct Working<'a> {
 }
 
 impl Working<'_> {
-    async fn run(&self, leader: Option<LeaderElection>, stop: &Stop) -> Result<(), RunError> {
+    async fn run(&self, coordination: Coordination, stop: &Stop) -> Result<(), RunError> {
         tokio::select! {
             biased;
             synced = try_join_all(self.controllers.iter().map(|controller| controller.synced())) => drop(synced?),
             () = stop.stopping() => return Ok(()),
         }
         tracing::info!(controllers = self.controllers.len(), "all informers are synced");
-        // The first error of a runnable, which ends everything.
+        // The first error of a leader runnable. It ends everything.
         let failed = Mutex::new(None);
         let work = |term: Option<Term>| {
             let failed = &failed;
@@ -243,9 +266,14 @@ impl Working<'_> {
                 unfinished.iter().sum::<usize>()
             }
         };
-        let unfinished = match leader {
-            None => work(None).await,
-            Some(election) => lead(election, stop, |term| work(Some(term))).await?,
+        let unfinished = match coordination {
+            Coordination::Apart => work(None).await,
+            Coordination::Lead(election) => lead(*election, stop, |term| work(Some(term))).await?,
+            Coordination::Share(lease) => {
+                let shared = self.controllers.iter().filter(|controller| controller.is_shared());
+                let shared = shared.map(|controller| &**controller).collect();
+                share(&lease, shared, stop, work(None)).await?
+            }
         };
         if let Some(error) = failed.into_inner() {
             return Err(error);
@@ -293,6 +321,7 @@ impl fmt::Debug for Manager {
         f.debug_struct("Manager")
             .field("controllers", &names)
             .field("elections", &self.elections)
+            .field("shared", &self.shared)
             .field("runnables", &self.runnables)
             .field("leader_runnables", &self.leader_runnables)
             .finish_non_exhaustive()

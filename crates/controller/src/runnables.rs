@@ -1,4 +1,5 @@
-//! What else runs in a program with controllers: servers, recorders, periodic jobs. Started first, stopped last.
+//! Runnables: the other parts of a program with controllers, such as servers, recorders and periodic jobs. They are started first
+//! and stopped last.
 
 use std::any::Any;
 use std::fmt;
@@ -18,19 +19,19 @@ use crate::{Error, RunError, Stop};
 /// A future that ends soon after it is stopped.
 type RunnableFuture = BoxFuture<'static, Result<(), Error>>;
 
-/// Something that runs as long as the manager.
+/// A function whose future runs as long as the manager.
 pub(crate) struct Runnable {
     name: String,
     run: Box<dyn FnOnce(Stop) -> RunnableFuture + Send>,
 }
 
-/// Something that runs in each term of leadership.
+/// A function whose future runs in each term of leadership.
 pub(crate) struct LeaderRunnable {
     name: String,
     run: Box<dyn Fn(Stop, Option<Term>) -> RunnableFuture + Send + Sync>,
 }
 
-/// Runnables at work, in the order in which they were started. Dropping them cancels them.
+/// Running runnables, in the order in which they were started. Dropping this cancels them.
 pub(crate) struct Started(Vec<Task>);
 
 struct Task {
@@ -79,8 +80,8 @@ impl LeaderRunnable {
         Self { name, run: Box::new(run) }
     }
 
-    /// Runs it in one term: until leadership is lost, or until it has ended after a stop. It is cancelled at the second stop and after
-    /// the grace period. Returns its error.
+    /// Runs the future in one term: until leadership is lost, or until it has ended after a stop. It is cancelled at the second stop,
+    /// or after the grace period. Returns the future's error.
     pub(crate) async fn lead(
         &self,
         stop: &Stop,
@@ -98,7 +99,7 @@ impl LeaderRunnable {
             () = stop.aborting() => Ok(()),
             () = is_late => Ok(()),
             ended = run => match ended {
-                // It is started again in the next term.
+                // The runnable is started again in the next term.
                 Ok(()) => {
                     tokio::select! {
                         () = stop.stopping() => {}
@@ -112,7 +113,7 @@ impl LeaderRunnable {
     }
 }
 
-/// The future that a function returns. A panic of either is an error.
+/// Calls a function and runs its future. A panic in either becomes an error.
 fn guarded<R, E>(run: impl FnOnce() -> R + Send + 'static) -> RunnableFuture
 where
     R: Future<Output = Result<(), E>> + Send + 'static,
@@ -134,7 +135,7 @@ async fn lost(term: Option<&Term>) {
 // === impl Started ===
 
 impl Started {
-    /// Waits until one of them fails.
+    /// Waits until a runnable fails.
     pub(crate) async fn failed(&mut self) -> RunError {
         loop {
             let running = self.0.iter_mut().enumerate();
@@ -154,8 +155,8 @@ impl Started {
         }
     }
 
-    /// Stops them one after another, the last one first, and waits for each. Those that have not ended within the grace period, or at
-    /// the second stop, are cancelled. Returns the first error.
+    /// Stops the runnables one after another, the last one first, and waits for each. Runnables that have not ended within the grace
+    /// period, or at the second stop, are cancelled. Returns the first error.
     pub(crate) async fn stop(mut self, stop: &Stop, grace: Duration) -> Result<(), RunError> {
         let until = Instant::now() + grace.min(crate::LONGEST);
         let mut first = Ok(());
@@ -171,7 +172,7 @@ impl Started {
                 Some(ended) => task.outcome(ended),
                 None => {
                     running.abort();
-                    // It ends at its next await.
+                    // A cancelled task ends at its next await.
                     let _ = running.await;
                     tracing::warn!(runnable = task.name, "cancelled: it did not stop in time");
                     Ok(())

@@ -1,9 +1,19 @@
 //! Signals that terminate a program.
 
+/// A signal that asks the program to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Signal {
+    /// SIGINT; on systems other than Unix, Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
 /// SIGINT and SIGTERM; on systems other than Unix, Ctrl-C. After [`listen`](Self::listen) they no longer kill the process.
 #[derive(Debug)]
 pub struct Signals {
-    /// Registered once, so no signal is missed between two waits.
+    /// Registered once, so that no signal is missed between two calls of `next`.
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -11,10 +21,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// If the system does not allow it.
+    /// Returns an error if the system does not allow it.
     pub fn listen() -> std::io::Result<Self> {
         #[cfg(unix)]
         {
@@ -26,24 +36,25 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits for the next one.
-    ///
-    /// # Errors
-    /// If the system no longer delivers signals.
+    /// Waits for the next signal. If the system no longer delivers signals, this never completes.
     ///
     /// # Cancel safety
     /// May be dropped at any point; no signal is lost.
-    pub async fn next(&mut self) -> std::io::Result<()> {
+    pub async fn next(&mut self) -> Signal {
         #[cfg(unix)]
         {
             tokio::select! {
                 biased;
-                _ = self.interrupt.recv() => {}
-                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => Signal::Interrupt,
+                _ = self.terminate.recv() => Signal::Terminate,
             }
-            Ok(())
         }
         #[cfg(not(unix))]
-        tokio::signal::ctrl_c().await
+        {
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            Signal::Interrupt
+        }
     }
 }

@@ -90,10 +90,8 @@ impl Stop {
             Err(error) => return error,
         };
         loop {
-            if let Err(error) = signals.next().await {
-                return error;
-            }
-            tracing::info!(again = self.is_stopping(), "stopping on a signal");
+            let signal = signals.next().await;
+            tracing::info!(?signal, again = self.is_stopping(), "stopping on a signal");
             self.stop();
         }
     }

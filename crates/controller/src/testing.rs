@@ -37,10 +37,10 @@ pub struct NotSettled {
 /// How long [`settle`] waits.
 const SETTLE_MAX: Duration = Duration::from_secs(300);
 
-/// The pause between two checks. With paused time, everything that can happen now happens during one.
+/// The pause between two checks. With paused time, all tasks that can make progress do so during a pause.
 const CHECK_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often watches are asked for a bookmark while an informer lags.
+/// How often the server is asked to send bookmarks while an informer lags.
 const BOOKMARK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs a manager in a task.
@@ -116,7 +116,7 @@ async fn settle_at(servers: &[(Option<&str>, &Server)], manager: &RunningManager
         };
         let reason = manager.unsettled.iter().find_map(|unsettled| unsettled(&revision));
         match &reason {
-            // Checked twice: an event may be on its way from one part to the next.
+            // Require two checks in a row: an event may be on its way from one part to the next.
             None if settled_at.as_ref() == Some(&at) => return Ok(()),
             None => settled_at = Some(at.clone()),
             Some(_) => settled_at = None,

@@ -21,7 +21,7 @@ pub(super) struct Activity {
     failing: Mutex<BTreeMap<Key, String>>,
 }
 
-/// A key that is due within this time is about to be reconciled.
+/// A controller with a key that is due within this time has not settled.
 const DUE_SOON: Duration = Duration::from_secs(1);
 
 impl Activity {
@@ -42,7 +42,7 @@ impl Activity {
     }
 }
 
-/// The revision that the server of a cluster has; `None` if the cluster is not to be checked.
+/// Returns the revision that the server of a cluster has; `None` for a cluster that is not checked.
 pub(crate) type Revisions<'a> = &'a dyn Fn(Option<&str>) -> Option<u64>;
 
 /// Reports why a controller has not settled at these revisions; `None` if it has.

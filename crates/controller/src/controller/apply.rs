@@ -1,6 +1,6 @@
 //! Writing from a reconcile: apply with an owner reference, status, deletion, and read-modify-write.
 //!
-//! Everything here goes through the reconcile's own client, so the controller knows of every write.
+//! All requests go through the reconcile's own client, which records every write.
 
 use std::any::TypeId;
 use std::fmt;
@@ -35,8 +35,11 @@ pub enum WriteError {
         /// The client's error.
         source: kube_client::Error,
     },
-    /// The object that would own the child is not cached.
-    #[error("cannot apply {kind} {object}: its owner {owner} is not in the cache of the main informer")]
+    /// The object that would own the child is not cached, or is not the one that the reconcile began with. A retry cannot fix
+    /// that: the error is terminal. If the object was deleted or re-created meanwhile, the key is reconciled again immediately.
+    #[error(
+        "cannot apply {kind} {object}: its owner {owner} is not in the cache of the main informer, or was re-created during the reconcile"
+    )]
     NoOwner {
         /// The kind of the child.
         kind: String,
@@ -45,7 +48,7 @@ pub enum WriteError {
         /// The key that is reconciled.
         owner: Key,
     },
-    /// A namespaced object cannot own objects of other namespaces or cluster-scoped ones.
+    /// A namespaced object cannot own objects of other namespaces or cluster-scoped ones. The error is terminal.
     #[error(
         "cannot apply {kind} {object}: {owner} cannot own it, because it is not in the owner's namespace; use `apply_unowned`"
     )]
@@ -57,7 +60,7 @@ pub enum WriteError {
         /// The key that is reconciled.
         owner: Key,
     },
-    /// The object has no name, or does not serialize.
+    /// The object has no name, or does not serialize. The error is terminal.
     #[error("cannot {operation} {kind}: {reason}")]
     Invalid {
         /// Such as `apply`.
@@ -72,7 +75,7 @@ pub enum WriteError {
 /// Attempts of a read-modify-write before a conflict is returned, as in client-go.
 const CONFLICT_ATTEMPTS: u32 = 5;
 
-/// The wait between two of them.
+/// The wait between two attempts.
 const CONFLICT_WAIT: Duration = Duration::from_millis(10);
 
 // === impl Context ===
@@ -81,8 +84,9 @@ impl<D> Context<D> {
     /// Applies a child: server-side apply with the controller's field manager, with an owner reference to the reconciled object, and
     /// with force. The key is not reconciled again before the cache has the result. Applying an unchanged child writes nothing.
     ///
-    /// The child needs a name. A namespaced child without a namespace gets that of the key. The owner is the object of the key in
-    /// the main informer; it is marked as the managing controller.
+    /// The child needs a name. A namespaced child without a namespace gets that of the key. The owner is the object of the key that
+    /// the main informer had when the reconcile began; it is marked as the managing controller. If that object was deleted or
+    /// re-created meanwhile, nothing is written: return the error, and the key is reconciled again.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -226,15 +230,15 @@ impl<D> Context<D> {
         params.preconditions = uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None });
         let request = write.api().delete(write.key.name(), &params);
         match write.send::<Value>(&self.client(), request).await {
-            // 409: another object has the name.
+            // 409: an object with another uid has the name, so the object to delete is gone.
             Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(()),
             deleted => deleted.map(drop),
         }
     }
 
-    /// Creates or updates a child by reading it, changing it, and writing it if it differs: for fields that cannot be applied. Reads
-    /// the live object. `initial` names the child; `change` gets it, or the live object. The child gets an owner reference, as with
-    /// [`apply`](Self::apply). A conflict is retried up to five times.
+    /// Creates or updates a child by reading the live object, changing it, and writing it if it differs: for fields that cannot be
+    /// applied. `change` is called with the live object, or with `initial` if it does not exist; `initial` also names the child. The
+    /// child gets an owner reference, as with [`apply`](Self::apply). After a conflict, it tries again, up to five attempts in total.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -340,7 +344,7 @@ pub async fn retry_on_conflict<T>(
 
 // === one write ===
 
-/// An object to write, and where to.
+/// An object to write, and its path.
 struct Write {
     operation: &'static str,
     kind: String,
@@ -406,8 +410,9 @@ impl Write {
     /// Adds a reference to the reconciled object, unless the object has one.
     fn set_owner<D>(&mut self, context: &Context<D>) -> Result<(), WriteError> {
         let (kind, object, owner) = (self.kind.clone(), self.key.clone(), context.key().clone());
-        let main = context.run.tools.main();
-        let Some((main, uid)) = main.and_then(|main| Some((main, main.uid(&owner.in_cluster(""))?))) else {
+        let run = &context.run;
+        let uid = run.owner.as_deref().filter(|_| !run.is_superseded());
+        let Some((main, uid)) = run.tools.main().zip(uid) else {
             return Err(WriteError::NoOwner { kind, object, owner });
         };
         if !owner.namespace().is_empty() && owner.namespace() != object.namespace() {
@@ -419,7 +424,7 @@ impl Write {
             *references = json!([]);
         }
         let Some(references) = references.as_array_mut() else { return Ok(()) };
-        if references.iter().any(|reference| reference["uid"] == uid.as_str()) {
+        if references.iter().any(|reference| reference["uid"] == uid) {
             return Ok(());
         }
         references.push(json!({

@@ -11,12 +11,13 @@ use kube_client::Client;
 use kube_informer::{Index, Key, Object};
 use kube_workqueue::{RateLimiter, WorkQueue};
 
-use super::cluster_triggers::ClusterTriggers;
+use super::cluster_triggers::{ClusterTriggers, Plan};
 use super::clusters::Members;
 use super::context::Context;
 use super::feed::{Feed, Wanted};
 use super::intake::Intake;
 use super::report::Reports;
+use super::slot_keys::SlotKeys;
 use super::trigger::Trigger;
 use super::worker::{Job, Policy};
 use super::writes::Writes;
@@ -24,6 +25,7 @@ use super::{Controller, Team};
 use crate::action::{Action, Error, Failure, Retry};
 use crate::error::BuildError;
 use crate::leader::LeaderElection;
+use crate::shards::ShardedLease;
 
 /// The name of the index that [`ControllerBuilder::owns`] adds: children by the uids of their owners.
 pub const OWNER_INDEX: &str = "owner-uid";
@@ -45,6 +47,7 @@ pub struct ControllerBuilder<M> {
     grace: Duration,
     write_wait_max: Duration,
     leader: Option<LeaderElection>,
+    shared: Option<ShardedLease>,
     #[cfg(feature = "metrics")]
     metrics: Option<crate::ControllerMetrics>,
 }
@@ -53,7 +56,7 @@ pub struct ControllerBuilder<M> {
 /// [`Controller::of_clusters`]. Each cluster brings its own triggers.
 #[derive(Debug)]
 pub struct EachCluster(
-    /// Not `Send`: the builder's methods for triggers, which would have no cluster, require it.
+    /// Not `Send`, so the builder's methods for triggers, which require `Send`, do not exist: such a trigger would have no cluster.
     std::marker::PhantomData<*const ()>,
 );
 
@@ -95,8 +98,8 @@ impl<M: Send + Sync + 'static> ControllerBuilder<M> {
         self.with(|triggers| triggers.watches(informer, keys))
     }
 
-    /// Reconciles the main objects that an index of the main informer lists under one of the values that a function returns for
-    /// a changed object. The index is added if it is missing.
+    /// Reconciles main objects that are related to a changed object. `values` returns index values for the changed object; the
+    /// main objects with one of these values in `index` are reconciled. The index is added to the main informer if it is missing.
     ///
     /// An object in a namespace maps to main objects of that namespace and to cluster-scoped ones. A cluster-scoped object maps
     /// to main objects in all namespaces. For references across namespaces, use [`watches`](Self::watches).
@@ -172,6 +175,7 @@ impl<M> ControllerBuilder<M> {
             grace: Duration::from_secs(30),
             write_wait_max: Duration::from_secs(30),
             leader: None,
+            shared: None,
             #[cfg(feature = "metrics")]
             metrics: None,
         }
@@ -228,11 +232,11 @@ impl<M> ControllerBuilder<M> {
         self
     }
 
-    /// Sets how long a key is deferred at most while its own writes are not in the cache, from the server's answer to the last one:
-    /// see [`Context::wrote`]. Default: 30 s. Times over 30 years count as 30 years.
+    /// Sets how long a key is deferred at most until the cache has its own writes, counted from the server's answer to the last
+    /// write: see [`Context::wrote`]. Default: 30 s. Times over 30 years count as 30 years.
     ///
-    /// While a write is unanswered, the key is deferred regardless of this limit. An unanswered write ends 60 s after its caller has
-    /// dropped it, and 300 s after it was sent at the latest.
+    /// While a write is unanswered, the key is deferred regardless of this limit. An unanswered write fails 300 s after it was sent,
+    /// or 60 s after its caller dropped it if that is earlier.
     pub fn write_wait_max(mut self, limit: Duration) -> Self {
         self.write_wait_max = limit;
         self
@@ -246,8 +250,8 @@ impl<M> ControllerBuilder<M> {
         self
     }
 
-    /// Sets how long a key waits to gain one point of priority. Default: [`kube_workqueue::Builder::AGING`]. The initial list
-    /// and resyncs have priority −100, everything else 0.
+    /// Sets the waiting time after which a key's priority is raised by one point. Default: [`kube_workqueue::Builder::AGING`]. Keys
+    /// of the initial list and of resyncs start with priority −100, all others with 0.
     pub fn aging(mut self, a_point: Duration) -> Self {
         self.aging = Some(a_point);
         self
@@ -257,6 +261,29 @@ impl<M> ControllerBuilder<M> {
     /// under one lease see [`Manager`](crate::Manager).
     pub fn leader(mut self, election: LeaderElection) -> Self {
         self.leader = Some(election);
+        self
+    }
+
+    /// Reconciles only the keys of this replica's slots, so that several replicas work at the same time. The main informer should have
+    /// the lease's [shard](ShardedLease::shard): then its memory is divided too. All other informers are whole on every replica.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kube_informer::{Informer, Key};
+    /// # use kube_informer_controller::{Action, Context, Controller, Error, ShardedLease};
+    /// # fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let lease = ShardedLease::new(client.clone(), "operators", "maps");
+    /// let maps = Informer::<ConfigMap>::builder(client).shard(lease.shard()).start()?;
+    /// let controller = Controller::builder("maps", &maps)
+    ///     .shared(&lease)
+    ///     .build((), async |ctx: Context, key: Key| {
+    ///         println!("{key} under {:?}", ctx.term().map(|term| term.token().to_string()));
+    ///         Ok::<_, Error>(Action::Done)
+    ///     })?;
+    /// # Ok(()) }
+    /// ```
+    pub fn shared(mut self, lease: &ShardedLease) -> Self {
+        self.shared = Some(lease.clone());
         self
     }
 
@@ -271,7 +298,8 @@ impl<M> ControllerBuilder<M> {
     /// `data`, and returns [`Error`] or any error that converts into it.
     ///
     /// # Errors
-    /// Returns an error if an informer has stopped, an index cannot be added, a filter is invalid, or the concurrency is 0.
+    /// Returns an error if an informer has stopped, an index cannot be added, a filter is invalid, the concurrency is 0, or the work
+    /// cannot be [shared](Self::shared).
     pub fn build<D, F, R, E>(self, data: D, reconcile: F) -> Result<Controller, BuildError>
     where
         D: Send + Sync + 'static,
@@ -300,12 +328,20 @@ impl<M> ControllerBuilder<M> {
             None => reports,
         };
         let capacity = self.queue_capacity.unwrap_or(kube_workqueue::Builder::<Key>::CAPACITY).max(1);
-        let intake = Arc::new(Intake::new(queue.build(), capacity, Writes::new(self.write_wait_max)));
+        let plan = self.triggers.map(ClusterTriggers::into_plan);
+        if let Some(lease) = &self.shared
+            && let Err(reason) = can_share(lease, plan.as_ref(), self.leader.is_some())
+        {
+            return Err(BuildError::Sharing { controller: name, reason: reason.to_owned() });
+        }
+        let slot_keys = self.shared.as_ref().map(|lease| SlotKeys::new(lease.local_slots().clone()));
+        let writes = Writes::new(self.write_wait_max);
+        let intake = Arc::new(Intake::new(queue.build(), capacity, writes, slot_keys));
         let name = Arc::<str>::from(name);
         let field_manager = self.field_manager.unwrap_or_else(|| name.to_string());
         let (members, added) = Members::new(name.clone(), intake.clone(), field_manager);
-        if let Some(triggers) = self.triggers {
-            members.add(None, triggers.into_plan())?;
+        if let Some(plan) = plan {
+            members.add(None, plan)?;
         }
         let keys = {
             let members = Arc::downgrade(&members);
@@ -333,7 +369,22 @@ impl<M> ControllerBuilder<M> {
         };
         let (concurrency, grace) = (self.concurrency, self.grace);
         let team = Team { job: Arc::new(job), concurrency, grace };
-        Ok(Controller { managed: Box::new(team), feed: feed.run().boxed(), leader: self.leader })
+        let (leader, shared) = (self.leader, self.shared);
+        Ok(Controller { managed: Box::new(team), feed: feed.run().boxed(), leader, shared })
+    }
+}
+
+/// Whether replicas can share the work of a controller.
+fn can_share(lease: &ShardedLease, plan: Option<&Plan>, has_leader: bool) -> Result<(), &'static str> {
+    let Some(plan) = plan else { return Err("a controller of several clusters cannot be shared") };
+    if has_leader {
+        return Err("it has a leader election; use either of them");
+    }
+    match &plan.shard {
+        Some(shard) if shard != lease.shard() => Err(
+            "its main informer has the shard of another lease; start it with `ShardedLease::shard` of this one, after all settings",
+        ),
+        _ => Ok(()),
     }
 }
 

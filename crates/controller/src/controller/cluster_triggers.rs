@@ -1,10 +1,10 @@
-//! What triggers reconciles in one cluster: the main informer, and informers of what belongs to its objects.
+//! The triggers of one cluster: the main informer, and informers of related objects.
 
 use std::fmt;
 use std::sync::Arc;
 
 use kube_client::Client;
-use kube_informer::{Index, IndexError, Informer, Key, Object, Stopped};
+use kube_informer::{AssignedShard, Index, IndexError, Informer, Key, Object, Stopped};
 
 use super::builder::OWNER_INDEX;
 use super::filter::Filter;
@@ -32,13 +32,15 @@ pub struct ClusterTriggers<M> {
     plan: Plan,
 }
 
-/// What a cluster adds to a controller, without types.
+/// The informers and listeners that a cluster adds to a controller, with their types erased.
 pub(super) struct Plan {
     pub(super) attach: Vec<Attach>,
     pub(super) admits: Option<Admits>,
     /// The keys of the main informer.
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send + Sync>,
     pub(super) client: Option<Client>,
+    /// The shard of the main informer, if it has one.
+    pub(super) shard: Option<AssignedShard>,
 }
 
 /// Registers a listener on an informer. Its arguments are the informer's number and its cluster.
@@ -64,6 +66,7 @@ impl<M: Send + Sync + 'static> ClusterTriggers<M> {
             admits: main.filter.clone().map(|filter| admits(&informer, filter)),
             keys: Box::new(move || lister.view().iter().map(|object| object.key()).collect()),
             client: informer.client().cloned(),
+            shard: informer.assigned_shard().cloned(),
         };
         Self { main: informer, plan }.attach(main, |_| Ok(itself()))
     }
@@ -86,8 +89,8 @@ impl<M: Send + Sync + 'static> ClusterTriggers<M> {
         })
     }
 
-    /// As [`ControllerBuilder::watches`](crate::ControllerBuilder::watches). The function returns keys without a cluster: they are of
-    /// this cluster.
+    /// As [`ControllerBuilder::watches`](crate::ControllerBuilder::watches). The function returns keys without a cluster name; they
+    /// belong to this cluster.
     pub fn watches<K, Keys>(
         self,
         informer: impl Into<Trigger<K>>,
@@ -167,7 +170,7 @@ impl<M> fmt::Debug for ClusterTriggers<M> {
     }
 }
 
-/// Whether the object of a key is of the controller's class.
+/// A function that reports whether the object of a key passes the main trigger's filter.
 fn admits<M: Send + Sync + 'static>(main: &Informer<M>, filter: Filter<M>) -> Admits {
     let lister = main.lister();
     Box::new(move |key| lister.get(key).is_none_or(|object| filter.passes(&object)))

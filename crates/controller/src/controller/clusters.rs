@@ -56,11 +56,11 @@ pub(super) struct Members {
     name: Arc<str>,
     pub(super) intake: Arc<Intake>,
     field_manager: String,
-    /// By name; the one without a name is the empty text.
+    /// By name. The cluster without a name has the empty string as its key.
     clusters: RwLock<BTreeMap<String, Arc<Member>>>,
-    /// The number of informers so far. Numbers are never used again.
+    /// The number of informers so far, which is the number of the next one. Numbers are never reused.
     informers: AtomicUsize,
-    /// Clusters to wait for. One message per added cluster.
+    /// Sends each added cluster to the task that waits until it is synced.
     added: UnboundedSender<Arc<Member>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Member {
     removed: CancellationToken,
 }
 
-/// How long to wait before a cluster is asked again that refused an informer.
+/// The pause before a retry, after a cluster has refused an informer.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 
 // === impl Clusters ===
@@ -87,27 +87,31 @@ impl Clusters {
     /// Adds a cluster: its main informer, and what else triggers reconciles. Reconciles get keys with the cluster's name
     /// ([`Key::cluster`]), a [client](crate::Context::client) of that cluster, and its [informers](crate::Context::informer).
     ///
-    /// Nothing of the cluster is reconciled before its informers are synced. If its server refuses one, a warning is logged, and the
-    /// cluster is tried again. Other clusters are not affected. A cluster that has the name already is removed first.
+    /// No key of the cluster is reconciled before its informers are synced. If the server refuses an informer, a warning is logged,
+    /// and the cluster is tried again. Other clusters are not affected. If a cluster of this name exists, it is removed first.
     ///
     /// # Errors
-    /// Returns an error if an informer has stopped, an index cannot be added, a filter is invalid, the name is empty or has a `/`, or
-    /// the controller has ended.
+    /// Returns an error if an informer has stopped, an index cannot be added, a filter is invalid, the name is empty, the controller has
+    /// ended, or replicas [share](crate::ControllerBuilder::shared) its work.
     pub fn add<M: Send + Sync + 'static>(
         &self,
         name: &str,
         triggers: ClusterTriggers<M>,
     ) -> Result<(), BuildError> {
-        if name.is_empty() || name.contains('/') {
-            return Err(BuildError::Cluster { controller: self.name.to_string(), cluster: name.to_owned() });
+        if name.is_empty() {
+            return Err(BuildError::Cluster { controller: self.name.to_string() });
         }
         let ended = || BuildError::Ended { controller: self.name.to_string() };
         let members = self.members.upgrade().ok_or_else(ended)?;
+        if members.intake.slot_keys.is_some() {
+            let reason = "a controller of several clusters cannot be shared".to_owned();
+            return Err(BuildError::Sharing { controller: self.name.to_string(), reason });
+        }
         members.remove(name);
         members.add(Some(name), triggers.into_plan())
     }
 
-    /// Removes a cluster; returns whether there was one. Its queued keys are dropped. Reconciles that run finish.
+    /// Removes a cluster; returns whether it existed. Its queued keys are dropped. Running reconciles finish.
     ///
     /// The informers belong to the caller: they continue unless they are dropped.
     pub fn remove(&self, name: &str) -> bool {
@@ -146,7 +150,7 @@ impl Members {
         Clusters { name: self.name.clone(), members: Arc::downgrade(self) }
     }
 
-    /// Registers the listeners of a cluster. The one without a name is warm: the controller does not work before it is synced.
+    /// Registers the listeners of a cluster. The cluster without a name is warm from the start: no worker runs before it is synced.
     pub(super) fn add(&self, cluster: Option<&str>, plan: Plan) -> Result<(), BuildError> {
         let first = self.informers.fetch_add(plan.attach.len(), Ordering::Relaxed);
         let name = cluster.map(Arc::<str>::from);
@@ -209,7 +213,7 @@ impl Members {
         self.clusters.read().values().cloned().collect()
     }
 
-    /// The cluster without a name. Clusters with one are waited for while the controller runs.
+    /// Waits until the cluster without a name is synced. The controller waits for named clusters while it runs.
     pub(super) async fn synced(&self) -> Result<(), SyncError> {
         match self.get(None) {
             Some(member) => member.synced().await,

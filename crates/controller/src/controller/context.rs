@@ -13,6 +13,7 @@ use super::tools::Tools;
 use super::tracking::{SentWrites, tracked};
 use crate::Stop;
 use crate::leader::Term;
+use crate::shards::SlotTerm;
 
 /// The context of a reconcile: your data, a client that records writes, and access to its controller. Cheap to clone.
 ///
@@ -26,14 +27,25 @@ pub struct Context<D = ()> {
 /// The state of one reconcile.
 pub(super) struct Run {
     pub(super) key: Key,
+    /// The uid of the key's cached object when the reconcile began: the only object that may own its children.
+    pub(super) owner: Option<String>,
     pub(super) id: u64,
     pub(super) failures: u32,
     pub(super) tools: Arc<Tools>,
     pub(super) stop: Stop,
     pub(super) term: Option<Term>,
+    /// Present if several replicas share the work.
+    pub(super) slot: Option<SlotTerm>,
     pub(super) sent: SentWrites,
     /// Created on first use.
     pub(super) client: OnceLock<Client>,
+}
+
+impl Run {
+    /// Whether the object that the reconcile began with was deleted or re-created since.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.owner.is_some() && self.tools.owner_uid(&self.key) != self.owner
+    }
 }
 
 impl<D> Context<D> {
@@ -80,6 +92,9 @@ impl<D> Context<D> {
     /// When this key is reconciled again, the cache has those writes; until then the key is deferred, and no worker waits. If
     /// the outcome of a write is unknown (a lost connection, a 5xx), the controller first reads the live object.
     ///
+    /// With a leader election or a sharded lease, every request first checks that the [term](Self::term) is current; otherwise it fails
+    /// and nothing is sent.
+    ///
     /// Dropping a write does not cancel it: it continues for up to 60 s, and the key waits for its answer. When the controller stops
     /// or loses leadership, it is cancelled.
     ///
@@ -97,7 +112,7 @@ impl<D> Context<D> {
     /// }
     /// ```
     pub fn client(&self) -> Client {
-        self.run.client.get_or_init(|| tracked(&self.run.tools, &self.run.key, &self.run.sent)).clone()
+        self.run.client.get_or_init(|| tracked(&self.run)).clone()
     }
 
     /// Reports a write that was made with another client: of the object itself, or of any object that the controller watches, as the
@@ -155,8 +170,8 @@ impl<D> Context<D> {
         self.expect(&Named::kind::<K>(dynamic), object.meta(), true)
     }
 
-    /// The term of leadership; `None` without leader election. Store its token with writes to external systems to detect writes of
-    /// an earlier leader.
+    /// The term of leadership, or of the ownership of the key's slot; `None` without a leader election or a sharded lease. Store its
+    /// token with writes to external systems to detect writes of an earlier leader or owner.
     pub fn term(&self) -> Option<&Term> {
         self.run.term.as_ref()
     }
@@ -176,11 +191,15 @@ impl<D> Context<D> {
     }
 
     fn expect(&self, named: &Named, meta: &ObjectMeta, gone: bool) -> bool {
-        self.run.tools.expect(&self.run.key, named, meta, gone)
+        let is_shown = self.run.tools.expect(&self.run.key, named, meta, gone);
+        if is_shown && let Some(slot) = &self.run.slot {
+            self.run.tools.record_write(slot, named, meta);
+        }
+        is_shown
     }
 }
 
-/// What finalizers need. They know the resource by the URL of its API, so dynamic objects need no type.
+/// Methods for finalizers. They identify the resource by the URL of its API, so dynamic objects need no type.
 impl<D> Context<D> {
     /// Reports a write of an object in the collection of this URL path.
     pub(crate) fn wrote_at(&self, url: &str, meta: &ObjectMeta, gone: bool) {
@@ -193,6 +212,14 @@ impl<D> Context<D> {
     pub(crate) fn cleaned_up(&self, url: &str, meta: &ObjectMeta, finalizer: &str) {
         if let Some(named) = named(url) {
             self.run.tools.cleaned_up(&named, meta, finalizer);
+        }
+    }
+
+    /// Forgets the cleanups of an object that is not being deleted. A server that was restored from a backup can bring an object back
+    /// after its cleanup.
+    pub(crate) fn forget_cleanups(&self, url: &str, meta: &ObjectMeta) {
+        if let Some(named) = named(url) {
+            self.run.tools.forget_cleanups(&named, meta);
         }
     }
 

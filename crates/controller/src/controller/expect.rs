@@ -18,11 +18,11 @@ pub(crate) enum Named {
 /// The informers, by number, of an object's resource.
 #[derive(Default)]
 struct Shown {
-    /// They have the object.
+    /// Informers that have the object.
     now: Vec<usize>,
-    /// They do not have the object, but it is in their scope.
+    /// Informers that do not have the object yet, although it is in their scope.
     later: Vec<usize>,
-    /// Why another informer never will.
+    /// The reason why another informer will never have it.
     excluded: Option<WaitError>,
 }
 
@@ -34,15 +34,15 @@ impl Tools {
         self.watched.iter().any(|watched| named.is(watched.resource()))
     }
 
-    /// Defers `key` until the cache has a write: this state of an object, or that it is gone. Returns whether an informer has, or
-    /// will have, the object.
+    /// Defers `key` until the cache has a write: this state of an object or, with `gone`, its deletion. Returns whether an informer
+    /// has, or will have, the object.
     pub(super) fn expect(&self, key: &Key, named: &Named, meta: &ObjectMeta, gone: bool) -> bool {
         if gone {
             self.intake.writes.expect_gone(key, meta.uid.as_deref().unwrap_or_default());
         }
         let Shown { now, later, excluded } = self.shown(named, meta);
         let object = key_of(meta);
-        // A deleted object that is not cached is not expected where the informer is ambiguous.
+        // If a deleted object is not cached, and several informers could have had it, do not wait for any of them.
         let (each, any_of) = match (now.is_empty(), gone && later.len() > 1) {
             (true, true) => (Vec::new(), Vec::new()),
             (true, false) => (Vec::new(), later.clone()),
@@ -82,6 +82,13 @@ impl Tools {
             .any(|number| self.intake.writes.is_cleaned(&(number, object.clone()), uid, finalizer))
     }
 
+    /// Forgets the cleanups of an object that is not being deleted.
+    pub(super) fn forget_cleanups(&self, named: &Named, meta: &ObjectMeta) {
+        for number in self.shown(named, meta).now {
+            self.intake.writes.forget_cleaned(&(number, key_of(meta)));
+        }
+    }
+
     /// The uids under which the controller's informers have an object.
     pub(super) fn cached_uids(&self, named: &Named, object: &Key) -> Vec<String> {
         let watched = self.watched.iter().filter(|watched| named.is(watched.resource()));
@@ -119,7 +126,7 @@ impl Tools {
                 continue;
             }
             match watched.key_in_scope(meta) {
-                // Without a uid it is not certain which object is meant: each is waited for.
+                // Without a uid, any object of this name may be meant: wait for each of them.
                 Ok(_) if uid.is_empty() => shown.now.push(number),
                 _ if watched.shows(&object, uid) => shown.now.push(number),
                 Ok(_) => shown.later.push(number),
@@ -162,7 +169,7 @@ impl Named {
         Self::Plural { group: target.group.clone(), plural: target.plural.clone() }
     }
 
-    fn is(&self, resource: &ApiResource) -> bool {
+    pub(super) fn is(&self, resource: &ApiResource) -> bool {
         match self {
             Self::Kind { group, kind } => resource.group == *group && resource.kind == *kind,
             Self::Plural { group, plural } => resource.group == *group && resource.plural == *plural,

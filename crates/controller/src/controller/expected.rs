@@ -1,4 +1,4 @@
-//! What a cache must have before a key that has written is reconciled again.
+//! The state that a cache must reach before a key that has made writes is reconciled again.
 
 use std::cmp::Ordering;
 
@@ -8,21 +8,21 @@ use kube_informer::internals::compare_resource_versions;
 /// An object in an informer: the informer's number, and the object's key.
 pub(crate) type Place = (usize, Key);
 
-/// What a cache must have before a key is reconciled again.
+/// The state of one object that a cache must reach before a key is reconciled again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// Where: in any one of these.
+    /// The informers and keys where the object may appear. One of them suffices.
     pub(crate) places: Vec<Place>,
-    /// The object.
+    /// The object's uid.
     pub(crate) uid: String,
     /// The cache must have at least this state of the object. Empty for a deletion whose resourceVersion is unknown.
     pub(crate) version: String,
-    /// And the object must be gone.
+    /// Whether the object must also be gone.
     pub(crate) gone: bool,
 }
 
 impl Expected {
-    /// Includes what an earlier write of the same object demands: the newer version counts, and deleted is final.
+    /// Includes the requirements of an earlier write of the same object: the newer version counts, and a deletion is final.
     pub(super) fn include(&mut self, earlier: &Self) {
         let same = !self.uid.is_empty()
             && self.uid == earlier.uid
@@ -37,7 +37,7 @@ impl Expected {
         self.gone |= earlier.gone;
     }
 
-    /// Whether a cache that has this has the earlier write of the same place, too.
+    /// Whether a cache that meets this also has the earlier write.
     pub(super) fn replaces(&self, earlier: &Self) -> bool {
         let is_later = || {
             let order = compare_resource_versions(&self.version, &earlier.version);

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::clusters::Member;
 use super::intake::{BACKGROUND, Intake};
 
-/// What a stream requests.
+/// A request from a stream.
 pub(super) enum Wanted {
     One(Key),
     All,

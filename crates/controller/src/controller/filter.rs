@@ -10,8 +10,8 @@ use kube_informer::{Informer, LabelQuery, Object};
 /// Restricts a [`Trigger`](crate::Trigger) to the objects of a class: by label, annotation, field, or your own function.
 ///
 /// The controller ignores all other objects: an object that begins to pass counts as added, one that no longer passes as
-/// deleted. On the main trigger, the controller reconciles only keys whose object passes, is gone, or has just ceased to pass. In
-/// that last case the lister still has the object: check it with [`passes`](Self::passes).
+/// deleted. On the main trigger, the controller reconciles a key only if its object passes, no longer exists, or has just stopped
+/// passing. In that last case the lister still has the object: check it with [`passes`](Self::passes).
 ///
 /// ```no_run
 /// # use k8s_openapi::api::networking::v1::Ingress;
@@ -32,8 +32,8 @@ pub struct Filter<K> {
 }
 
 impl<K> Filter<K> {
-    /// Objects that your function accepts. It runs for every change and must not block. If it panics, the change counts as one of an
-    /// object that passes; a key of the main kind is reconciled once the function returns for its object, which is tried every 10 s.
+    /// Objects that your function accepts. It runs for every change and must not block. If it panics, the object counts as passing. A
+    /// key of the main kind is then not reconciled before the function has returned for its object; this is tried every 10 s.
     pub fn new(test: impl Fn(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
         Self { test: Arc::new(test), paths: Vec::new(), invalid: None }
     }
@@ -46,10 +46,9 @@ impl<K> Filter<K> {
         }
     }
 
-    /// Objects with this value of an annotation.
+    /// Objects with this value of an annotation. If the informer drops annotations, the controller is not built.
     pub fn annotation(name: &str, value: &str) -> Self {
-        let (name, value) = (name.to_owned(), value.to_owned());
-        Self::new(move |object| object.annotations().get(&name) == Some(&value))
+        Self::field(&format!("metadata.annotations[{name:?}]"), value)
     }
 
     /// Objects with this value in a field, or among the values of a path with `[*]`. A field that cannot be read does not match.
@@ -62,7 +61,7 @@ impl<K> Filter<K> {
             Ok(path) => path,
             Err(error) => return Self::invalid(error),
         };
-        // All objects of an informer have one type.
+        // The reader is created once: all objects of an informer have the same type.
         let (reader, paths) = (OnceLock::new(), vec![path.clone()]);
         let filter = Self::new(move |object| {
             let reader = reader.get_or_init(|| PathReader::new(&path, object.type_meta()).ok());

@@ -7,6 +7,7 @@ use kube_informer::{Key, Origin};
 use kube_workqueue::{AddOptions, WorkQueue};
 use parking_lot::Mutex;
 
+use super::slot_keys::SlotKeys;
 use super::writes::Writes;
 
 /// Priority of the initial list, resyncs, and requests to reconcile everything.
@@ -18,35 +19,43 @@ const FULL_WAIT: Duration = Duration::from_millis(100);
 /// Where keys enter the controller.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// It holds each key once, so informers' keys are bounded by the number of objects and never rejected.
+    /// The queue. It holds each key once, so keys from informers are bounded by the number of objects and are never rejected.
     pub(crate) queue: WorkQueue<Key>,
-    /// Streams wait while the queue has this many keys.
+    /// The number of queued keys from which on streams wait.
     pub(crate) capacity: usize,
     pub(crate) writes: Writes,
+    /// Which keys this replica may work on; `None` if all.
+    pub(crate) slot_keys: Option<SlotKeys>,
     /// Keys whose objects no longer pass the main trigger's filter, and were not reconciled since.
     leaving: Mutex<HashSet<Key>>,
 }
 
 impl Intake {
-    pub(crate) fn new(queue: WorkQueue<Key>, capacity: usize, writes: Writes) -> Self {
-        Self { queue, capacity, writes, leaving: Mutex::default() }
+    pub(crate) fn new(
+        queue: WorkQueue<Key>,
+        capacity: usize,
+        writes: Writes,
+        slot_keys: Option<SlotKeys>,
+    ) -> Self {
+        Self { queue, capacity, writes, slot_keys, leaving: Mutex::default() }
     }
 
     /// Forgets the keys of a cluster, and the informers of these numbers.
     pub(crate) fn forget(&self, key: impl Fn(&Key) -> bool, informer: impl Fn(usize) -> bool) {
         self.leaving.lock().retain(|leaving| !key(leaving));
-        // Parked keys are queued. A worker drops the keys of a cluster that is not there.
+        // Queue the parked keys: the worker that takes them finds that their cluster was removed, and drops them.
         for (key, priority) in self.writes.forget_all(key, informer) {
             self.add(key, priority);
         }
     }
 
-    /// The object of a key no longer passes the main trigger's filter.
+    /// Records that the object of a key no longer passes the main trigger's filter.
     pub(crate) fn leaves(&self, key: Key) {
         self.leaving.lock().insert(key);
     }
 
-    /// Whether the object of a key has left and the key was not reconciled since. Asked once, when its reconcile begins.
+    /// Whether the object of a key has stopped passing the filter, and the key was not reconciled since. Called once, when the
+    /// reconcile begins: the record is removed.
     pub(crate) fn take_leaving(&self, key: &Key) -> bool {
         self.leaving.lock().remove(key)
     }
@@ -70,7 +79,7 @@ impl Intake {
     }
 }
 
-/// Live changes go before the initial list and resyncs.
+/// The priority of a change: live changes go before the initial list and resyncs.
 pub(crate) fn priority_of(origin: Origin) -> i16 {
     match origin {
         Origin::Initial | Origin::Resync => BACKGROUND,

@@ -1,6 +1,6 @@
 //! Settles writes whose outcome is unknown: reads the live state, and expects the cache to catch up with it.
 //!
-//! A worker does this before it reconciles the key again. After it, the key waits for the cache like after any other write.
+//! A worker does this before it reconciles the key again. The key then waits for the cache, as after any other write.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -38,8 +38,8 @@ pub(super) enum ReadError {
 }
 
 impl Tools {
-    /// Reads the outcome of every unknown write of `key`. Returns whether the cache can be judged by it: if an object was found
-    /// to be deleted that the cache may not have seen yet, the cache must first reach the moment of the read.
+    /// Reads the outcome of every unknown write of `key`. Returns `false` while an object that a read did not find may still appear
+    /// in the cache: the cache must first reach the resourceVersion of that read.
     pub(super) async fn settle_writes(&self, key: &Key) -> Result<bool, ReadError> {
         let writes = &self.intake.writes;
         let mut is_settled = true;
@@ -51,7 +51,7 @@ impl Tools {
                     let revision = self.settle_write(client, key, &write).await?;
                     revision.map(|revision| writes.unsettled.absent(key, target, revision))
                 }
-                // Unknown writes come from a client.
+                // Cannot happen: only a controller with a client has unknown writes.
                 (None, None) => None,
             };
             let waits = |absent: Absent| {
@@ -66,7 +66,8 @@ impl Tools {
         Ok(is_settled)
     }
 
-    /// Expects the live state. Returns the server's resourceVersion that the cache must reach, if the state alone does not tell.
+    /// Reads the live state, and defers the key until the cache has it. Returns a resourceVersion that the cache must reach in
+    /// addition, if there may be deleted objects that the cache has not received.
     async fn settle_write(
         &self,
         client: &Client,
@@ -108,7 +109,7 @@ impl Tools {
         Ok(None)
     }
 
-    /// Expects every live object of a collection, and expects every other one to be gone.
+    /// As `settle_write`, for a collection: defers the key until the cache has every live object and no other.
     async fn settle_collection(
         &self,
         client: &Client,
@@ -134,7 +135,7 @@ impl Tools {
             }
         };
         let is_live = |meta: &ObjectMeta| meta.uid.as_ref().is_some_and(|uid| live.contains(uid));
-        // An object that is newer than the list is not missing from it.
+        // A cached object that is newer than the list was not deleted.
         let is_newer = |meta: &ObjectMeta| {
             let version = meta.resource_version.as_deref().unwrap_or_default();
             compare_resource_versions(version, &revision) == Some(Ordering::Greater)

@@ -1,8 +1,8 @@
 //! Controllers: informers fill a work queue, and workers take keys from it.
 //!
 //! Every change becomes keys of the main kind ([`trigger`], [`feed`]). Each key is queued once ([`intake`]) and reconciled by one
-//! worker at a time ([`worker`]). A reconcile receives *which* object to look at and never what has happened to it, so missed,
-//! repeated or reordered events make no difference.
+//! worker at a time ([`worker`]). A reconcile receives only the key of an object, not the changes, so missed, repeated or reordered
+//! events make no difference.
 
 #[cfg(feature = "testing")]
 pub(crate) mod activity;
@@ -20,6 +20,8 @@ mod live_read;
 mod predicate;
 mod report;
 mod request;
+mod sharing;
+mod slot_keys;
 #[cfg(feature = "testing")]
 pub(crate) mod test_context;
 mod tools;
@@ -36,6 +38,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use kube_informer::internals::in_process;
 use kube_informer::{IndexError, Lister, Object};
 use tokio::task::JoinSet;
 
@@ -51,6 +54,9 @@ pub use report::ControllerMetrics;
 pub use trigger::Trigger;
 
 use crate::leader::{LeaderElection, Term};
+pub(crate) use sharing::CannotCatchUp;
+
+use crate::shards::{ShardedLease, WrittenVersions};
 use crate::{Manager, RunError, Stop};
 use tracking::SentWrites;
 use worker::Job;
@@ -91,6 +97,15 @@ pub struct Controller {
     managed: Box<dyn Managed>,
     feed: BoxFuture<'static, ()>,
     leader: Option<LeaderElection>,
+    shared: Option<ShardedLease>,
+}
+
+/// The parts of a controller.
+pub(crate) struct ControllerParts {
+    pub(crate) managed: Box<dyn Managed>,
+    pub(crate) feed: BoxFuture<'static, ()>,
+    pub(crate) leader: Option<LeaderElection>,
+    pub(crate) shared: Option<ShardedLease>,
 }
 
 /// A controller with the type of its data erased.
@@ -112,6 +127,24 @@ pub(crate) trait Managed: Send + Sync {
 
     /// Reconciles until stopped and drained, or until leadership is lost. Returns the number of cancelled reconciles.
     fn work<'a>(&'a self, stop: &'a Stop, term: Option<Term>) -> BoxFuture<'a, usize>;
+
+    /// Whether replicas share its work.
+    fn is_shared(&self) -> bool;
+
+    /// How long running reconciles can take to finish.
+    fn grace(&self) -> Duration;
+
+    /// The server's current resourceVersion of each watched resource.
+    fn server_versions(&self) -> BoxFuture<'_, Result<WrittenVersions, CannotCatchUp>>;
+
+    /// Waits until the caches have the assigned shard, and everything up to these resourceVersions.
+    fn caught_up<'a>(&'a self, needed: &'a WrittenVersions) -> BoxFuture<'a, Result<(), CannotCatchUp>>;
+
+    /// Whether an informer has stopped, so that nothing can be reconciled any more.
+    fn is_stopped(&self) -> bool;
+
+    /// Queues all keys of slots.
+    fn queue_slots(&self, slots: &[u32]);
 }
 
 struct Team<D> {
@@ -148,7 +181,8 @@ impl Controller {
     }
 
     /// Runs until stopped. Waits until the informers are synced and, with a leader election, until this replica leads; then
-    /// reconciles.
+    /// reconciles. With a [sharded lease](ControllerBuilder::shared), it reconciles the keys of its slots, and hands its slots over when it
+    /// is stopped.
     ///
     /// If the server refuses an informer, because its definition is not installed or a role is missing, `run` returns an error.
     /// The informer itself keeps retrying. To wait for a definition that is installed later, wait for its informer first:
@@ -179,8 +213,9 @@ impl Controller {
         Manager::new().controller(self).run(stop).await
     }
 
-    pub(crate) fn into_parts(self) -> (Box<dyn Managed>, BoxFuture<'static, ()>, Option<LeaderElection>) {
-        (self.managed, self.feed, self.leader)
+    pub(crate) fn into_parts(self) -> ControllerParts {
+        let Self { managed, feed, leader, shared } = self;
+        ControllerParts { managed, feed, leader, shared }
     }
 }
 
@@ -233,7 +268,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
         };
         let mut workers = JoinSet::new();
         for _ in 0..self.concurrency {
-            workers.spawn(worker());
+            workers.spawn(in_process(worker()));
         }
         let work = async move {
             let _sent = sent.guard();
@@ -252,7 +287,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
                         && error.is_panic()
                     {
                         tracing::error!(controller = %self.job.name, %error, "a worker panicked; starting another");
-                        workers.spawn(worker());
+                        workers.spawn(in_process(worker()));
                     }
                 }
                 sent.finished().await;
@@ -262,7 +297,7 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
                 why = cut_short => {
                     tracing::info!(controller = %self.job.name, why, "cancelling reconciles");
                     workers.abort_all();
-                    // Each ends at its next await; until then it can still act.
+                    // Wait for the cancelled workers: each can still act until its next await.
                     while workers.join_next().await.is_some() {}
                     sent.cancel().await;
                     self.job.cut_short.swap(0, Ordering::Relaxed)
@@ -271,6 +306,30 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
             }
         };
         work.boxed()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.job.intake.slot_keys.is_some()
+    }
+
+    fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    fn server_versions(&self) -> BoxFuture<'_, Result<WrittenVersions, CannotCatchUp>> {
+        self.read_versions().boxed()
+    }
+
+    fn caught_up<'a>(&'a self, needed: &'a WrittenVersions) -> BoxFuture<'a, Result<(), CannotCatchUp>> {
+        self.catch_up(needed).boxed()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.has_stopped_informer()
+    }
+
+    fn queue_slots(&self, slots: &[u32]) {
+        self.queue_keys(slots);
     }
 }
 

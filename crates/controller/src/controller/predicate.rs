@@ -1,11 +1,12 @@
-//! Which changes queue a key.
+//! Restricts which changes queue a key.
 
 use std::fmt;
 use std::sync::Arc;
 
 use kube_informer::{Object, Origin};
 
-/// Decides whether a change queues a key. Unless a predicate says otherwise, additions and deletions pass.
+/// Decides whether a change queues a key. Additions and deletions pass, except with [`created`](Self::created) and
+/// [`deleted`](Self::deleted).
 ///
 /// ```
 /// use kube_informer_controller::Predicate;
@@ -131,7 +132,7 @@ impl<K> Predicate<K> {
     }
 }
 
-/// Combines two tests, the second only if the first does not decide.
+/// Combines two tests. The second is called only if the first does not decide.
 type Combine = fn(&dyn Fn() -> bool, &dyn Fn() -> bool) -> bool;
 
 impl<K> Clone for Predicate<K> {

@@ -1,4 +1,4 @@
-//! What a request to the API server writes, read from its method, path and body.
+//! Recognises writes in requests to the API server, from method, path and body.
 
 use futures::FutureExt;
 use http::{Method, Request, StatusCode, Uri};
@@ -22,18 +22,18 @@ pub(crate) struct WriteTarget {
     pub(crate) group: String,
     pub(crate) plural: String,
     pub(crate) namespace: Option<String>,
-    /// `None`: the collection. Also for a creation with `generateName` whose outcome is unknown.
+    /// `None` for the collection, and for a creation with `generateName` whose outcome is unknown.
     pub(crate) name: Option<String>,
 }
 
-/// What a successful response says about the object.
+/// The outcome of a write, according to a successful response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WriteOutcome {
     /// The object is in this state.
     Written(ObjectMeta),
     /// The object was deleted.
     Gone(ObjectMeta),
-    /// These objects of a collection were deleted, or are being deleted. They are as they were before.
+    /// These objects of a collection were deleted, or are being deleted. Their metadata is from before the deletion.
     Collection(Vec<ObjectMeta>),
 }
 
@@ -46,7 +46,7 @@ const WRITING_SUBRESOURCES: [&str; 8] =
 #[serde(default, rename_all = "camelCase")]
 struct WriteBody {
     metadata: BodyMetadata,
-    /// Of a deletion.
+    /// Set in the options of a deletion.
     dry_run: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ impl WriteRequest {
         }
     }
 
-    /// What a successful response says; `None` if that is not certain.
+    /// The outcome according to a successful response; `None` if it is unclear.
     pub(crate) fn outcome(&self, response: &[u8]) -> Option<WriteOutcome> {
         if self.is_deletion() && self.target.name.is_none() {
             let list = serde_json::from_slice::<DeletedCollection>(response).ok()?;
@@ -166,7 +166,7 @@ fn is_dry_run(uri: &Uri) -> bool {
     pairs.any(|(name, value)| name == "dryRun" && !value.is_empty())
 }
 
-/// Requests of a client have their body in memory; nothing is read of a streamed one.
+/// Reads the body of a request if it is in memory, as kube's clients send it. A streamed body is not read.
 fn body(request: &Request<Body>) -> WriteBody {
     let body = request.body().try_clone().and_then(|body| body.collect_bytes().now_or_never());
     let bytes = body.and_then(Result::ok).unwrap_or_default();

@@ -57,7 +57,7 @@ type SharedInformer = Arc<dyn Fn() -> Box<dyn Watched> + Send + Sync>;
 
 type Recorded = Arc<Mutex<Vec<RecordedWrite>>>;
 
-/// The limit of own writes in a test. Contexts of tests are not queued, so it is never reached.
+/// How long a key waits for its own writes. Keys of test contexts are not queued, so the limit is never reached.
 const WRITE_WAIT: Duration = Duration::from_secs(30);
 
 impl<D> Context<D> {
@@ -181,7 +181,7 @@ impl<D> TestContext<D> {
         let queue = WorkQueue::<Key>::builder().build();
         let tools = Tools {
             name: "test".into(),
-            intake: Arc::new(Intake::new(queue, 1, Writes::new(WRITE_WAIT))),
+            intake: Arc::new(Intake::new(queue, 1, Writes::new(WRITE_WAIT), None)),
             watched: self.main.iter().chain(&self.others).map(|informer| informer()).collect(),
             has_main: self.main.is_some(),
             first: 0,
@@ -191,11 +191,13 @@ impl<D> TestContext<D> {
         };
         let run = Run {
             key: key.clone(),
+            owner: tools.owner_uid(key),
             id: 0,
             failures: self.failures,
             tools: Arc::new(tools),
             stop: self.stop.clone(),
             term: self.term.clone(),
+            slot: None,
             sent: SentWrites::default(),
             client: OnceLock::new(),
         };

@@ -1,13 +1,15 @@
 //! The client of a reconcile: a layer over the controller's client that records writes.
 //!
-//! A reconcile cannot forget to report a write that it makes through this client. Responses of writes to watched resources are read
-//! here before the caller gets them. A write that ends without a definite answer (a lost connection, a 5xx) is recorded as unknown.
+//! Every write that a reconcile makes through this client is recorded. Responses to writes of watched resources are read here before
+//! the caller gets them. A write that ends without a definite answer (a lost connection, a 5xx) is recorded as unknown.
 //!
 //! A caller may drop a write before it is answered, for example at a time limit. The server may execute it anyway, at any later
-//! time, so the request goes on in a task of its own, and the key waits for its answer.
+//! time, so the request continues in its own task, and the key waits for the answer.
 
+use std::future::poll_fn;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -16,28 +18,38 @@ use kube_client::client::Body;
 use kube_client::{Client, Error};
 use kube_core::ObjectMeta;
 use kube_informer::Key;
+use kube_informer::internals::in_process;
+use tokio::pin;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tower::service_fn;
 use tracing::Instrument;
 
+use super::context::Run;
 use super::expect::Named;
 use super::request::{WriteOutcome, WriteRequest};
 use super::tools::Tools;
 use super::unsettled::UnsettledWrite;
+use crate::deliberate_bug::deliberate_bug;
+use crate::leader::{FencingToken, Term};
+use crate::shards::{SlotPermit, SlotTerm};
 
 /// The largest response to a write, in bytes. The server's own limit for objects is far below.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// How long a write continues after its caller has dropped it. kube-apiserver itself gives a write up after 34 s. The key waits
-/// meanwhile, so a dropped write does not change what the key's next reconcile reads.
+/// How long a write continues after its caller has dropped it. A kube-apiserver abandons a write after 34 s. The key waits
+/// meanwhile, so a dropped write cannot take effect after the key's next reconcile has started.
 const DROPPED_MAX: Duration = Duration::from_secs(60);
 
-/// How long a write takes at most, because its key waits for it. A kube-apiserver answers within a minute.
+/// The time limit of a write. Its key waits for the answer, so there must be a limit. A kube-apiserver answers within a minute.
 const WRITE_MAX: Duration = Duration::from_secs(300);
 
-/// The writes that the reconciles of one term have sent. They end with the term: a replica that no longer leads sends nothing.
+/// Why a request of a slot was cancelled.
+const SLOT_CUT: &str = "another replica gets the key's slot";
+
+/// The writes that the reconciles of one term have sent. They are cancelled when the term ends: a replica that no longer leads must
+/// not write.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SentWrites {
     tasks: TaskTracker,
@@ -49,17 +61,19 @@ struct InFlight {
     tools: Arc<Tools>,
     key: Key,
     write: WriteRequest,
-    /// Its number.
+    /// The number of the request.
     request: u64,
     /// The uids of the target that the cache had, or the key expected, when the request was sent.
     cached: Vec<String>,
     outcome: SentOutcome,
+    /// Present if several replicas share the work.
+    permit: Option<SlotPermit>,
 }
 
 enum SentOutcome {
-    /// It may or may not have been executed.
+    /// The server may or may not have executed it.
     Unknown,
-    /// The response says what happened, and the key waits for that; or nothing happened.
+    /// The outcome is known. The key waits for the written state, or the server has changed nothing.
     Recorded,
     /// An object was deleted. The cache did not have it, and the response does not say when it was deleted.
     DeletedUnseen,
@@ -72,35 +86,90 @@ enum SentOutcome {
 #[error("controller `{0}` has no client; set one with `ControllerBuilder::client`")]
 struct NoClient(Arc<str>);
 
+/// A request was not sent, because the term of its reconcile is over.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot send the request: the term {0} is over")]
+struct StaleTerm(FencingToken);
+
 /// A write was cancelled.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot finish the request: {0}")]
 struct Cancelled(String);
 
-/// A client that records the writes of `key`.
-pub(super) fn tracked(tools: &Arc<Tools>, key: &Key, sent: &SentWrites) -> Client {
+/// Sends the requests of one reconcile.
+#[derive(Clone)]
+struct Sender {
+    tools: Arc<Tools>,
+    key: Key,
+    sent: SentWrites,
+    term: Option<Term>,
+    slot: Option<SlotTerm>,
+}
+
+/// A client that records the writes of a reconcile.
+pub(super) fn tracked(run: &Run) -> Client {
+    let Run { tools, key, sent, term, slot, .. } = run;
     let namespace = tools.client.as_ref().map_or("default", Client::default_namespace).to_owned();
     let (tools, key, sent) = (tools.clone(), key.clone(), sent.clone());
-    let tracking = service_fn(move |request| {
-        let (tools, key, sent) = (tools.clone(), key.clone(), sent.clone());
-        async move { send(tools, key, &sent, request).await }
-    });
+    let sender = Sender { tools, key, sent, term: term.clone(), slot: slot.clone() };
+    let tracking = service_fn(move |request| sender.clone().send(request));
     Client::new(tracking, namespace)
 }
 
-async fn send(
-    tools: Arc<Tools>,
-    key: Key,
-    sent: &SentWrites,
-    request: Request<Body>,
-) -> Result<Response<Body>, Error> {
-    let Some(client) = tools.client.clone() else {
-        return Err(Error::Service(NoClient(tools.name.clone()).into()));
+impl Sender {
+    async fn send(self, request: Request<Body>) -> Result<Response<Body>, Error> {
+        let Self { tools, key, sent, term, slot } = self;
+        let Some(client) = tools.client.clone() else {
+            return Err(Error::Service(NoClient(tools.name.clone()).into()));
+        };
+        let permit = slot.as_ref().and_then(SlotTerm::permit);
+        if let Some(term) = &term {
+            check(term, permit.is_some() == slot.is_some())?;
+        }
+        let write = WriteRequest::of(&request).filter(|write| tools.watches(&Named::of(&write.target)));
+        let Some(write) = write else {
+            let mut was_sent = false;
+            let send = current(term.as_ref(), &mut was_sent, client.send(request));
+            return tokio::select! {
+                biased;
+                // A leaked request must not keep the slot.
+                () = cut(slot.as_ref()) => Err(Error::Service(Cancelled(SLOT_CUT.to_owned()).into())),
+                response = send => response,
+            };
+        };
+        let in_flight = InFlight::new(tools, key, write, permit);
+        sent.finish(in_flight.send(client, request, term), slot).await
+    }
+}
+
+/// Checks that a term is current, immediately before a request is sent. The process may have been suspended, so the clock decides.
+fn check(term: &Term, is_permitted: bool) -> Result<(), Error> {
+    match is_permitted && term.is_current() || deliberate_bug("stale-term-sends") {
+        true => Ok(()),
+        false => Err(Error::Service(StaleTerm(term.token().clone()).into())),
+    }
+}
+
+/// Sends a request, and checks at each step that the term is current, until the response begins. Credentials and a connection can
+/// take time to establish, and the process may be suspended at any point. Sets `was_sent` when sending begins.
+async fn current<T>(
+    term: Option<&Term>,
+    was_sent: &mut bool,
+    send: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let Some(term) = term else {
+        *was_sent = true;
+        return send.await;
     };
-    let write = WriteRequest::of(&request).filter(|write| tools.watches(&Named::of(&write.target)));
-    let Some(write) = write else { return client.send(request).await };
-    let in_flight = InFlight::new(tools, key, write);
-    sent.finish(in_flight.send(client, request)).await
+    pin!(send);
+    poll_fn(|context| {
+        if let Err(stale) = check(term, true) {
+            return Poll::Ready(Err(stale));
+        }
+        *was_sent = true;
+        send.as_mut().poll(context)
+    })
+    .await
 }
 
 // === impl SentWrites ===
@@ -123,10 +192,11 @@ impl SentWrites {
         self.tasks.wait().await;
     }
 
-    /// Sends a write in a task, so that it continues if the caller drops this.
+    /// Sends a write in a task, so that it continues if the caller drops this. A slot is not released before its writes have ended.
     async fn finish(
         &self,
         write: impl Future<Output = Result<Response<Body>, Error>> + Send + 'static,
+        slot: Option<SlotTerm>,
     ) -> Result<Response<Body>, Error> {
         let caller = CancellationToken::new();
         let (ended, dropped) = (self.ended.clone(), caller.clone());
@@ -134,13 +204,14 @@ impl SentWrites {
             let why = tokio::select! {
                 biased;
                 () = ended.cancelled() => "the controller has stopped or no longer leads".to_owned(),
+                () = cut(slot.as_ref()) => SLOT_CUT.to_owned(),
                 () = async { dropped.cancelled().await; sleep(DROPPED_MAX).await } => "its caller has dropped it".to_owned(),
                 () = sleep(WRITE_MAX) => format!("timed out after {WRITE_MAX:?} waiting for the answer"),
                 response = write => return response,
             };
             Err(Error::Service(Cancelled(why).into()))
         };
-        let task = self.tasks.spawn(task.in_current_span());
+        let task = self.tasks.spawn(in_process(task.in_current_span()));
         let _caller = caller.drop_guard();
         match task.await {
             Ok(response) => response,
@@ -150,10 +221,18 @@ impl SentWrites {
     }
 }
 
+/// Waits until the work on a slot must end.
+async fn cut(slot: Option<&SlotTerm>) {
+    match slot {
+        Some(slot) => slot.cut().await,
+        None => std::future::pending().await,
+    }
+}
+
 // === impl InFlight ===
 
 impl InFlight {
-    fn new(tools: Arc<Tools>, key: Key, write: WriteRequest) -> Self {
+    fn new(tools: Arc<Tools>, key: Key, write: WriteRequest, permit: Option<SlotPermit>) -> Self {
         let cached = match &write.target.name {
             Some(name) if write.is_deletion() => {
                 let object = Key::new(write.target.namespace.as_deref().unwrap_or_default(), name);
@@ -165,21 +244,32 @@ impl InFlight {
             _ => Vec::new(),
         };
         let request = tools.intake.writes.sent(&key);
-        Self { tools, key, write, request, cached, outcome: SentOutcome::Unknown }
+        Self { tools, key, write, request, cached, outcome: SentOutcome::Unknown, permit }
     }
 
-    async fn send(mut self, client: Client, request: Request<Body>) -> Result<Response<Body>, Error> {
-        let response = client.send(request).await?;
+    async fn send(
+        mut self,
+        client: Client,
+        request: Request<Body>,
+        term: Option<Term>,
+    ) -> Result<Response<Body>, Error> {
+        let mut was_sent = false;
+        let sent = current(term.as_ref(), &mut was_sent, client.send(request)).await;
+        if !was_sent {
+            // The server has changed nothing.
+            self.outcome = SentOutcome::Recorded;
+        }
+        let response = sent?;
         let code = response.status();
         if self.write.is_refused(code) {
             self.outcome = SentOutcome::Recorded;
         }
-        if !code.is_success() {
-            return Ok(response);
-        }
+        // Read here, because the time limit of a write includes the body: a dead connection may never deliver it.
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await.map_err(Error::Service)?.to_bytes();
-        self.outcome = self.read(&body);
+        if code.is_success() {
+            self.outcome = self.read(&body);
+        }
         Ok(Response::from_parts(parts, Body::from(body)))
     }
 
@@ -188,11 +278,11 @@ impl InFlight {
         let named = Named::of(&self.write.target);
         match self.write.outcome(body) {
             Some(WriteOutcome::Written(meta)) => {
-                self.tools.expect(&self.key, &named, &meta, false);
+                self.expect(&named, &meta, false);
                 SentOutcome::Recorded
             }
             Some(WriteOutcome::Gone(meta)) => {
-                self.tools.expect(&self.key, &named, &meta, true);
+                self.expect(&named, &meta, true);
                 let uid = meta.uid.unwrap_or_default();
                 // Without a resourceVersion, an object that is not in the cache may be deleted there, or not created yet.
                 match meta.resource_version.is_some() || self.cached.contains(&uid) {
@@ -204,14 +294,22 @@ impl InFlight {
             None => SentOutcome::Unknown,
         }
     }
+
+    fn expect(&self, named: &Named, meta: &ObjectMeta, gone: bool) {
+        let is_shown = self.tools.expect(&self.key, named, meta, gone);
+        if is_shown && let Some(permit) = &self.permit {
+            self.tools.record_write(permit.slot_term(), named, meta);
+        }
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let Self { tools, key, write, request, outcome, .. } = self;
+        let Self { tools, key, write, request, outcome, permit, .. } = self;
         let WriteRequest { method, target, .. } = &*write;
         let writes = &tools.intake.writes;
         let unsettled = |may_have_deleted, deleted| {
+            permit.iter().for_each(|permit| permit.slot_term().wrote_unknown());
             let target = target.clone();
             writes.unsettled.unknown(key, UnsettledWrite { target, may_have_deleted, deleted, absent: None });
         };

@@ -1,8 +1,8 @@
 //! Maps a change in an informer to the keys to reconcile.
 //!
 //! Every change is mapped before anything is coalesced, so an owner that only an intermediate state names is reconciled too. The
-//! listener is therefore not coalesced, and it must never wait: keys go into the queue, which holds each key once. Only a mapping
-//! function that is slower than the changes delays its informer.
+//! listener is therefore not coalesced, and must never wait: it adds keys to the queue, which holds each key once. It delays its
+//! informer only if a mapping function is slower than the changes.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,8 +14,8 @@ use kube_core::{ApiResource, ObjectMeta};
 use kube_informer::internals::Filtered;
 use kube_informer::internals::compare_resource_versions;
 use kube_informer::{
-    Event, EventHandler, HandlerHandle, Index, Informer, Key, ListenerConfig, Lister, Object, Stopped,
-    SyncError, WaitError,
+    Event, EventHandler, HandlerHandle, Index, Informer, InformerState, Key, ListenerConfig, Lister, Object,
+    Stopped, SyncError, WaitError,
 };
 use parking_lot::Mutex;
 
@@ -57,6 +57,14 @@ pub(crate) trait Watched: Send + Sync {
     fn synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
     /// Whether the initial list is in the store.
     fn is_synced(&self) -> bool;
+    /// Waits until the objects of the assigned shard are in the store.
+    fn shard_synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
+    /// The error of a list or watch, while none works.
+    fn failure(&self) -> Option<String>;
+    /// Whether the informer has stopped.
+    fn is_stopped(&self) -> bool;
+    /// The namespaces that are watched; `None` for all.
+    fn namespaces(&self) -> Vec<Option<String>>;
     /// Whether the store has this resourceVersion of the key, or a newer one.
     fn has_seen(&self, key: &Key, version: &str) -> bool;
     /// Whether the store has the object of this uid.
@@ -67,7 +75,8 @@ pub(crate) trait Watched: Send + Sync {
     fn cached(&self, namespace: Option<&str>) -> Vec<ObjectMeta>;
     /// Whether the store has everything up to this resourceVersion.
     fn has_reached(&self, revision: &str) -> bool;
-    /// Why the store may lack changes up to this resourceVersion, namespaces that it follows included, or has not published them.
+    /// If the informer has not received and published all changes up to this resourceVersion, returns the reason. This includes
+    /// changes of the namespaces that it follows.
     #[cfg(feature = "testing")]
     fn behind(&self, revision: &str) -> Option<String>;
     /// The key of a written object, if it is in the informer's scope.
@@ -85,7 +94,7 @@ struct Listener<K> {
     number: usize,
     /// The informer's cluster, if it has a name.
     cluster: Option<Arc<str>>,
-    /// Its keys are reconciled.
+    /// Whether this is the main informer, whose keys are reconciled.
     is_main: bool,
     watch: Trigger<K>,
     /// Present if the trigger has a filter: turns events into those of the objects that pass.
@@ -179,8 +188,8 @@ impl<K: Send + Sync + 'static> Trigger<K> {
     }
 }
 
-/// The test of a filter that stores a panic. The object then counts as passing, so that no key is lost: a worker tests it again
-/// before it reconciles a key of the main kind.
+/// Wraps a filter. If the filter panics, the panic is stored and the object passes, so no key is lost: before a worker reconciles a
+/// key of the main kind, it calls the filter again.
 fn guarded<K: 'static>(filter: Filter<K>, panicked: &Arc<Mutex<Option<Panic>>>) -> FilterTest<K> {
     let panicked = panicked.clone();
     Box::new(move |object| {
@@ -207,6 +216,25 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
 
     fn is_synced(&self) -> bool {
         self.is_synced()
+    }
+
+    fn shard_synced(&self) -> BoxFuture<'_, Result<(), SyncError>> {
+        self.shard_synced().boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        match self.state() {
+            InformerState::Degraded(error) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.state(), InformerState::Stopped)
+    }
+
+    fn namespaces(&self) -> Vec<Option<String>> {
+        self.status().into_iter().map(|scope| scope.namespace).collect()
     }
 
     fn has_seen(&self, key: &Key, version: &str) -> bool {
@@ -251,9 +279,9 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
     }
 }
 
-/// Whether an informer has what is expected. `changed_uid` is the object of the current event, if there is one.
+/// Whether an informer has received the expected write. `changed_uid` is the uid of the current event's object, if there is one.
 ///
-/// A resourceVersion means nothing in another cluster's informer. So where several informers are possible, only the object's uid
+/// ResourceVersions of different clusters cannot be compared. If several informers may receive the write, only the object's uid
 /// decides.
 pub(super) fn is_met(
     watched: &dyn Watched,
@@ -261,7 +289,7 @@ pub(super) fn is_met(
     changed_uid: Option<&str>,
     expected: &Expected,
 ) -> bool {
-    // The answer to a deletion may have no resourceVersion.
+    // The response to a deletion may have no resourceVersion.
     let is_current = expected.gone && expected.version.is_empty() || watched.has_seen(key, &expected.version);
     if !is_current {
         return false;
@@ -278,17 +306,17 @@ pub(super) fn is_met(
 
 // === from an object to keys ===
 
-/// The object itself.
+/// Maps an object to its own key.
 pub(super) fn itself<K: 'static>() -> Map<K> {
     Box::new(|object, add| add(object.key()))
 }
 
-/// Its owners of the main kind.
+/// Maps an object to its owners of the main kind.
 ///
-/// The owner is in the object's namespace, or cluster-scoped. An owner that is not cached is queued too, in the object's
-/// namespace: it may have been re-created under the same name and need the name that this object frees.
+/// An owner is in the object's namespace, or cluster-scoped. An owner that is not cached is queued too, in the object's namespace:
+/// it may have been re-created under the same name, and may be waiting for this object's name to become free.
 ///
-/// With `controllers_only`, only the owner that is the managing controller.
+/// With `controllers_only`, maps only to the owner that is the managing controller.
 pub(super) fn owners<K: 'static, M: Send + Sync + 'static>(
     main: &Informer<M>,
     controllers_only: bool,
@@ -298,7 +326,8 @@ pub(super) fn owners<K: 'static, M: Send + Sync + 'static>(
     Box::new(move |object, add| {
         for owner in object.owners().filter(|owner| owner.controller || !controllers_only) {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-            if owner.kind == resource.kind && group == resource.group {
+            let is_main = owner.kind == resource.kind && group == resource.group;
+            if is_main && !deliberate_bug("owner-not-queued") {
                 add(owner_key(&lister, object.namespace(), &owner.name));
             }
         }
@@ -311,8 +340,8 @@ fn owner_key<M>(owners: &Lister<M>, namespace: &str, name: &str) -> Key {
     if is_cluster_wide { cluster_wide } else { near }
 }
 
-/// The main objects that have one of its values in an index: those of its own namespace, and cluster-scoped ones. A
-/// cluster-scoped object maps to main objects in every namespace.
+/// Maps an object to the main objects that have one of its values in an index: those in its own namespace, and cluster-scoped ones.
+/// A cluster-scoped object maps to main objects in every namespace.
 pub(super) fn related<K: 'static, M: Send + Sync + 'static, V>(
     main: &Informer<M>,
     index: &Index,
@@ -341,6 +370,15 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
     async fn handle(&mut self, event: Event<K>) {
         let Some(object) = event.object() else { return };
         self.release(object);
+        if let (true, Event::Deleted { last, .. }, Some(slot_keys)) =
+            (self.is_main, &event, &self.intake.slot_keys)
+        {
+            slot_keys.object_left(
+                in_cluster(self.cluster.as_deref(), last.key()),
+                last.namespace(),
+                last.uid(),
+            );
+        }
         let Some(event) = self.narrow(event) else { return };
         let Some(origin) = event.origin() else { return };
         let filter_panic = self.filter_panic.lock().take();
@@ -372,7 +410,7 @@ fn in_cluster(cluster: Option<&str>, key: Key) -> Key {
 type Panic = Box<dyn Any + Send>;
 
 impl<K: Send + Sync + 'static> Listener<K> {
-    /// Queues the keys that were deferred for this object, whatever a predicate decides.
+    /// Queues the keys that were deferred until this change, even if a predicate rejects the change.
     fn release(&self, object: &Object<K>) {
         let key = object.key();
         let place = (self.number, key.clone());
@@ -382,13 +420,13 @@ impl<K: Send + Sync + 'static> Listener<K> {
         }
     }
 
-    /// The event as seen through the filter; `None` if its object does not pass and did not before.
+    /// Converts the event to one of the filtered objects; `None` if its object does not pass and did not pass before.
     fn narrow(&mut self, event: Event<K>) -> Option<Event<K>> {
         let Some(filtered) = &mut self.filtered else { return Some(event) };
         let is_update = matches!(event, Event::Updated { .. });
         let event = filtered.filter(event)?;
         if let (true, true, Event::Deleted { last, .. }) = (is_update, self.is_main, &event) {
-            // The object exists, but is no longer of the controller's class: its key is reconciled once more.
+            // The object exists, but no longer passes: its key is reconciled once more.
             self.intake.leaves(in_cluster(self.cluster.as_deref(), last.key()));
         }
         Some(event)
@@ -419,7 +457,7 @@ impl<K: Send + Sync + 'static> Listener<K> {
         }
     }
 
-    /// Collects the keys of a state; if the function panics, the keys returned before.
+    /// Collects the keys that a state maps to. If the function panics, the keys that it returned before are kept.
     fn map(&mut self, object: &Object<K>) -> Result<(), Panic> {
         let Self { map, keys, .. } = self;
         // The queue removes duplicates; this skips the most common ones.
@@ -448,7 +486,7 @@ impl Listening {
         self.handle.remove();
     }
 
-    /// Whether all events were handled.
+    /// Whether all events have been handled.
     #[cfg(feature = "testing")]
     pub(crate) fn is_idle(&self) -> bool {
         self.handle.lag() == 0

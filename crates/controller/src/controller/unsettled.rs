@@ -1,5 +1,5 @@
-//! Writes whose outcome is unknown: the connection broke, or the server answered 5xx. They are recorded by their target, and a worker
-//! reads the live object before it reconciles their key again: see [`live_read`](super::live_read).
+//! Writes whose outcome is unknown: the connection broke, or the server answered 5xx. They are recorded by target. Before a worker
+//! reconciles their key again, it reads the live object: see [`live_read`](super::live_read).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,29 +18,30 @@ pub(crate) struct UnsettledWrites {
     limit: Duration,
 }
 
-/// Writes to a target whose outcome is unknown, until a live read has shown it.
+/// Writes to one target whose outcome is unknown. It is removed when a live read has shown the outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnsettledWrite {
     pub(crate) target: WriteTarget,
-    /// One of them may have deleted an object that the cache does not have yet.
+    /// Whether one of the writes may have deleted an object that the cache does not have yet.
     pub(crate) may_have_deleted: bool,
-    /// The objects that the server has deleted with the collection, as they were before.
+    /// The objects that the server has deleted with the collection, in the state before the deletion.
     pub(crate) deleted: Vec<ObjectMeta>,
-    /// The live read has found nothing. Until the cache has reached that moment, the object may still appear in it.
+    /// Set if the live read found no object. Until the cache has reached the resourceVersion of that read, the object may still
+    /// appear in the cache.
     pub(crate) absent: Option<Absent>,
 }
 
-/// When a live read found nothing.
+/// A live read that found no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Absent {
-    /// The server's resourceVersion.
+    /// The server's resourceVersion at the read.
     pub(crate) revision: String,
     /// When the key is reconciled anyway.
     pub(crate) until: Instant,
 }
 
 impl UnsettledWrites {
-    /// `limit` is how long a key waits for the cache to reach a live read that found nothing.
+    /// `limit` is how long a key waits for the cache to reach the resourceVersion of a live read that found no object.
     pub(super) fn new(limit: Duration) -> Self {
         Self { by_key: Mutex::default(), limit }
     }
@@ -59,7 +60,7 @@ impl UnsettledWrites {
         }
     }
 
-    /// A live read has found nothing at this resourceVersion of the server.
+    /// Records that a live read has found no object at this resourceVersion of the server.
     pub(crate) fn absent(&self, key: &Key, target: &WriteTarget, revision: String) -> Absent {
         let absent = Absent { revision, until: Instant::now() + self.limit };
         let mut by_key = self.by_key.lock();
@@ -75,7 +76,7 @@ impl UnsettledWrites {
         self.by_key.lock().get(key).cloned().unwrap_or_default()
     }
 
-    /// A live read has shown the outcome of a write.
+    /// Records that a live read has shown the outcome of a write.
     pub(crate) fn settled(&self, key: &Key, target: &WriteTarget) {
         let mut by_key = self.by_key.lock();
         let Some(unsettled) = by_key.get_mut(key) else { return };

@@ -17,18 +17,20 @@ use super::clusters::Members;
 use super::context::{Context, Run};
 use super::intake::Intake;
 use super::report::{ReconcileOutcome, Reports};
+use super::slot_keys::SlotKeys;
 use super::tools::Tools;
 use super::tracking::SentWrites;
 use crate::Stop;
 use crate::action::{Action, Error, Failure, Retry};
 use crate::deliberate_bug::deliberate_bug;
 use crate::leader::Term;
+use crate::shards::{NotAdmitted, SlotTerm};
 
 pub(super) type Reconcile<D> =
     Box<dyn Fn(Context<D>, Key) -> BoxFuture<'static, Result<Action, Error>> + Send + Sync>;
 pub(super) type Policy = Box<dyn Fn(Failure<'_>) -> Retry + Send + Sync>;
 
-/// What all workers of a controller share.
+/// The state that all workers of a controller share.
 pub(super) struct Job<D> {
     pub(super) name: Arc<str>,
     pub(super) data: Arc<D>,
@@ -47,22 +49,46 @@ pub(super) struct Job<D> {
     pub(super) activity: super::activity::Activity,
 }
 
-/// How long a key waits after its worker panicked. The rate limiter cannot decide: it may be what panicked.
+/// How long a key waits after its worker panicked. The rate limiter is not asked, because it may have caused the panic.
 const PANIC_WAIT: Duration = Duration::from_secs(10);
 
-/// How often a cache is checked that must reach a resourceVersion after a live read. No event reports that a cache of a quiet
-/// resource has reached it.
+/// How often to check whether a cache has reached the resourceVersion of a live read. The cache of a quiet resource receives no event
+/// that would show it.
 const REVISION_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a key waits whose slot is kept, and must not be worked on now. The next renewal decides whether it is lost.
+const SLOT_PAUSE: Duration = Duration::from_millis(500);
 
 /// A key that a worker has taken. If the worker is cancelled or panics, the key is queued again.
 struct Taken<'a, D> {
     job: &'a Job<D>,
     work: Work<Key>,
-    /// Its object has left the controller's class, and the key was not reconciled since.
+    /// Whether the key's object has stopped passing the main trigger's filter, and the key was not reconciled since.
     is_leaving: bool,
-    /// Its reconcile has begun.
+    /// Whether the reconcile has begun.
     started: bool,
     finished: bool,
+}
+
+/// What the reconciles of a worker have in common.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    stop: &'a Stop,
+    term: Option<&'a Term>,
+    sent: &'a SentWrites,
+    /// Present if several replicas share the work.
+    slot: Option<&'a SlotTerm>,
+}
+
+/// What happens to a key after its reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    /// It succeeded, or is not retried.
+    Finished,
+    /// It succeeded, and is queued again as requested.
+    Requeued,
+    /// It failed, and is retried.
+    Retried,
 }
 
 impl<D: Send + Sync + 'static> Job<D> {
@@ -78,20 +104,74 @@ impl<D: Send + Sync + 'static> Job<D> {
             let Some(work) = work else { return };
             let mut taken = Taken::new(&self, work);
             let Some(member) = self.members.get(taken.work.cluster()) else {
-                // Its cluster was removed.
+                // The key's cluster was removed.
                 self.done(&taken.work);
                 taken.finished = true;
                 continue;
             };
             let tools = &member.tools;
-            let is_held = member.holds(&taken.work, taken.work.priority());
-            if !is_held && self.is_ready(tools, &taken.work).await && taken.is_admitted(tools) {
-                taken.started = true;
-                let is_done = self.reconcile_key(tools, &taken.work, &stop, term.as_ref(), &sent).await;
-                taken.is_leaving &= !is_done;
+            let scope = Scope { stop: &stop, term: term.as_ref(), sent: &sent, slot: None };
+            match &self.intake.slot_keys {
+                _ if member.holds(&taken.work, taken.work.priority()) => {}
+                None => {
+                    self.work_on(tools, &mut taken, &scope).await;
+                }
+                Some(slot_keys) => self.work_on_own(slot_keys, tools, &mut taken, scope).await,
             }
             taken.finished = true;
         }
+    }
+
+    /// Works on a key, unless another replica owns its slot. The next owner of a slot reconciles all of its keys, so a key that is
+    /// dropped here is not lost.
+    async fn work_on_own(
+        &self,
+        slot_keys: &SlotKeys,
+        tools: &Arc<Tools>,
+        taken: &mut Taken<'_, D>,
+        scope: Scope<'_>,
+    ) {
+        let key = (*taken.work).clone();
+        let admitted = match slot_keys.admit(tools, &key) {
+            Ok(admitted) => admitted,
+            Err(NotAdmitted::Later) => {
+                let again = AddOptions::new().priority(taken.work.priority()).after(SLOT_PAUSE);
+                // Rejected only after shutdown.
+                let _ = self.intake.queue.add_with(key, again);
+                return;
+            }
+            Err(NotAdmitted::Elsewhere) => return self.done(&key),
+        };
+        let slot = admitted.permit.slot_term();
+        let scope = Scope { term: Some(slot.term()), slot: Some(slot), ..scope };
+        tokio::select! {
+            biased;
+            () = slot.cut() => {
+                tracing::info!(controller = %self.name, %key, "cancelled: another replica gets the key's slot");
+                self.done(&key);
+            }
+            settled = self.work_on(tools, taken, &scope) => {
+                if settled == Some(Settled::Finished) {
+                    slot_keys.finished(&key, &admitted);
+                }
+            }
+        }
+    }
+
+    /// Reconciles a key, unless it must wait or is not the controller's. Returns what happens to it then.
+    async fn work_on(
+        &self,
+        tools: &Arc<Tools>,
+        taken: &mut Taken<'_, D>,
+        scope: &Scope<'_>,
+    ) -> Option<Settled> {
+        if !self.is_ready(tools, &taken.work).await || !taken.is_admitted(tools) {
+            return None;
+        }
+        taken.started = true;
+        let settled = self.reconcile_key(tools, &taken.work, scope).await;
+        taken.is_leaving &= settled == Settled::Retried;
+        Some(settled)
     }
 
     /// Whether the cache has the key's own writes. Otherwise the key is parked or queued again.
@@ -117,32 +197,28 @@ impl<D: Send + Sync + 'static> Job<D> {
         false
     }
 
-    /// Reconciles a key; returns whether it is done: it succeeded, or is not retried.
-    async fn reconcile_key(
-        &self,
-        tools: &Arc<Tools>,
-        work: &Work<Key>,
-        stop: &Stop,
-        term: Option<&Term>,
-        sent: &SentWrites,
-    ) -> bool {
+    /// Reconciles a key.
+    async fn reconcile_key(&self, tools: &Arc<Tools>, work: &Work<Key>, scope: &Scope<'_>) -> Settled {
         let failures = self.intake.queue.num_requeues(work);
         let id = self.reconciles.fetch_add(1, Ordering::Relaxed);
         let run = Run {
             key: (**work).clone(),
+            owner: tools.owner_uid(work),
             id,
             failures,
             tools: tools.clone(),
-            stop: stop.clone(),
-            term: term.cloned(),
-            sent: sent.clone(),
+            stop: scope.stop.clone(),
+            term: scope.term.cloned(),
+            slot: scope.slot.cloned(),
+            sent: scope.sent.clone(),
             client: OnceLock::new(),
         };
         let span = tracing::info_span!("reconcile", controller = &*self.name, key = %**work, id);
         let context = Context::with_shared(self.data.clone(), run);
+        let run = context.run.clone();
         let reconciled = async {
             let outcome = self.reconcile_once(context, (**work).clone()).await;
-            self.settle(work, outcome, failures.saturating_add(1))
+            self.settle(work, outcome, &run)
         };
         reconciled.instrument(span).await
     }
@@ -171,16 +247,16 @@ impl<D: Send + Sync + 'static> Job<D> {
         outcome
     }
 
-    /// Queues the key again if the outcome requires it; returns whether it is done.
-    fn settle(&self, work: &Work<Key>, outcome: Result<Action, Error>, failures: u32) -> bool {
-        let queue = &self.intake.queue;
+    /// Queues the key again if the outcome requires it.
+    fn settle(&self, work: &Work<Key>, outcome: Result<Action, Error>, run: &Run) -> Settled {
+        let (queue, failures) = (&self.intake.queue, run.failures.saturating_add(1));
         let (key, again) = (&**work, AddOptions::new().priority(work.priority()));
-        let is_ok = outcome.is_ok();
+        let settled = if outcome.is_ok() { Settled::Requeued } else { Settled::Retried };
         let again = match outcome {
             Ok(Action::Done) => {
                 self.reports.count(ReconcileOutcome::Success);
                 self.done(key);
-                return true;
+                return Settled::Finished;
             }
             Ok(Action::RequeueAfter(delay)) => {
                 self.reports.count(ReconcileOutcome::RequeueAfter);
@@ -191,6 +267,14 @@ impl<D: Send + Sync + 'static> Job<D> {
                 self.reports.count(ReconcileOutcome::RequeueAfter);
                 self.done(key);
                 AddOptions::new().priority(priority).after(after)
+            }
+            // This cannot repeat: the next run begins with another object, or with none.
+            Err(error) if error.is_outdated() && run.is_superseded() => {
+                let controller = &*self.name;
+                tracing::debug!(controller, %key, error = format!("{error:#}"), "the object was deleted or re-created during the reconcile; reconciling again");
+                self.reports.count(ReconcileOutcome::RequeueAfter);
+                self.done(key);
+                again
             }
             Err(error) => {
                 let controller = &*self.name;
@@ -205,10 +289,10 @@ impl<D: Send + Sync + 'static> Job<D> {
                 };
                 tracing::warn!(controller, %key, error = format!("{error:#}"), failures, ?retry, "reconcile failed");
                 match retry {
-                    Retry::Backoff if deliberate_bug("failed-key-not-retried") => return is_ok,
+                    Retry::Backoff if deliberate_bug("failed-key-not-retried") => return settled,
                     Retry::Never => {
                         self.done(key);
-                        return true;
+                        return Settled::Finished;
                     }
                     Retry::Backoff => {
                         self.retries(key, &error);
@@ -223,17 +307,17 @@ impl<D: Send + Sync + 'static> Job<D> {
         };
         // Rejected only after shutdown: a key that a worker holds always fits.
         let _ = queue.add_with(key.clone(), again);
-        is_ok
+        settled
     }
 
-    /// The key succeeded, or is not retried.
+    /// Records that the key succeeded, or is not retried.
     fn done(&self, key: &Key) {
         self.intake.queue.forget(key);
         #[cfg(feature = "testing")]
         self.activity.succeeds(key);
     }
 
-    /// The key failed and is retried. Only tests ask which keys fail.
+    /// Records that the key failed and is retried. Only tests read this.
     #[cfg(feature = "testing")]
     fn retries(&self, key: &Key, error: &impl std::fmt::Display) {
         self.activity.fails(key, error);
@@ -262,7 +346,7 @@ impl<'a, D> Taken<'a, D> {
         Self { job, work, is_leaving: false, started: false, finished: false }
     }
 
-    /// Whether the controller is responsible for the key: its object is of the controller's class, is gone, or has just left.
+    /// Whether to reconcile the key: its object passes the main trigger's filter, is gone, or has just stopped passing.
     fn is_admitted(&mut self, tools: &Tools) -> bool {
         let Some(admits) = &tools.admits else { return true };
         self.is_leaving = self.job.intake.take_leaving(&self.work);

@@ -1,15 +1,15 @@
-//! Read your own writes, without a waiting worker.
+//! Reading your own writes, without a waiting worker.
 //!
-//! A reconcile that has written and runs again before its informer has the write would act on stale state: create a second child,
-//! or revert its own change. So each write and each deletion is recorded with the key that made it. A worker that takes such a key
-//! parks it and continues with another; the event that brings the write, or a time limit, queues it again. Nothing is polled, and
-//! no task waits.
+//! If a key has made a write, and is reconciled again before the informer has that write, the reconcile acts on stale state: it
+//! creates a second child, or reverts its own change. Each write and each deletion is therefore recorded with the key that made it.
+//! A worker that takes such a key parks it and continues with another. The watch event of the write queues it again, or else a time
+//! limit does. Nothing is polled, and no task waits.
 //!
-//! A key also waits while one of its requests is unanswered, however long: [`tracking`](super::tracking) limits requests. Writes
+//! A key also waits while one of its requests is unanswered; [`tracking`](super::tracking) limits the time of requests. Writes
 //! whose outcome is unknown are kept in [`unsettled`](super::unsettled).
 //!
-//! Cleanups that succeeded are recorded here too, until the cache no longer has their object. That is the same question, answered
-//! by the same events, but without a time limit.
+//! Cleanups that succeeded are recorded here too, until the cache no longer has their object. The same events show this, but there
+//! is no time limit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::expected::{Expected, Place};
+use super::intake::BACKGROUND;
 use super::unsettled::UnsettledWrites;
 use crate::LONGEST;
 use crate::deliberate_bug::deliberate_bug;
@@ -29,7 +30,7 @@ use crate::deliberate_bug::deliberate_bug;
 #[derive(Debug)]
 pub(crate) struct Writes {
     state: Mutex<WritesState>,
-    /// The first deadline has changed.
+    /// Notified when the first deadline changes.
     changed: Notify,
     limit: Duration,
     /// Writes whose outcome is unknown.
@@ -41,7 +42,7 @@ struct WritesState {
     waiting: HashMap<Key, Waiting>,
     /// The keys that wait for an object.
     waited_for: HashMap<Place, BTreeSet<Key>>,
-    /// When waiting keys give up.
+    /// When each waiting key is released without its write.
     deadlines: BTreeSet<(Instant, Key)>,
     cleaned: HashMap<Place, Cleaned>,
     /// The number of the next request.
@@ -51,17 +52,17 @@ struct WritesState {
 #[derive(Debug)]
 struct Waiting {
     expected: Vec<Expected>,
-    /// Requests that are not answered. The key does not give up before they are.
+    /// Unanswered requests. The key is not released while there are any.
     in_flight: BTreeSet<u64>,
     until: Instant,
-    /// It was queued meanwhile, with this priority.
+    /// The priority with which the key was queued meanwhile; `None` if it was not.
     wanted: Option<i16>,
 }
 
 /// An object that was cleaned up, and is still in the cache.
 #[derive(Debug)]
 struct Cleaned {
-    /// That it is gone.
+    /// The condition that ends this record: the object is gone from the cache.
     expected: Expected,
     finalizers: BTreeSet<String>,
 }
@@ -88,7 +89,8 @@ impl Writes {
         if let Some(waiting) = state.waiting.get(key) {
             waiting.expected.iter().for_each(|earlier| expected.include(earlier));
         }
-        // Checked under the lock that `seen` takes: the event that brings the write comes before, or finds it recorded.
+        // Checked under the lock that `seen` takes too. If the event of the write came earlier, the check finds the write in the
+        // cache; if it comes later, `seen` finds this record.
         if is_met(&expected) {
             return;
         }
@@ -105,7 +107,7 @@ impl Writes {
         self.changed.notify_one();
     }
 
-    /// A request of `key` is sent: the key waits until it is answered. Returns the number of the request.
+    /// Records that a request of `key` is sent: the key waits until it is answered. Returns the number of the request.
     pub(crate) fn sent(&self, key: &Key) -> u64 {
         let mut state = self.state.lock();
         let request = state.next_request;
@@ -115,10 +117,10 @@ impl Writes {
         request
     }
 
-    /// A request of `key` has ended, and its outcome is recorded. Returns the key if it is parked and waited only for that.
+    /// Records that a request of `key` has ended. Returns the key if it is parked and waited for nothing else.
     pub(crate) fn answered(&self, key: &Key, request: u64) -> Option<Released> {
         let mut state = self.state.lock();
-        // The key may have been forgotten since, and wait for another request.
+        // The key may have been forgotten in between, and may now wait for another request.
         if !state.waiting.get(key)?.in_flight.contains(&request) {
             return None;
         }
@@ -133,8 +135,8 @@ impl Writes {
         released
     }
 
-    /// The object of this uid was deleted: what the key expects of it is now that it is gone. An object can be deleted before an
-    /// informer has it, so the places come from its creation.
+    /// Records that the object of this uid was deleted: the key now waits until the object is gone. The places are those recorded at
+    /// the creation, because an object can be deleted before an informer has it.
     pub(crate) fn expect_gone(&self, key: &Key, uid: &str) {
         let mut state = self.state.lock();
         let Some(waiting) = state.waiting.get_mut(key).filter(|_| !uid.is_empty()) else { return };
@@ -150,7 +152,7 @@ impl Writes {
         self.state.lock().waiting.get(key).map(|waiting| waiting.expected.clone()).unwrap_or_default()
     }
 
-    /// Records that the cleanup for a finalizer succeeded, until what is expected (that the object is gone) is met.
+    /// Records that the cleanup for a finalizer succeeded. The record is removed when `expected` is met: the object is gone.
     pub(crate) fn cleaned(
         &self,
         place: Place,
@@ -178,6 +180,11 @@ impl Writes {
             .cleaned
             .get(place)
             .is_some_and(|cleaned| cleaned.expected.uid == uid && cleaned.finalizers.contains(finalizer))
+    }
+
+    /// Forgets the cleanups of an object that is not being deleted: a restore has brought it back.
+    pub(crate) fn forget_cleaned(&self, place: &Place) {
+        self.state.lock().cleaned.remove(place);
     }
 
     /// Parks a key if it waits for a write; returns whether it does.
@@ -211,7 +218,7 @@ impl Writes {
         self.state.lock().waiting.values().filter(is_pending).count()
     }
 
-    /// An object has changed, and the store has the change: returns the parked keys that waited only for that.
+    /// Called when the store has a change of an object. Returns the parked keys that waited for nothing else.
     pub(crate) fn seen(&self, place: &Place, is_met: impl Fn(&Expected) -> bool) -> Vec<Released> {
         let mut state = self.state.lock();
         if state.cleaned.get(place).is_some_and(|cleaned| is_met(&cleaned.expected)) {
@@ -233,7 +240,8 @@ impl Writes {
         released
     }
 
-    /// Waits until a key has waited for the limit; returns those that are parked.
+    /// Waits until a key has waited for the limit. Returns it even if nothing has queued it: its write may be lost, for example
+    /// because the server was restored from a backup, and then no event would ever report that.
     ///
     /// # Cancel safety
     /// Can be dropped at any point.
@@ -252,7 +260,7 @@ impl Writes {
                 && until <= now
             {
                 tracing::debug!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
-                released.extend(state.forget(&key));
+                released.push(state.forget(&key).unwrap_or((key, BACKGROUND)));
             }
             return released;
         }
@@ -266,7 +274,7 @@ impl Waiting {
 }
 
 impl WritesState {
-    /// Changes what the key waits for. It gives up at this time, unless it has unanswered requests then.
+    /// Changes what the key waits for. The key is released at `until`, unless it has unanswered requests then.
     fn wait<T>(&mut self, key: &Key, until: Instant, change: impl FnOnce(&mut Waiting) -> T) -> T {
         let empty = || Waiting { expected: Vec::new(), in_flight: BTreeSet::new(), until, wanted: None };
         let waiting = self.waiting.entry(key.clone()).or_insert_with(empty);
@@ -279,7 +287,7 @@ impl WritesState {
         changed
     }
 
-    /// The key waits no longer.
+    /// Removes a key. Returns it if it is parked.
     fn forget(&mut self, key: &Key) -> Option<Released> {
         let waiting = self.waiting.remove(key)?;
         self.deadlines.remove(&(waiting.until, key.clone()));
@@ -289,7 +297,7 @@ impl WritesState {
         Some((key.clone(), waiting.wanted?))
     }
 
-    /// The key no longer waits for this. It may still wait for something else in the same places.
+    /// Removes the key from the places of one expected state, except places where it expects another state.
     fn stop_waiting(&mut self, key: &Key, expected: &Expected) {
         for place in &expected.places {
             let others = self.waiting.get(key).map_or(&[][..], |waiting| &waiting.expected);
@@ -341,13 +349,13 @@ mod tests {
         let writes = Writes::new(Duration::from_secs(30));
         let (one, two) = ((0, key("one")), (1, key("two")));
         writes.expect(&key("a"), expected(&[&one], "7"), |_| true);
-        assert!(!writes.park(&key("a"), 0), "the cache has it already");
+        assert!(!writes.park(&key("a"), 0), "the cache already has the write");
 
         writes.expect(&key("a"), expected(&[&one], "7"), |_| false);
         writes.expect(&key("a"), expected(&[&two], "8"), |_| false);
         writes.expect(&key("b"), expected(&[&two], "8"), |_| false);
         assert!(writes.park(&key("a"), -100) && writes.park(&key("a"), 0));
-        assert_eq!(writes.seen(&one, |_| false), [], "an older state");
+        assert_eq!(writes.seen(&one, |_| false), [], "the event has an older state");
         assert_eq!(writes.seen(&one, |expected| expected.version == "7"), []);
         assert_eq!(writes.seen(&two, |_| true), [(key("a"), 0)], "b is not parked");
         assert!(is_empty(&writes));
@@ -371,7 +379,7 @@ mod tests {
         let place = (0, key("x"));
         let of = |uid: &str| Expected { uid: uid.to_owned(), gone: true, ..expected(&[&place], "7") };
         writes.cleaned(place.clone(), of("one"), "a/b", |_| true);
-        assert!(!writes.is_cleaned(&place, "one", "a/b"), "it is gone already");
+        assert!(!writes.is_cleaned(&place, "one", "a/b"), "the object is already gone");
         writes.cleaned(place.clone(), of("one"), "a/b", |_| false);
         writes.cleaned(place.clone(), of("one"), "a/c", |_| false);
         assert!(writes.is_cleaned(&place, "one", "a/b") && writes.is_cleaned(&place, "one", "a/c"));
@@ -381,6 +389,9 @@ mod tests {
         writes.seen(&place, |_| false);
         assert!(!is_empty(&writes));
         writes.seen(&place, |_| true);
+        assert!(is_empty(&writes));
+        writes.cleaned(place.clone(), of("one"), "a/b", |_| false);
+        writes.forget_cleaned(&place);
         assert!(is_empty(&writes));
     }
 
@@ -397,6 +408,14 @@ mod tests {
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(!writes.park(&key("a"), 0));
         assert!(writes.expired().now_or_never().is_none());
+        assert!(is_empty(&writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_whose_write_never_appears_is_released_without_being_queued() {
+        let writes = Writes::new(Duration::from_secs(30));
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
+        assert_eq!(writes.expired().await, [(key("a"), BACKGROUND)]);
         assert!(is_empty(&writes));
     }
 
@@ -437,11 +456,11 @@ mod tests {
         let place = (0, key("x"));
         let (one, two) = (writes.sent(&key("a")), writes.sent(&key("a")));
         assert!(writes.park(&key("a"), 5));
-        assert_eq!(writes.answered(&key("a"), one), None, "another one is not answered");
+        assert_eq!(writes.answered(&key("a"), one), None, "another request is unanswered");
         writes.expect(&key("a"), expected(&[&place], "7"), |_| false);
-        assert_eq!(writes.seen(&place, |_| true), [], "the request is not answered");
+        assert_eq!(writes.seen(&place, |_| true), [], "the request is unanswered");
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(writes.expired().now_or_never().is_none(), "the limit is for answered requests");
+        assert!(writes.expired().now_or_never().is_none(), "the limit applies to answered requests only");
         assert_eq!(writes.answered(&key("a"), two), Some((key("a"), 5)));
         assert!(is_empty(&writes));
     }
@@ -453,7 +472,7 @@ mod tests {
         assert_eq!(writes.forget_all(|_| true, |_| true), []);
         let late = writes.sent(&key("a"));
         assert!(writes.park(&key("a"), 5));
-        assert_eq!(writes.answered(&key("a"), early), None, "the later request is not answered");
+        assert_eq!(writes.answered(&key("a"), early), None, "the later request is unanswered");
         assert_eq!(writes.answered(&key("a"), late), Some((key("a"), 5)));
         assert!(is_empty(&writes));
     }

@@ -54,7 +54,7 @@ struct Recorder {
 }
 
 struct RecorderState {
-    /// The first note stays until it is sent.
+    /// Unsent notes. The first one stays until it is sent.
     waiting: VecDeque<About>,
     stats: RecorderStats,
     /// The error of the last note, if it failed.
@@ -241,7 +241,7 @@ impl EventRecorder {
         let event = self.event(about);
         let name = event.metadata.name.clone().unwrap_or_default();
         match limited(self.api(about).create(&PostParams::default(), &event)).await {
-            // It was sent before, and the response was lost.
+            // An earlier attempt has created the Event, but its response was lost.
             Err(SendError::Refused(kube_client::Error::Api(status))) if status.code == 409 => {}
             created => drop(created?),
         }
@@ -259,7 +259,7 @@ impl EventRecorder {
                 self.0.state.lock().stats.counted += 1;
                 Ok(())
             }
-            // The server deletes Events after about an hour.
+            // The Event no longer exists: the server deletes Events after about an hour.
             Err(SendError::Refused(kube_client::Error::Api(status))) if status.code == 404 => {
                 known.ended(&about.series());
                 self.create(known, about).await

@@ -49,7 +49,7 @@ impl Known {
         }
     }
 
-    /// The count of an Event was updated.
+    /// Records that the count of an Event was updated.
     pub(super) fn counted(&mut self, series: &Series, count: i32) {
         if let Some(sent) = self.series.get_mut(series) {
             sent.last = Instant::now();
@@ -57,7 +57,7 @@ impl Known {
         }
     }
 
-    /// An Event was created.
+    /// Records that an Event was created.
     pub(super) fn began(&mut self, series: Series, name: String) {
         self.begun += 1;
         let sent = SentEvent { name, count: 1, last: Instant::now(), number: self.begun };
@@ -65,14 +65,14 @@ impl Known {
         self.series.insert(series, sent);
         while self.order.len() > self.limit {
             let Some((series, number)) = self.order.pop_front() else { return };
-            // The series may have started again since.
+            // Unless the series has started again since.
             if self.series.get(&series).is_some_and(|sent| sent.number == number) {
                 self.series.remove(&series);
             }
         }
     }
 
-    /// The Event no longer exists.
+    /// Records that the Event no longer exists.
     pub(super) fn ended(&mut self, series: &Series) {
         self.series.remove(series);
     }
@@ -103,12 +103,12 @@ mod tests {
             known.counted(&series("a"), count);
         }
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(known.next(&series("a")), Step::Create, "too long ago");
+        assert_eq!(known.next(&series("a")), Step::Create, "the series has expired");
         known.began(series("a"), "event-a2".into());
         known.began(series("b"), "event-b".into());
         assert_eq!(known.next(&series("a")), Step::Count { name: "event-a2".into(), count: 2 });
         known.began(series("c"), "event-c".into());
-        assert_eq!(known.next(&series("a")), Step::Create, "the oldest is forgotten");
+        assert_eq!(known.next(&series("a")), Step::Create, "the oldest series was evicted");
         assert_eq!((known.series.len(), known.order.len()), (2, 2));
         known.ended(&series("b"));
         assert_eq!(known.next(&series("b")), Step::Create);

@@ -238,7 +238,7 @@ impl LeaderElection {
                 loss = self.renew(&mut held) => {
                     tracing::warn!(lease = self.lease(), token = %term.token(), why = %loss, "leadership is lost");
                     term.end();
-                    // The work can end by itself until another replica could take the lease.
+                    // The work may end by itself until shortly before another replica can take the lease.
                     let cut_off = match loss {
                         _ if deliberate_bug("lost-leader-acts-on") => Instant::now() + 4 * self.timing.lease_duration,
                         Loss::Expiring(_) => held.sent + self.timing.cut_off(),
@@ -249,7 +249,7 @@ impl LeaderElection {
                 }
                 done = &mut work => Outcome::Finished(done),
             }
-            // The work is dropped here, before anything else is done.
+            // The work has been dropped at this point.
         };
         term.end();
         let holder = self.release(&held).await;
@@ -299,7 +299,7 @@ impl LeaderElection {
             let limit = if deliberate_bug("lease-renewed-after-its-deadline") { limit * 3 } else { limit };
             let deadline = held.sent + limit;
             let attempt = async {
-                // Counted from the start of the last attempt.
+                // The period is counted from the start of the last attempt.
                 sleep_until(tried + self.timing.retry_period).await;
                 tried = Instant::now();
                 self.try_renew(held).await
@@ -421,7 +421,7 @@ impl Default for LeaseTiming {
 
 impl LeaseTiming {
     /// Extends times that are too short.
-    fn consistent(self) -> Self {
+    pub(crate) fn consistent(self) -> Self {
         let Self { lease_duration, renew_deadline, retry_period } = self;
         let [lease, renew, retry] =
             [lease_duration, renew_deadline, retry_period].map(|time| time.min(LONGEST));
@@ -433,12 +433,12 @@ impl LeaseTiming {
         Self { lease_duration, renew_deadline, retry_period }
     }
 
-    fn request_max(&self) -> Duration {
+    pub(crate) fn request_max(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
     /// When unfinished work is dropped: well before the lease expires.
-    fn cut_off(&self) -> Duration {
+    pub(crate) fn cut_off(&self) -> Duration {
         self.renew_deadline + (self.lease_duration - self.renew_deadline) / 2
     }
 }

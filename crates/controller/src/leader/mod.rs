@@ -12,7 +12,7 @@
 //! In addition, each term of leadership has a unique [`FencingToken`], and only its holder releases a lease.
 
 mod election;
-mod record;
+pub(crate) mod record;
 mod status;
 mod term;
 
@@ -21,4 +21,5 @@ pub use record::LeaseRefused;
 #[cfg(feature = "metrics")]
 pub use status::LeaderMetrics;
 pub use status::LeaderProbe;
+pub(crate) use term::Validity;
 pub use term::{FencingToken, Term};

@@ -14,25 +14,25 @@ use super::term::FencingToken;
 use crate::deliberate_bug::deliberate_bug;
 use crate::error::words;
 
-/// The lease as last read, and since when it is unchanged.
+/// The lease as last read, and the time since which it has not changed.
 #[derive(Debug, Default)]
-pub(super) struct Observed {
+pub(crate) struct Observed {
     seen: Option<(Lease, Instant)>,
 }
 
 /// A lease's storage.
 #[derive(Clone, Debug)]
-pub(super) struct Leases {
-    pub(super) api: Api<Lease>,
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(crate) struct Leases {
+    pub(crate) api: Api<Lease>,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// How long one request may take.
-    pub(super) request_max: Duration,
+    pub(crate) request_max: Duration,
 }
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LeaseError {
+pub(crate) enum LeaseError {
     /// The lease is missing or, when it is to be created, its namespace.
     #[error("{}", words(.0))]
     NotFound(Box<Status>),
@@ -66,7 +66,7 @@ const REFUSALS: [u16; 7] = [400, 401, 403, 404, 405, 406, 422];
 
 impl LeaseError {
     /// The refusal, if this error is permanent.
-    pub(super) fn refusal(&self, lease: &str) -> Option<LeaseRefused> {
+    pub(crate) fn refusal(&self, lease: &str) -> Option<LeaseRefused> {
         let (Self::NotFound(status) | Self::Answered(status)) = self else { return None };
         REFUSALS.contains(&status.code).then(|| LeaseRefused {
             lease: lease.to_owned(),
@@ -90,7 +90,7 @@ fn remedy(code: u16) -> &'static str {
 
 impl Observed {
     /// Records a lease that was just read.
-    pub(super) fn observe(&mut self, lease: Lease) {
+    pub(crate) fn observe(&mut self, lease: Lease) {
         let unchanged = |known: &Lease| known.spec == lease.spec && known.metadata.uid == lease.metadata.uid;
         let since = match &self.seen {
             Some((known, since)) if unchanged(known) => *since,
@@ -100,12 +100,12 @@ impl Observed {
     }
 
     /// The lease as last read.
-    pub(super) fn lease(&self) -> Option<&Lease> {
+    pub(crate) fn lease(&self) -> Option<&Lease> {
         self.seen.as_ref().map(|(lease, _)| lease)
     }
 
     /// Whether it can be taken: it has no holder, or its holder has not renewed it in time.
-    pub(super) fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         let silent = |(lease, since): &(Lease, Instant)| {
             let divisor = if deliberate_bug("lease-taken-early") { 4 } else { 1 };
             since.elapsed() >= duration(lease) / divisor
@@ -114,7 +114,7 @@ impl Observed {
     }
 
     /// The holder when it was last read.
-    pub(super) fn holder(&self) -> &str {
+    pub(crate) fn holder(&self) -> &str {
         self.seen.as_ref().map_or("", |(lease, _)| holder(lease))
     }
 }
@@ -122,7 +122,7 @@ impl Observed {
 // === a lease's content ===
 
 /// The identity of the holder; empty if the lease is free.
-pub(super) fn holder(lease: &Lease) -> &str {
+pub(crate) fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
@@ -136,16 +136,17 @@ fn transitions(lease: &Lease) -> i32 {
 }
 
 /// The holder's token.
-pub(super) fn token(lease: &Lease) -> FencingToken {
+pub(crate) fn token(lease: &Lease) -> FencingToken {
     FencingToken {
         lease_uid: lease.metadata.uid.clone().unwrap_or_default(),
         transitions: transitions(lease),
         holder: holder(lease).to_owned(),
+        slot: None,
     }
 }
 
 /// A lease that does not exist yet, held from the beginning.
-pub(super) fn new(name: &str, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
+pub(crate) fn new(name: &str, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
     let spec = LeaseSpec {
         holder_identity: Some(identity.to_owned()),
         lease_duration_seconds: Some(seconds(lasts)),
@@ -159,7 +160,7 @@ pub(super) fn new(name: &str, identity: &str, lasts: Duration, now: SystemTime) 
 }
 
 /// The lease after a takeover. The record always differs from the previous one, even if the same holder takes it again.
-pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
+pub(crate) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemTime) -> Lease {
     let mut taken = lease.clone();
     let changes_hands = holder(lease) != identity;
     let renew_time = if changes_hands { micros(now) } else { after(lease, now) };
@@ -172,9 +173,9 @@ pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: SystemT
     taken
 }
 
-/// The lease after a renewal. The record always differs from the previous one, whatever the clock says: standbys recognise a
+/// The lease after a renewal. The record always differs from the previous one, even if the clock has stopped: standbys recognise a
 /// live leader by changes of its record.
-pub(super) fn renewed(lease: &Lease, lasts: Duration, now: SystemTime) -> Lease {
+pub(crate) fn renewed(lease: &Lease, lasts: Duration, now: SystemTime) -> Lease {
     let mut renewed = lease.clone();
     let renew_time = after(lease, now);
     let spec = renewed.spec.get_or_insert_default();
@@ -199,7 +200,7 @@ fn after(lease: &Lease, now: SystemTime) -> MicroTime {
 }
 
 /// The lease after its release. The transitions stay, so that no token is repeated.
-pub(super) fn released(lease: &Lease, now: SystemTime) -> Lease {
+pub(crate) fn released(lease: &Lease, now: SystemTime) -> Lease {
     let mut released = lease.clone();
     let spec = released.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());
@@ -216,23 +217,28 @@ fn seconds(duration: Duration) -> i32 {
 }
 
 fn micros(time: SystemTime) -> MicroTime {
-    // A clock beyond the year 9999 is written as 1970; clocks are not compared.
+    // A time after the year 9999 is written as 1970. This is harmless, because clocks are not compared.
     MicroTime(Timestamp::try_from(time).unwrap_or_default())
 }
 
 // === impl Leases ===
 
 impl Leases {
-    pub(super) async fn get(&self) -> Result<Lease, LeaseError> {
+    /// The storage of another lease in the same namespace.
+    pub(crate) fn named(&self, name: String) -> Self {
+        Self { name, ..self.clone() }
+    }
+
+    pub(crate) async fn get(&self) -> Result<Lease, LeaseError> {
         self.limited(self.api.get(&self.name)).await
     }
 
-    pub(super) async fn create(&self, lease: &Lease) -> Result<Lease, LeaseError> {
+    pub(crate) async fn create(&self, lease: &Lease) -> Result<Lease, LeaseError> {
         self.limited(self.api.create(&PostParams::default(), lease)).await
     }
 
     /// Replaces a lease that was read. Fails with a conflict if it has changed since.
-    pub(super) async fn replace(&self, lease: &Lease) -> Result<Lease, LeaseError> {
+    pub(crate) async fn replace(&self, lease: &Lease) -> Result<Lease, LeaseError> {
         self.limited(self.api.replace(&self.name, &PostParams::default(), lease)).await
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Rendezvous hashing orders the replicas for each slot, and quotas bound how many slots a replica owns. Plain rendezvous hashing
 //! leaves the balance to chance: with 64 slots and 4 replicas, the median of the largest share is 20 slots, where 16 are fair.
-//! Quotas alone would move slots between replicas that stay. So a replica keeps what it owns, up to its quota, and the hash
-//! decides only about the rest.
+//! Quotas alone would move slots between remaining replicas. A replica therefore keeps the slots that it owns, up to its quota, and
+//! the hash decides only about the rest.
 
 use kube_informer::kube_wire::shard;
 
@@ -18,7 +18,7 @@ pub struct Replica {
 struct Share<'a> {
     name: &'a str,
     hash: u64,
-    /// The fair number of slots, rounded down, and what was cut off (in slots per total weight).
+    /// The fair number of slots, rounded down, and the remainder of that division.
     floor: usize,
     rest: u64,
     /// How many slots it should own: `floor`, or one more if the fair number is not a whole one.
@@ -29,8 +29,8 @@ struct Share<'a> {
 /// The owner that each slot should have; `None` for all slots if no replica has a weight. `owners` has the current owner of each
 /// slot, if it has one.
 ///
-/// The result depends only on the set of replicas and on `owners`, so replicas that see the same agree, in any version of this
-/// library:
+/// The result depends only on the set of replicas and on `owners`, so replicas with the same inputs get the same result, in any
+/// version of this library:
 ///
 /// - **Balance.** Each replica gets its fair number of slots (by weight), rounded up or down.
 /// - **Least movement.** No assignment with that balance changes the owner of fewer slots. Without weights, a replica that joins
@@ -108,7 +108,8 @@ fn shares(replicas: &[Replica], slots: usize) -> Vec<Share<'_>> {
     shares.collect()
 }
 
-/// Gives the slots that remain after rounding down to the replicas that own more already, then to those with the largest rest.
+/// Rounding down leaves some slots over. Each goes to a replica that already owns more than its rounded share, or else to the one
+/// with the largest remainder.
 fn set_quotas(shares: &mut [Share<'_>], slots: usize) {
     let remaining = slots - shares.iter().map(|share| share.floor).sum::<usize>();
     let mut by_claim: Vec<&mut Share<'_>> = shares.iter_mut().filter(|share| share.rest > 0).collect();
@@ -119,7 +120,7 @@ fn set_quotas(shares: &mut [Share<'_>], slots: usize) {
     by_claim.into_iter().take(remaining).for_each(|share| share.quota += 1);
 }
 
-/// How much a replica prefers a slot. The hash of a name alone is not enough: names of replicas differ in their last
+/// The preference of a replica for a slot. The hash of the name alone is not enough: names of replicas differ in their last
 /// characters, which hardly change the upper bits.
 fn score(replica: u64, slot: usize) -> u64 {
     mix(replica ^ mix(slot as u64))

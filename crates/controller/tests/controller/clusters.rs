@@ -158,14 +158,18 @@ async fn c6_the_writes_of_a_cluster_are_awaited_in_its_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_needs_a_valid_name() {
-    let east = server(&[]).await;
-    let controller = Controller::of_clusters("t").build(Log::default(), reconcile).unwrap();
-    for name in ["", "a/b"] {
-        let error = controller.clusters().add(name, triggers(&east)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("controller `t`: invalid cluster name `{name}`: it is empty or has a `/`")
-        );
-    }
+async fn a_cluster_has_any_name_that_is_not_empty() {
+    const ARN: &str = "arn:aws:eks:eu-west-1:123456789012:cluster/prod";
+    let (prod, log) = (server(&["a"]).await, Log::default());
+    let controller = Controller::of_clusters("t").build(log.clone(), reconcile).unwrap();
+    let clusters = controller.clusters();
+    let error = clusters.add("", triggers(&prod)).unwrap_err();
+    assert_eq!(error.to_string(), "cannot add a cluster to controller `t`: its name is empty");
+    clusters.add(ARN, triggers(&prod)).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle_clusters(&[(ARN, &prod)], &manager).await.unwrap();
+    assert_eq!((secrets(&prod).await, clusters.names()), (vec!["a".to_owned()], vec![ARN.to_owned()]));
+    assert!(log.take()[0].starts_with(&format!("{ARN}//default/a ")));
+    assert!(clusters.remove(ARN));
+    manager.stop().await.unwrap();
 }

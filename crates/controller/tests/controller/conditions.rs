@@ -85,7 +85,7 @@ async fn a_deletion_can_be_awaited_as_a_condition() {
     let key = Key::new("web", "a");
     let uid = pods.lister().get(&key).unwrap().uid().to_owned();
     let mut deleted = Box::pin(pods.wait_until(&key, conditions::deleted(&uid)));
-    assert!(deleted.as_mut().now_or_never().is_none(), "it exists");
+    assert!(deleted.as_mut().now_or_never().is_none(), "the object exists");
     source.delete("web/a");
     assert!(deleted.await.unwrap().is_none());
     // A new object has taken its place.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::support::*;
+use embedded_apiserver::Server;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -190,10 +191,15 @@ async fn a_key_that_left_its_class_is_retried_until_it_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_filter_fails_the_build() {
-    let world = World::new();
-    let maps = world.map_informer();
+    let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+    let maps = Informer::<ConfigMap>::builder(server.client().unwrap());
+    let maps = maps.drop_fields(["metadata.annotations"]).start().unwrap();
     for (filter, reason) in [
         (Filter::labels("a=b=c"), "invalid label selector"),
+        (
+            Filter::annotation("example.com/class", "x"),
+            "`metadata.annotations['example.com/class']`: the projection drops it",
+        ),
         (Filter::field("data..x", "y"), "data..x"),
         (Filter::field("dta.x", "y"), "the object has no member `dta`"),
         (Filter::labels("a").and(Filter::field("dta.x", "y")).negated(), "the object has no member `dta`"),

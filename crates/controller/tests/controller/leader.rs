@@ -241,7 +241,11 @@ async fn a_foreign_write_to_the_lease_costs_one_read() {
     assert_eq!((terms(&acts).len(), probe.slow_paths()), (1, 1));
     assert!(text().contains(r#"leader_election_master_status{name="lease"} 1"#), "{}", text());
     assert!(text().contains(r#"leader_election_slowpath_total{name="lease"} 1"#), "{}", text());
-    assert_eq!(lease(&server).await.metadata.labels.unwrap()["seen"], "yes", "what others wrote stays");
+    assert_eq!(
+        lease(&server).await.metadata.labels.unwrap()["seen"],
+        "yes",
+        "the labels of other writers stay"
+    );
     leading.abort();
 }
 
@@ -422,7 +426,7 @@ async fn inconsistent_periods_are_corrected() {
     let work = acts.clone();
     let leading = tokio::spawn(async move { one.lead(|term| act("one", term, work)).await });
     sleep(SECOND / 2).await;
-    assert!(!leading.is_finished(), "what it stands for, it can hold");
+    assert!(!leading.is_finished(), "the replica can hold the lease with the extended periods");
     assert_eq!(lease(&server).await.spec.unwrap().lease_duration_seconds, Some(1));
     leading.abort();
 }
@@ -444,7 +448,7 @@ async fn c8_a_term_ends_when_its_leader_is_dropped() {
     drop(leading);
     assert!(term.lost().now_or_never().is_some() && !term.is_current());
     assert!(!probe.is_leading() && probe.term().is_none());
-    assert_eq!(probe.leader(), term.token().holder, "its lease is left to expire");
+    assert_eq!(probe.leader(), term.token().holder, "the lease is left to expire");
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     assert!(text.contains(r#"leader_election_master_status{name="lease"} 0"#), "{text}");
@@ -495,7 +499,7 @@ async fn c8_a_leader_with_a_stopped_clock_keeps_its_lease() {
     let first = lease(&server).await.spec.unwrap();
     let two = Replica::start(&server, "two", 2, &acts);
     sleep(120 * SECOND).await;
-    assert_eq!(terms(&acts).len(), 1, "it is renewed all the time");
+    assert_eq!(terms(&acts).len(), 1, "the leader keeps renewing");
     assert!(!leading.is_finished() && !two.probe.is_leading());
     let spec = lease(&server).await.spec.unwrap();
     assert!(spec.renew_time.unwrap().0 > first.renew_time.unwrap().0, "each renewal is another record");

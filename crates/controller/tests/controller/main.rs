@@ -8,6 +8,7 @@ mod leader;
 mod manager;
 mod own_writes;
 mod settling;
+mod sharing;
 mod stopping;
 mod support;
 mod tools;

@@ -31,6 +31,8 @@ const STEPS: usize = 1_000;
 /// Keys that are reconciled.
 const KEYS: usize = 5;
 
+const FINALIZER: &str = "example.com/tidy";
+
 /// Remembered steps per key.
 const HISTORY: usize = 20;
 
@@ -65,6 +67,8 @@ struct Data {
     tracking: Tracking,
     random: Mutex<StdRng>,
     steps: AtomicUsize,
+    /// How often a write removed the last finalizer of a deleted child, and so the child.
+    finalized: AtomicUsize,
     /// The last steps of each key.
     history: Mutex<BTreeMap<Key, VecDeque<String>>>,
     /// The steps that led to each violation.
@@ -101,6 +105,12 @@ impl Data {
         steps.push_back(step);
     }
 
+    /// Counts a child that was written without finalizers, if that has deleted it.
+    fn count_finalized(&self, child: &Secret) {
+        let is_gone = child.metadata.deletion_timestamp.is_some();
+        self.finalized.fetch_add(usize::from(is_gone), Ordering::Relaxed);
+    }
+
     fn draw(&self, upper: u32) -> u32 {
         self.random.lock().random_range(0..upper)
     }
@@ -130,12 +140,14 @@ async fn write(data: &Data, api: &Api<Secret>, key: &Key) -> Result<(), Error> {
     let name = format!("{}-{}", key.name(), data.draw(3));
     let labels = Some(BTreeMap::from([("owner".to_owned(), key.name().to_owned())]));
     let named = ObjectMeta { name: Some(name.clone()), labels: labels.clone(), ..ObjectMeta::default() };
+    let finalizers = Some(vec![FINALIZER.to_owned()]);
+    let finalized = ObjectMeta { finalizers, ..named.clone() };
     let generated =
         ObjectMeta { generate_name: Some(format!("{}-", key.name())), labels, ..ObjectMeta::default() };
     let secret = |metadata| Secret { metadata, ..Secret::default() };
     let value = data.draw(1000).to_string();
     let (post, merge) = (PostParams::default(), PatchParams::default());
-    let kind = data.draw(12);
+    let kind = data.draw(18);
     let written = match kind {
         0..=2 => {
             let mut applied = secret(named);
@@ -157,7 +169,21 @@ async fn write(data: &Data, api: &Api<Secret>, key: &Key) -> Result<(), Error> {
             let owner = ListParams::default().labels(&format!("owner={}", key.name()));
             api.delete_collection(&DeleteParams::default(), &owner).await.map(drop)
         }
-        _ => api.delete(&name, &DeleteParams::default().dry_run()).await.map(drop),
+        11 => api.delete(&name, &DeleteParams::default().dry_run()).await.map(drop),
+        // Its deletion by the steps above only begins.
+        12..=13 => api.create(&post, &secret(finalized)).await.map(drop),
+        14..=15 => {
+            let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            api.patch(&name, &merge, &patch).await.map(|child| data.count_finalized(&child))
+        }
+        _ => match api.get(&name).await {
+            Ok(mut child) => {
+                child.metadata.finalizers = None;
+                child.string_data = Some(BTreeMap::from([("value".to_owned(), value)]));
+                api.replace(&name, &post, &child).await.map(|child| data.count_finalized(&child))
+            }
+            Err(error) => Err(error),
+        },
     };
     data.note(key, format!("{kind} {name}: {written:?}"));
     match written {
@@ -208,6 +234,7 @@ async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
         tracking,
         random: Mutex::new(StdRng::seed_from_u64(seed)),
         steps: AtomicUsize::new(0),
+        finalized: AtomicUsize::new(0),
         history: Mutex::default(),
         explained: Mutex::default(),
     });
@@ -232,6 +259,7 @@ async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
         }
         assert!(last.1.elapsed() < STALL_MAX, "no progress after {} reconciles", last.0);
     }
+    assert!(data.finalized.load(Ordering::Relaxed) > 0, "no write has removed a last finalizer");
     server.faults().clear();
     manager.stop_handle().stop();
     std::mem::take(&mut data.explained.lock())

@@ -1,4 +1,4 @@
-//! `testing::settle` with informers over namespaces chosen by label.
+//! `testing::settle`: what it waits for, and what it reports.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::Api;
 use kube_client::api::{Patch, PatchParams};
-use kube_informer::Informer;
+use kube_informer::{Informer, Key};
 use kube_informer_controller::testing::{self, RunningManager};
 use kube_informer_controller::{Action, Context, Controller, Error, Manager};
 use serde_json::{Value, json};
 
-use crate::support::Log;
+use crate::support::{self, Log};
 
 /// The namespace `web` with a config map; no namespace matches `team=web`.
 struct World {
@@ -27,7 +27,7 @@ async fn world() -> World {
     let maps = Informer::<ConfigMap>::builder(server.client().unwrap());
     let maps = maps.namespaces_matching("team=web").start().unwrap();
     let log = Log::default();
-    let reconcile = async |ctx: Context<Log>, key: kube_informer::Key| {
+    let reconcile = async |ctx: Context<Log>, key: Key| {
         ctx.data().note(format!("{key}: {}", ctx.object::<ConfigMap>().is_some()));
         Ok::<_, Error>(Action::Done)
     };
@@ -53,6 +53,31 @@ impl World {
         }
         self.server.disconnect_all();
     }
+}
+
+/// The reason that `settle` reports for a controller whose reconciles all return this.
+async fn reason(outcome: fn() -> Result<Action, Error>) -> String {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "web", "name": "a"}});
+    let server = Server::builder().without_socket().seed(1).objects([map]).start().await.unwrap();
+    let maps = Informer::<ConfigMap>::builder(server.client().unwrap()).namespaces(["web"]).start().unwrap();
+    let reconcile = move |_: Context, _: Key| async move { outcome() };
+    let controller = Controller::builder("t", &maps).build((), reconcile).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle(&server, &manager).await.unwrap_err().reason
+}
+
+#[tokio::test(start_paused = true)]
+async fn settle_names_what_is_left_to_do() {
+    assert_eq!(reason(|| Err(Error::new("no disk"))).await, "controller `t`: web/a fails: no disk");
+    // Not a divisor of the time limit: when that ends, the key is neither queued nor running.
+    let due = reason(|| Ok(Action::RequeueAfter(Duration::from_millis(700)))).await;
+    assert!(due.starts_with("controller `t`: a key is due in "), "{due}");
+
+    let world = world().await;
+    world.manager.stop_handle().stop();
+    support::settle().await;
+    let error = testing::settle(&world.server, &world.manager).await.unwrap_err();
+    assert_eq!(error.reason, "the manager has ended; `stop` returns why");
 }
 
 #[tokio::test(start_paused = true)]

@@ -136,7 +136,7 @@ async fn a_manager_syncs_and_stops_controllers_together() {
     assert_eq!(probes.iter().map(|probe| probe.name()).collect::<Vec<_>>(), ["maps", "pods"]);
     stop.stop();
     task.await.unwrap().unwrap();
-    assert!(probes.iter().all(|probe| !probe.is_synced()), "they have ended");
+    assert!(probes.iter().all(|probe| !probe.is_synced()), "the controllers have ended");
     sleep(SECOND).await;
     world.maps.put(named("a"));
     settle().await;
@@ -225,7 +225,7 @@ async fn a_second_leader_election_is_an_error() {
         Manager::new().controller(with_own("a")).leader(election("b")),
     ] {
         let error =
-            timeout(60 * SECOND, manager.run(&Stop::new())).await.expect("it is refused").unwrap_err();
+            timeout(60 * SECOND, manager.run(&Stop::new())).await.expect("the lease is refused").unwrap_err();
         let error = error.to_string();
         assert!(error.contains("default/a") && error.contains("default/b"), "{error}");
     }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tracing::subscriber::NoSubscriber;
 
 /// The end of most reconciles.
 pub fn done() -> Result<Action, Error> {
@@ -86,6 +87,9 @@ pub fn capture_logs() -> (Log, tracing::subscriber::DefaultGuard) {
 
 /// As `capture_logs`, of the crates whose names start with `prefix`.
 pub fn capture_logs_of(prefix: &'static str) -> (Log, tracing::subscriber::DefaultGuard) {
+    // While there is only one subscriber, tracing asks just the thread that first reaches a log statement whether it is
+    // enabled, and applies the answer to all threads. A second subscriber avoids that.
+    let _ = tracing::subscriber::set_global_default(NoSubscriber::default());
     let log = Log::default();
     let guard = tracing::subscriber::set_default(Capture { log: log.clone(), prefix });
     (log, guard)

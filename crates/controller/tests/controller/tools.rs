@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Restart, Server, Verb};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
@@ -90,10 +90,10 @@ async fn a_finalizer_is_added_before_apply_and_removed_after_cleanup() {
 
     api.delete("a", &DeleteParams::default()).await.unwrap();
     log.next(1).await;
-    assert!(api.get("a").await.is_ok(), "it is not cleaned up yet");
+    assert!(api.get("a").await.is_ok(), "the cleanup has not succeeded yet");
     log.next(2).await;
     settle().await;
-    assert!(api.get("a").await.is_err(), "now it is gone");
+    assert!(api.get("a").await.is_err(), "the object is gone");
     assert!(log.take().is_empty());
 }
 
@@ -127,7 +127,7 @@ async fn finalize_behind(fault: Option<Fault>) -> Vec<String> {
     }
     lines.extend(log.take());
     assert!(maps.lister().get(&Key::new("default", "a")).is_some(), "the cache is behind");
-    assert!(api.get("a").await.is_err(), "it is gone");
+    assert!(api.get("a").await.is_err(), "the object is gone");
     lines
 }
 
@@ -152,6 +152,37 @@ async fn c9_a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer
     ] {
         assert_eq!(finalize_behind(Some(fault)).await, ["clean up"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c9_an_object_that_a_restore_brings_back_is_cleaned_up_again() {
+    let (server, client) = server().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    // The cache shows the start of the deletion, but never that the object is gone.
+    let watch = Match::verb(Verb::Watch).resource("configmaps");
+    server.faults().arm(Fault::new(FaultAction::StallAfterEvents(3)).on(watch).once());
+    let mut config = ReflectorConfig::default();
+    (config.seed, config.watch_list) = (Some(1), WatchList::Off);
+    let maps = Informer::builder(client.clone()).reflector(config).namespaces(["default"]).start().unwrap();
+    maps.synced().await.unwrap();
+    let log = Log::default();
+    let data =
+        Finalizing { log: log.clone(), maps: maps.clone(), api: api.clone(), cleanup: Mutex::default() };
+    let _running = Running::start(Controller::builder("t", &maps).build(Arc::new(data), finalizing).unwrap());
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    log.next(2).await;
+    let backup = server.backup();
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(log.next(1).await, ["clean up"]);
+    settle().await;
+    assert!(api.get("a").await.is_err(), "it is gone");
+
+    server.restart(&Restart::FromBackup(backup));
+    let applied = timeout(600 * SECOND, log.next(1)).await.unwrap();
+    assert_eq!(applied, [r#"apply ["example.com/tidy"]"#], "the object is back");
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    let cleaned_up = timeout(600 * SECOND, log.next(1)).await.unwrap();
+    assert_eq!(cleaned_up, ["clean up"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +335,7 @@ async fn c10_flush_sends_pending_notes_exactly_once() {
     }
     let stats = recorder.stats();
     assert_eq!((stats.created, stats.waiting), (3, 17), "every note is counted");
-    assert_eq!(recorder.flush(5 * SECOND).await, 12, "its time is limited");
+    assert_eq!(recorder.flush(5 * SECOND).await, 12, "flush returns at its limit");
     assert_eq!(recorder.flush(60 * SECOND).await, 0);
     let events = api.list(&Default::default()).await.unwrap().items;
     assert_eq!((events.len(), recorder.stats().created), (20, 20));
@@ -542,9 +573,9 @@ async fn c8_a_lost_lease_cancels_work_until_it_is_reacquired() {
     sleep(5 * SECOND).await;
     api.create(&PostParams::default(), &map("b")).await.unwrap();
     sleep(20 * SECOND).await;
-    assert_eq!(log.take(), ["b begins at 0"], "cut short");
+    assert_eq!(log.take(), ["b begins at 0"], "the reconcile is cancelled");
     server.faults().disarm(fault);
-    assert_eq!(log.next(2).await, ["b begins at 1", "b ends"], "what was cut short is done again");
+    assert_eq!(log.next(2).await, ["b begins at 1", "b ends"], "the cancelled reconcile runs again");
     running.stop.stop();
     running.ended().await.unwrap();
 }

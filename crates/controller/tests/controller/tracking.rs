@@ -1,20 +1,31 @@
 //! Writes through the context's client: recorded without being reported.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use bytes::Bytes;
+use embedded_apiserver::{Action as FaultAction, ApiBody, Fault, Match, Server, Verb};
+use futures::stream::pending;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
 use kube_core::{ApiResource, DynamicObject, ObjectMeta};
 use kube_informer::{Informer, Key};
 use kube_informer_controller::testing::{self, RunningManager};
-use kube_informer_controller::{Action, Context, Controller, Error, Manager, Stage, WriteError, finalize};
+use kube_informer_controller::{
+    Action, Context, Controller, ControllerMetrics, Error, Manager, Predicate, Stage, Trigger, WriteError,
+    finalize,
+};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tower::ServiceBuilder;
 
-use crate::support::{Log, done};
+use crate::support::{Log, capture_logs, done};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -277,6 +288,33 @@ async fn an_unanswered_write_defers_its_key_beyond_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_whose_body_never_arrives_ends_the_write() {
+    let World { server, secrets, write_wait_max, .. } =
+        world(&[object("ConfigMap", "a"), object("Secret", "old")]).await;
+    // The connection dies after the headers of a conflict.
+    let dies = |response: http::Response<ApiBody>| {
+        let (parts, body) = response.into_parts();
+        let body = match parts.status {
+            http::StatusCode::CONFLICT => {
+                StreamBody::new(pending::<io::Result<Frame<Bytes>>>()).boxed_unsync()
+            }
+            _ => body.map_err(io::Error::other).boxed_unsync(),
+        };
+        http::Response::from_parts(parts, body)
+    };
+    let client = Client::new(ServiceBuilder::new().map_response(dies).service(server.service()), "default");
+    let maps = Informer::<ConfigMap>::builder(client).namespaces(["default"]).start().unwrap();
+    let world = World { server, maps, secrets, write_wait_max };
+    let (_manager, log) = start(&world, |ctx: Context<Log>| async move {
+        let error = api(&ctx).create(&PostParams::default(), &secret("old")).await.unwrap_err();
+        ctx.data().note(format!("{:#}", Error::from(error)));
+        Ok(())
+    });
+    let lines = log.next(2).await;
+    assert!(lines[1].contains("timed out after 300s waiting for the answer"), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn c6_a_dropped_write_ends_with_its_controller() {
     let world = world(&[object("ConfigMap", "a")]).await;
     let patch = Match::verb(Verb::Patch).resource("secrets");
@@ -340,9 +378,101 @@ async fn apply_sets_owner_manager_and_namespace() {
     let error = test.context(&Key::new("default", "gone")).apply(&secret("child")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot apply Secret default/child: its owner default/gone is not in the cache of the main informer"
+        "cannot apply Secret default/child: its owner default/gone is not in the cache of the main informer, or was re-created during the reconcile"
     );
     assert!(matches!(ctx.apply(&secret("")).await, Err(WriteError::Invalid { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c4_writes_that_were_not_sent_are_terminal_errors() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let test = Context::for_test(()).main(&world.maps);
+    let (ctx, gone) = (test.context(&Key::new("default", "a")), test.context(&Key::new("default", "gone")));
+    let mut elsewhere = secret("child");
+    elsewhere.metadata.namespace = Some("kube-system".to_owned());
+    for written in
+        [gone.apply(&secret("child")).await, ctx.apply(&elsewhere).await, ctx.apply(&secret("")).await]
+    {
+        let error = Error::from(anyhow::Error::from(written.unwrap_err()).context("with context"));
+        assert!(error.is_terminal(), "{error:#}");
+    }
+    let missing = ConfigMap { metadata: secret("missing").metadata, ..ConfigMap::default() };
+    let refused = ctx.patch_status(&missing, &json!({})).await.unwrap_err();
+    assert!(!Error::from(refused).is_terminal(), "the server may accept it later");
+}
+
+/// What happens to the object of a reconcile before it writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Superseded {
+    Deleted,
+    Recreated,
+    DeletedBeforeFinalize,
+}
+
+struct Superseding {
+    case: Superseded,
+    log: Log,
+    maps: Api<ConfigMap>,
+    /// The uid of the object that is deleted.
+    first: String,
+}
+
+/// Deletes the first object, and re-creates it or not, then applies a child that has the uid of the object as its name.
+async fn supersede(ctx: Context<Superseding>, _: Key) -> Result<Action, Error> {
+    let Superseding { case, log, maps, first } = ctx.data();
+    let Some(map) = ctx.object::<ConfigMap>() else {
+        log.note("gone");
+        return done();
+    };
+    log.note(map.uid());
+    if map.uid() == first {
+        maps.delete("a", &DeleteParams::default()).await?;
+        if *case == Superseded::Recreated {
+            let again = ConfigMap { metadata: secret("a").metadata, ..ConfigMap::default() };
+            maps.create(&PostParams::default(), &again).await?;
+        }
+        sleep(SECOND).await; // until the cache has it
+    }
+    if *case == Superseded::DeletedBeforeFinalize {
+        let api = Api::default_namespaced(ctx.client());
+        return finalize(&ctx, &api, "example.com/tidy", map.decode()?, |_| async { done() }).await;
+    }
+    ctx.apply(&secret(map.uid())).await?;
+    done()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c4_a_deleted_or_recreated_object_supersedes_its_reconcile() {
+    for case in [Superseded::Deleted, Superseded::Recreated, Superseded::DeletedBeforeFinalize] {
+        let world = world(&[object("ConfigMap", "a")]).await;
+        let maps = Api::<ConfigMap>::default_namespaced(world.server.client().unwrap());
+        let first = maps.get("a").await.unwrap().metadata.uid.unwrap();
+        let (log, (logs, _guard)) = (Log::default(), capture_logs());
+        let data = Superseding { case, log: log.clone(), maps: maps.clone(), first: first.clone() };
+        let mut registry = Registry::default();
+        // Only the superseded reconcile queues the key of the deleted object.
+        let trigger = Trigger::on(&world.maps).when(Predicate::deleted(|_| false));
+        let builder = Controller::builder("t", trigger).metrics(&ControllerMetrics::register(&mut registry));
+        let manager = testing::start(Manager::new().controller(builder.build(data, supersede).unwrap()));
+        testing::settle(&world.server, &manager).await.unwrap();
+
+        let second = maps.get_opt("a").await.unwrap().and_then(|map| map.metadata.uid);
+        assert_eq!(log.take(), [&*first, second.as_deref().unwrap_or("gone")], "{case:?}: one more run");
+        let secrets = Api::<Secret>::default_namespaced(world.server.client().unwrap());
+        let secrets = secrets.list(&ListParams::default()).await.unwrap();
+        let names = secrets.iter().filter_map(|secret| secret.metadata.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names, Vec::from_iter(second), "{case:?}: the first run has no child");
+        let lines = logs.take().join("\n");
+        assert!(!lines.contains("reconcile failed"), "{case:?}: {lines}");
+        let mut metrics = String::new();
+        encode(&mut metrics, &registry).unwrap();
+        for line in [
+            r#"controller_runtime_reconcile_errors_total{controller="t"} 0"#,
+            r#"controller_runtime_reconcile_total{controller="t",result="requeue_after"} 1"#,
+        ] {
+            assert!(metrics.contains(line), "{case:?}: {metrics}");
+        }
+    }
 }
 
 impl World {
@@ -446,6 +576,42 @@ async fn a_test_context_has_all_informers_a_field_manager_and_a_term() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_test_context_without_a_server_answers_writes_and_has_no_objects() {
+    let test = Context::for_test(());
+    let ctx = test.context(&Key::new("web", "a"));
+    let secrets = Api::<Secret>::namespaced(ctx.client(), "web");
+    let metadata = ObjectMeta { generate_name: Some("a-".to_owned()), ..ObjectMeta::default() };
+    let created = secrets.create(&PostParams::default(), &Secret { metadata, ..Secret::default() }).await;
+    let ObjectMeta { name, namespace, uid, resource_version, .. } = created.unwrap().metadata;
+    assert_eq!((name.as_deref(), namespace.as_deref()), (Some("generated-1"), Some("web")));
+    assert!(uid.is_some() && resource_version.is_some());
+
+    // A JSON patch is not an object.
+    let patch = json!([{"op": "add", "path": "/immutable", "value": true}]);
+    let request = http::Request::patch("/api/v1/namespaces/web/secrets/a")
+        .header("Content-Type", "application/json-patch+json")
+        .body(serde_json::to_vec(&patch).unwrap());
+    let patched = ctx.client().request::<Secret>(request.unwrap()).await.unwrap();
+    assert_eq!(patched.metadata.name.as_deref(), Some("a"));
+
+    let deleted = secrets.delete("a", &DeleteParams::default()).await.unwrap().right().unwrap();
+    assert!(deleted.is_success());
+    let error = secrets.get("a").await.unwrap_err();
+    assert!(error.to_string().contains("the test has no server"), "{error}");
+    assert!(secrets.get_opt("a").await.unwrap().is_none());
+
+    let writes = test.take_writes();
+    let lines = writes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let collection = "/api/v1/namespaces/web/secrets";
+    assert_eq!(
+        lines,
+        [format!("POST {collection}"), format!("PATCH {collection}/a"), format!("DELETE {collection}/a")]
+    );
+    assert_eq!(writes[1].body, patch);
+    assert!(test.take_writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_that_is_unchanged_is_not_written() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
                      "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -527,6 +693,6 @@ pub fn tagged(server: &Server, name: &'static str) -> Client {
         request.headers_mut().insert(http::header::USER_AGENT, http::HeaderValue::from_static(name));
         request
     };
-    let service = tower::ServiceBuilder::new().map_request(tag).service(server.service());
+    let service = ServiceBuilder::new().map_request(tag).service(server.service());
     Client::new(service, "default")
 }

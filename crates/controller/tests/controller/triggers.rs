@@ -41,7 +41,7 @@ async fn c1_child_changes_reconcile_the_owner() {
     other_kind["metadata"]["ownerReferences"][0]["apiVersion"] = json!("example.com/v1");
     world.pods.put(other_kind);
     settle().await;
-    assert!(log.take().is_empty(), "neither is owned by a config map");
+    assert!(log.take().is_empty(), "no config map owns the pods");
 }
 
 #[tokio::test(start_paused = true)]
@@ -351,7 +351,7 @@ async fn c1_a_panicking_mapping_function_loses_only_unreturned_keys() {
     let (maps, pods) = (world.map_informer(), world.pod_informer());
     let (_running, log) = noting(Controller::builder("t", &maps).watches(&pods, |pod| {
         let label = pod.labels().get("names").map(|name| name.into_owned());
-        assert_ne!(label.as_deref(), Some("clumsy"), "this one goes wrong");
+        assert_ne!(label.as_deref(), Some("clumsy"), "the mapping function panics");
         label.map(|name| Key::new("web", &name))
     }));
     let names =
@@ -417,5 +417,5 @@ async fn the_same_index_can_be_added_repeatedly() {
     let by_suffix =
         |suffix: &'static str| Index::by("suffix", move |map| map.name().ends_with(suffix).then(String::new));
     maps.ensure_index(&by_suffix("x")).unwrap();
-    assert!(maps.ensure_index(&by_suffix("y")).is_err(), "what it captures is another");
+    assert!(maps.ensure_index(&by_suffix("y")).is_err(), "the function captures another value");
 }

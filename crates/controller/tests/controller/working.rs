@@ -146,7 +146,7 @@ async fn c4_terminal_errors_wait_for_a_change_and_others_follow_the_policy() {
     let tries = ["web/later", "later 1: not yet"];
     assert_eq!(log.take(), [tries, tries, tries].concat());
     world.maps.put(named("broken"));
-    assert_eq!(log.next(1).await, ["web/broken"], "it has changed");
+    assert_eq!(log.next(1).await, ["web/broken"], "the object has changed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,7 +445,7 @@ async fn c4_a_decode_error_is_retried_when_the_object_changes() {
     let map = |value: serde_json::Value| serde_json::json!({"metadata": {"namespace": "web", "name": "a"}, "data": {"x": value}});
     world.maps.put(map(7.into()));
     sleep(2000 * SECOND).await;
-    assert_eq!(log.take(), ["web/a"], "it cannot succeed before it changes");
+    assert_eq!(log.take(), ["web/a"], "a decode error is not retried before the object changes");
     world.maps.put(map("7".into()));
     assert_eq!(log.next(1).await, ["web/a"]);
 }

@@ -86,6 +86,17 @@ async fn c6_a_missing_write_defers_its_key_up_to_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c6_a_key_whose_write_never_appears_is_reconciled_again() {
+    let world = Arc::new(World::new());
+    let (_running, log) = start(&world, None);
+    world.maps.put(writes("a", 900));
+    assert_eq!(log.next(1).await, ["a at 101"]);
+    let wrote = Instant::now();
+    assert_eq!(log.next(1).await, ["a at 101"], "nothing has changed, but the write may be lost");
+    assert_eq!(wrote.elapsed(), 30 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn c6_maximum_durations_never_expire() {
     let world = Arc::new(World::new());
     world.maps.put(writes("a", 900));
@@ -104,7 +115,7 @@ async fn c6_maximum_durations_never_expire() {
     assert_eq!(log.next(1).await, ["a at 101"]);
     world.maps.put(named("a"));
     sleep(3600 * SECOND).await;
-    assert!(log.take().is_empty(), "it waits for its write, and has not failed");
+    assert!(log.take().is_empty(), "the key waits for its write, and has not failed");
     running.stop.stop();
     running.ended().await.unwrap();
 }
@@ -211,7 +222,7 @@ async fn write_two_informers(main: &Informer<ConfigMap>, other: &Informer<Config
     world.maps.put(map(json!({"x": "1"})));
     world.maps.put(map(json!({"x": "2"})));
     settle().await;
-    assert!(log.take().is_empty(), "its write is not in the cache");
+    assert!(log.take().is_empty(), "the key's write is not in the cache");
     world.maps.put(map(json!({"x": "3"})));
     assert_eq!(log.next(1).await, ["104"]);
     assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
@@ -293,11 +304,11 @@ async fn c6_a_key_is_deferred_until_the_cache_has_its_deletion() {
     sleep(SECOND).await;
     world.pods.put(child("one"));
     sleep(SECOND).await;
-    assert!(log.take().is_empty(), "it is still there");
+    assert!(log.take().is_empty(), "the object is still in the cache");
     world.pods.delete("web/child");
     assert_eq!(log.next(1).await, ["no child"]);
     world.pods.put(child("two"));
-    assert_eq!(log.next(1).await[0], "two", "another object may have its name");
+    assert_eq!(log.next(1).await[0], "two", "another object may have the name");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,355 @@
+//! All replicas that share one lease, as this replica observes them: the leases of the seats, and the tables of slots.
+//!
+//! One informer watches all of them. They are objects of one resource, so the cache shows them in the order of their changes: if it
+//! has a slot's record, it also has the seat that the slot's owner took before. A seat expires when its record has not changed for
+//! its duration, as observed here; clocks of different replicas are never compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube_client::Client;
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{Event, HandlerHandle, Informer, Key, SyncError};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::table::{Division, GROUP_LABEL, SLOTS_PER_TABLE, SlotRecord, SlotTable};
+use crate::leader::record::{Observed, holder};
+
+/// The annotation of a seat's lease that has its holder's weight.
+pub(super) const WEIGHT_ANNOTATION: &str = "kube-informer/weight";
+
+/// The annotation of a seat's lease whose holder leaves, and should get no more slots.
+pub(super) const LEAVING_ANNOTATION: &str = "kube-informer/leaving";
+
+/// Seats beyond this number are ignored: there are not more slots.
+const SEATS_MAX: u32 = kube_informer::Shard::SLOTS_MAX;
+
+/// The leases of a group.
+pub(super) struct Group {
+    namespace: String,
+    name: String,
+    division: Division,
+    informer: Informer<Lease>,
+    changed: Arc<Notify>,
+    _listening: HandlerHandle,
+    /// Leases that were read before, by name. Every change of a lease is a reason to look at all of them.
+    known: BTreeMap<String, KnownLease>,
+    /// Tables that this replica has written, and the cache does not have yet.
+    written: BTreeMap<u32, Arc<ReadTable>>,
+    seats: BTreeMap<u32, Observed>,
+    /// The lease and resourceVersion that the cache must have before this replica joins again.
+    needed: Option<(String, String)>,
+    /// Leases that should exist: since when they are missing.
+    missing: BTreeMap<String, Instant>,
+}
+
+/// The leases at one moment.
+#[derive(Debug, Default)]
+pub(super) struct GroupView {
+    pub(super) tables: BTreeMap<u32, Arc<ReadTable>>,
+    /// Tables that exist, and that this replica cannot use.
+    pub(super) unusable: BTreeMap<u32, Mismatch>,
+    pub(super) seats: BTreeMap<u32, SeatView>,
+}
+
+/// A table, and the Lease that it was read from.
+#[derive(Clone, Debug)]
+pub(super) struct ReadTable {
+    pub(super) lease: Lease,
+    pub(super) table: SlotTable,
+}
+
+/// A lease at one resourceVersion.
+struct KnownLease {
+    version: String,
+    uid: String,
+    content: LeaseContent,
+}
+
+#[derive(Clone)]
+enum LeaseContent {
+    Seat(u32, Arc<Lease>),
+    Table(u32, Result<Arc<ReadTable>, Mismatch>),
+    /// Of another kind, or not decodable.
+    Other,
+}
+
+/// A seat.
+#[derive(Clone, Debug)]
+pub(super) struct SeatView {
+    pub(super) lease: Arc<Lease>,
+    /// Its holder's weight, or the last one's.
+    pub(super) weight: u32,
+    /// Its holder leaves.
+    is_leaving: bool,
+    /// Its holder has not renewed it in time.
+    pub(super) is_expired: bool,
+}
+
+/// Why this replica cannot be part of the group.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub(super) enum Mismatch {
+    #[error("lease {0} has no records of slots that this version can read")]
+    Unreadable(String),
+    #[error("its replicas use {}, and this one {}; use the same number of slots, or another name", describe(.theirs), describe(.ours))]
+    Division { theirs: Division, ours: Division },
+}
+
+fn describe(division: &Division) -> String {
+    let by = if division.by_namespace { "namespace" } else { "uid" };
+    format!("{} slots by {by}", division.of)
+}
+
+// === impl Group ===
+
+impl Group {
+    /// Watches the leases of a group.
+    pub(super) fn watch(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        division: Division,
+        seed: Option<u64>,
+        retry: Duration,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let mut reflector = ReflectorConfig::default();
+        reflector.seed = seed;
+        // A watch that is down for long costs the seat.
+        reflector.backoff.longest = retry;
+        let informer = Informer::<Lease>::builder(client)
+            .reflector(reflector)
+            .namespaces([namespace])
+            .labels(format!("{GROUP_LABEL}={name}"))
+            .start()?;
+        let changed = Arc::new(Notify::new());
+        let notified = changed.clone();
+        let listening = informer.add_handler(move |_: Event<Lease>| {
+            notified.notify_one();
+            ready(())
+        })?;
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            division,
+            informer,
+            changed,
+            _listening: listening,
+            known: BTreeMap::new(),
+            written: BTreeMap::new(),
+            seats: BTreeMap::new(),
+            needed: None,
+            missing: BTreeMap::new(),
+        })
+    }
+
+    pub(super) async fn synced(&self) -> Result<(), SyncError> {
+        self.informer.synced().await
+    }
+
+    /// Waits until a lease has changed.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(super) fn seat_name(&self, seat: u32) -> String {
+        format!("{}-seat-{seat}", self.name)
+    }
+
+    pub(super) fn table_name(&self, table: u32) -> String {
+        format!("{}-slots-{table}", self.name)
+    }
+
+    /// Whether the cache has this resourceVersion of a lease, and therefore all changes before it.
+    pub(super) fn has_seen(&self, lease: &str, version: &str) -> bool {
+        self.informer.has_seen(&Key::new(&self.namespace, lease), version)
+    }
+
+    /// This replica joins again only when the cache has this: an outdated cache shows seats and slots that are not free.
+    pub(super) fn need(&mut self, lease: String, version: String) {
+        self.needed = Some((lease, version));
+    }
+
+    /// Watches the leases of the same group with another cache, which needs the same.
+    pub(super) fn replace(&mut self, other: Self) {
+        let needed = self.needed.take();
+        *self = Self { needed, ..other };
+    }
+
+    /// Whether the cache has what it needs.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.needed.as_ref().is_none_or(|(lease, version)| self.has_seen(lease, version))
+    }
+
+    /// The current state. Times of expiry are counted from when this first returned a record.
+    pub(super) fn view(&mut self) -> GroupView {
+        self.read();
+        let mut view = GroupView::default();
+        for known in self.known.values() {
+            match &known.content {
+                LeaseContent::Seat(seat, lease) => {
+                    let observed = self.seats.entry(*seat).or_default();
+                    view.seats.insert(*seat, SeatView::of(lease, observed));
+                }
+                LeaseContent::Table(number, Ok(read)) => {
+                    view.tables.insert(*number, read.clone());
+                }
+                LeaseContent::Table(number, Err(mismatch)) => {
+                    view.unusable.insert(*number, mismatch.clone());
+                }
+                LeaseContent::Other => {}
+            }
+        }
+        self.seats.retain(|seat, _| view.seats.contains_key(seat));
+        for (number, read) in &self.written {
+            view.tables.insert(*number, read.clone());
+            view.unusable.remove(number);
+        }
+        view
+    }
+
+    /// Reads the leases that have changed.
+    fn read(&mut self) {
+        let mut present = BTreeSet::new();
+        for object in self.informer.lister().view().iter() {
+            let name = object.name();
+            present.insert(name.to_owned());
+            let is_known =
+                |known: &KnownLease| known.version == object.resource_version() && known.uid == object.uid();
+            if self.known.get(name).is_some_and(is_known) {
+                continue;
+            }
+            let content = match object.decode() {
+                Ok(lease) => self.content(name, lease),
+                Err(error) => {
+                    tracing::warn!(lease = %object.key(), %error, "cannot read a lease");
+                    LeaseContent::Other
+                }
+            };
+            let (version, uid) = (object.resource_version().to_owned(), object.uid().to_owned());
+            self.known.insert(name.to_owned(), KnownLease { version, uid, content });
+        }
+        self.known.retain(|name, _| present.contains(name));
+        let is_cached = |table: u32, read: &ReadTable| {
+            let version = read.lease.metadata.resource_version.as_deref().unwrap_or_default();
+            self.has_seen(&self.table_name(table), version)
+        };
+        let outdated = self.written.iter().filter(|(table, read)| is_cached(**table, read));
+        let outdated: Vec<u32> = outdated.map(|(table, _)| *table).collect();
+        outdated.iter().for_each(|table| drop(self.written.remove(table)));
+    }
+
+    fn content(&self, name: &str, lease: Arc<Lease>) -> LeaseContent {
+        let number =
+            |kind: &str| -> Option<u32> { name.strip_prefix(&*self.name)?.strip_prefix(kind)?.parse().ok() };
+        if let Some(seat) = number("-seat-").filter(|seat| *seat < SEATS_MAX) {
+            return LeaseContent::Seat(seat, lease);
+        }
+        let Some(table) = number("-slots-") else { return LeaseContent::Other };
+        LeaseContent::Table(
+            table,
+            match SlotTable::read(&lease) {
+                None => Err(Mismatch::Unreadable(name.to_owned())),
+                Some(table) if table.division != self.division => {
+                    Err(Mismatch::Division { theirs: table.division, ours: self.division })
+                }
+                Some(table) => Ok(Arc::new(ReadTable { lease: Lease::clone(&lease), table })),
+            },
+        )
+    }
+
+    /// Remembers a table that this replica has written, until the cache has it.
+    pub(super) fn wrote(&mut self, table: u32, read: Arc<ReadTable>) {
+        self.written.insert(table, read);
+    }
+
+    /// The numbers of all tables.
+    pub(super) fn tables(&self) -> std::ops::Range<u32> {
+        0..self.division.of.div_ceil(SLOTS_PER_TABLE)
+    }
+
+    /// Whether a lease that should exist has been missing for so long.
+    pub(super) fn is_missing_for(&mut self, name: String, time: Duration) -> bool {
+        self.missing.entry(name).or_insert_with(Instant::now).elapsed() >= time
+    }
+
+    pub(super) fn is_present(&mut self, name: &str) {
+        self.missing.remove(name);
+    }
+
+    /// Forgets the seats that need not exist any more.
+    pub(super) fn need_seats(&mut self, seats: &BTreeSet<u32>) {
+        let tables = self.tables().map(|table| self.table_name(table));
+        let needed: BTreeSet<String> = seats.iter().map(|seat| self.seat_name(*seat)).chain(tables).collect();
+        self.missing.retain(|name, _| needed.contains(name));
+    }
+}
+
+// === impl SeatView ===
+
+impl SeatView {
+    fn of(lease: &Arc<Lease>, observed: &mut Observed) -> Self {
+        let version = |lease: &Lease| lease.metadata.resource_version.clone();
+        if observed.lease().map(version) != Some(version(lease)) {
+            observed.observe(Lease::clone(lease));
+        }
+        let annotation = |name: &str| lease.metadata.annotations.as_ref().and_then(|all| all.get(name));
+        Self {
+            lease: lease.clone(),
+            weight: annotation(WEIGHT_ANNOTATION).and_then(|weight| weight.parse().ok()).unwrap_or(1),
+            is_leaving: annotation(LEAVING_ANNOTATION).is_some(),
+            is_expired: !observed.holder().is_empty() && observed.is_free(),
+        }
+    }
+}
+
+// === impl GroupView ===
+
+impl GroupView {
+    /// Whether a table exists, readable or not.
+    pub(super) fn has_table(&self, number: u32) -> bool {
+        self.tables.contains_key(&number) || self.unusable.contains_key(&number)
+    }
+
+    /// The seat that a replica holds.
+    pub(super) fn seat_of(&self, identity: &str) -> Option<u32> {
+        self.seats.iter().find(|(_, seat)| holder(&seat.lease) == identity).map(|(number, _)| *number)
+    }
+
+    /// The record of a slot; `None` if its table is missing.
+    pub(super) fn record(&self, slot: u32) -> Option<SlotRecord> {
+        self.tables.get(&(slot / SLOTS_PER_TABLE)).map(|read| read.table.record(slot))
+    }
+
+    /// Whether a slot can be taken: it was released, or its owner has lost its seat. A replica never takes a seat twice under one
+    /// identity.
+    pub(super) fn is_free(&self, record: &SlotRecord) -> bool {
+        let is_held = |seat: &SeatView| holder(&seat.lease) == record.owner;
+        record.owner.is_empty() || self.seats.get(&record.seat).is_some_and(|seat| !is_held(seat))
+    }
+
+    /// The lowest free seat. A seat whose lease was deleted is not free while slots name it: its holder may not know it.
+    pub(super) fn free_seat(&self) -> u32 {
+        let owners = self.owners();
+        let is_free = |seat: &u32| match self.seats.get(seat) {
+            Some(seat) => holder(&seat.lease).is_empty(),
+            None => !owners.contains(seat),
+        };
+        (0..SEATS_MAX).find(is_free).unwrap_or(SEATS_MAX)
+    }
+
+    /// The seats that own slots, according to the records.
+    pub(super) fn owners(&self) -> BTreeSet<u32> {
+        let records = self.tables.values().flat_map(|read| read.table.slots.values());
+        records.filter(|record| !record.owner.is_empty()).map(|record| record.seat).collect()
+    }
+
+    /// The weights of all seats, and whether their holders live and stay.
+    pub(super) fn members(&self) -> BTreeMap<u32, (u32, bool)> {
+        let stays = |seat: &SeatView| !holder(&seat.lease).is_empty() && !seat.is_expired && !seat.is_leaving;
+        self.seats.iter().map(|(number, seat)| (*number, (seat.weight, stays(seat)))).collect()
+    }
+}
