@@ -57,6 +57,13 @@ export class Program {
     return program;
   }
 
+  /// An API server on a port of the caller's choice. Its objects are lost when it ends.
+  static async apiserver(port, kubeconfig) {
+    const program = await Program.start(["apiserver", "--port", String(port), "--write-kubeconfig", kubeconfig], "serving on");
+    program.server = `http://127.0.0.1:${port}`;
+    return program;
+  }
+
   static async serve(...args) {
     const program = await Program.start(["serve", ...args], "mirroring");
     program.url = program.line.match(/http:\/\/\S+\//)[0];
@@ -69,7 +76,7 @@ export class Program {
     return response.json();
   }
 
-  /// Writes to the demo's API server.
+  /// Writes to the API server.
   async write(method, path, object) {
     const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
     const response = await fetch(new URL(path, this.server), { method, headers: { "content-type": type }, body: JSON.stringify(object) });

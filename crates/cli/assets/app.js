@@ -75,7 +75,6 @@ function receive(name, data) {
 
 async function hello(data) {
   document.querySelector('[data-view="demo"]').hidden = !data.demo;
-  if (data.demo) setText(document.getElementById("foot"), "Only the faults of the demo's own server can be changed here.");
   if (model.session === data.session) return;
   // After a restart, the earlier changes are no longer available.
   if (model.session) model.restarts += 1;
@@ -192,6 +191,8 @@ function askForToken() {
 // --- routes ---
 
 const VIEWS = { "": Overview, changes: Changes, objects: Objects, object: ObjectView, query: Query, demo: Demo };
+const READ_ONLY = "Read-only view of the mirrors in this process.";
+const DEMO_ONLY = "Only the faults of the demo's own server can be changed here.";
 const TITLES = { "": "Overview", changes: "Changes", objects: "Objects", object: "Object", query: "Query", demo: "Demo" };
 
 function closeView() {
@@ -214,6 +215,7 @@ function route() {
   for (const anchor of document.querySelectorAll(".nav a")) {
     setAttribute(anchor, "aria-current", anchor.dataset.view === current ? "page" : null);
   }
+  setText(document.getElementById("foot"), name === "demo" ? DEMO_ONLY : READ_ONLY);
   window.scrollTo(0, 0);
   view.update();
 }

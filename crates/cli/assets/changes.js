@@ -1,9 +1,12 @@
 // Changes as they happen. The server filters; this tab keeps the newest ones and shows those that fit.
 
 import { get } from "./api.js";
-import { debounce, field, h, setAttribute, setText } from "./dom.js";
-import { changeNote, count, counted, diffLines, objectLink, preciseClock } from "./format.js";
+import { breakable, debounce, field, h, setAttribute, setText } from "./dom.js";
+import { changeNote, count, counted, differenceText, diffLines, objectLink, preciseClock } from "./format.js";
 import { Rows } from "./rows.js";
+
+/// Differences of a change that are laid out one by one. The rest is one text, so that a large change adds few nodes.
+const LAID_OUT_MAX = 50;
 
 export class Changes {
   constructor(model, actions) {
@@ -150,7 +153,8 @@ export class Changes {
   show(change, note) {
     const before = (d) => (d.before === undefined ? "(added)" : h("span", { class: "before" }, d.before));
     const after = (d) => (d.after === undefined ? "(removed)" : h("span", { class: "after" }, d.after));
-    const differences = change.differences.map((d) => [h("dt", {}, d.path), h("dd", {}, before(d), " → ", after(d))]);
+    const differences = change.differences.slice(0, LAID_OUT_MAX).map((d) => [h("dt", {}, breakable(d.path)), h("dd", {}, before(d), " → ", after(d))]);
+    const rest = change.differences.slice(LAID_OUT_MAX).map(differenceText).join("\n");
     const merged = change.coalesced > 1 ? `, ${count(change.coalesced)} changes in one` : "";
     const facts = [
       ["Namespace", change.namespace || "(cluster-scoped)"],
@@ -161,6 +165,7 @@ export class Changes {
       h("p", {}, h("a", { href: objectLink(change.resource, change.namespace, change.name) }, `${change.kind} ${change.name}`)),
       h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
       differences.length > 0 ? h("dl", { class: "diff-table" }, differences) : h("p", { class: "hint" }, changeNote(change)),
+      rest ? h("pre", { class: "diff-rest" }, rest) : "",
       change.more > 0 ? h("p", { class: "hint" }, `${counted(change.more, "more field")} differ.`) : "",
       note ? h("p", { class: "hint" }, note) : "",
     );

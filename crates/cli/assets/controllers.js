@@ -33,14 +33,15 @@ export class Controllers {
     for (const controller of model.controllers) {
       const row = this.rows.get(controller.name) ?? this.row(controller.name);
       drawSpark(row.spark, model.reconciles.get(controller.name) ?? []);
+      setText(row.rate, count(controller.rate));
       setAttribute(row.spark, "aria-label", `${controller.rate} reconciles per second now`);
       FIGURES.forEach((name, at) => setText(row.figures[at], count(controller[name])));
     }
   }
 
   row(name) {
-    const row = { spark: h("canvas", { class: "spark", role: "img" }), figures: FIGURES.map((figure) => h("td", { class: "right", "data-figure": figure })) };
-    this.body.append(h("tr", { "data-controller": name }, h("td", {}, name), h("td", {}, row.spark), row.figures));
+    const row = { spark: h("canvas", { class: "spark", role: "img" }), rate: h("span", { class: "rate" }), figures: FIGURES.map((figure) => h("td", { class: "right", "data-figure": figure })) };
+    this.body.append(h("tr", { "data-controller": name }, h("td", {}, name), h("td", {}, h("div", { class: "spark-cell" }, row.spark, row.rate)), row.figures));
     this.rows.set(name, row);
     return row;
   }

@@ -1,8 +1,11 @@
-// The demo's own server: its clock, its clients, and faults that can be switched on to see the informers recover.
+// The demo's own server: its clock, its clients, its armed faults, and faults that can be switched on to see the informers recover.
 
 import { send } from "./api.js";
 import { h, setAttribute, setText } from "./dom.js";
 import { count, counted, dateTime, duration } from "./format.js";
+
+/// Most rows of a table.
+const ROWS_MAX = 20;
 
 export class Demo {
   constructor(model) {
@@ -12,6 +15,13 @@ export class Demo {
     this.error = h("p", { class: "error", role: "alert" });
     this.list = h("div", { class: "switches" });
     this.actions = h("div", { class: "actions" });
+    this.armed = h("tbody");
+    this.armedTable = h(
+      "section",
+      { class: "card flush", "aria-label": "Armed faults" },
+      h("h2", { class: "table-title" }, "Armed faults"),
+      h("table", { class: "table" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Effect"), h("th", { scope: "col" }, "Requests"), h("th", { scope: "col" }, "Armed by"), h("th", { scope: "col", class: "right" }, "Affected"))), this.armed),
+    );
     this.clients = h("tbody");
     this.clientTable = h(
       "section",
@@ -25,7 +35,12 @@ export class Demo {
       h(
         "div",
         { class: "columns" },
-        h("section", { class: "card", "aria-label": "Faults" }, h("h2", {}, "Faults"), this.list, h("h2", {}, "Faults that strike once"), this.actions),
+        h(
+          "div",
+          { class: "stack" },
+          h("section", { class: "card", "aria-label": "Faults" }, h("h2", {}, "Faults"), this.list, h("h2", {}, "Faults that strike once"), this.actions),
+          this.armedTable,
+        ),
         h(
           "div",
           { class: "stack" },
@@ -54,6 +69,7 @@ export class Demo {
       setAttribute(known.button, "aria-checked", String(fault.armed));
       setText(known.fired, fault.armed ? `on; affected ${counted(fault.fired, "request")}` : "off");
     }
+    this.showArmed(demo.armed ?? []);
     this.showClients(demo.clients ?? []);
   }
 
@@ -90,9 +106,16 @@ export class Demo {
     }
   }
 
+  /// Every fault that is armed on the server: those of the switches, and those of `--chaos`.
+  showArmed(faults) {
+    const affected = (fault) => (fault.times === null ? count(fault.fired) : `${count(fault.fired)} of ${count(fault.times)}`);
+    const rows = faults.slice(0, ROWS_MAX).map((fault) => h("tr", {}, h("td", {}, fault.effect), h("td", {}, fault.requests), h("td", {}, fault.switch ? "switch" : "--chaos"), h("td", { class: "right" }, affected(fault))));
+    this.armed.replaceChildren(...(rows.length > 0 ? rows : [h("tr", {}, h("td", { class: "hint", colspan: 4 }, "No fault is armed."))]));
+  }
+
   showClients(clients) {
     this.clientTable.hidden = clients.length === 0;
-    const rows = clients.slice(0, 20).map((client) => h("tr", {}, h("td", {}, client.name || "(no user agent)"), h("td", {}, client.verb ?? "discovery"), h("td", { class: "right" }, count(client.requests))));
+    const rows = clients.slice(0, ROWS_MAX).map((client) => h("tr", {}, h("td", {}, client.name || "(no user agent)"), h("td", {}, client.verb ?? "discovery"), h("td", { class: "right" }, count(client.requests))));
     this.clients.replaceChildren(...rows);
   }
 }

@@ -23,6 +23,11 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/// A path that a narrow line breaks before a dot or a bracket.
+export function breakable(path) {
+  return path.split(/(?<=.)(?=[.[])/).flatMap((part, at) => (at > 0 ? [h("wbr"), part] : [part]));
+}
+
 /// Sets a text only if it differs, so that an unchanged page costs no layout.
 export function setText(element, text) {
   const value = String(text);

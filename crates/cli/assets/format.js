@@ -48,6 +48,12 @@ export function dateTime(milliseconds) {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(milliseconds)} UTC${zone}`;
 }
 
+/// The time, with its date if that is not today.
+export function clockOrDate(milliseconds) {
+  const isToday = new Date(milliseconds).toDateString() === new Date().toDateString();
+  return isToday ? clock(milliseconds) : dateTime(milliseconds);
+}
+
 export function duration(seconds) {
   if (seconds < 60) return `${Math.round(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;

@@ -2,15 +2,13 @@
 
 import { get, token } from "./api.js";
 import { h, s, setAttribute, setText } from "./dom.js";
-import { clock, count, counted, diffLines, objectLink, objectPath, preciseClock } from "./format.js";
+import { clockOrDate, count, counted, diffLines, objectLink, objectPath, preciseClock } from "./format.js";
 import { Rows } from "./rows.js";
 import { isChanged, lines } from "./yaml.js";
 
 const NODE = { width: 440, height: 30, gap: 8, indent: 26 };
 /// Nodes that are drawn; more are counted.
 const NODES_MAX = 20;
-/// Changes in the history; more are counted.
-const HISTORY_MAX = 30;
 /// While the view is open, the object is read again this often: the stream leaves changes out if there are too many of them, and
 /// owned objects are not followed.
 const REFRESH = 4000;
@@ -51,6 +49,7 @@ export class ObjectView {
     });
     this.graph = h("div", { class: "graph", tabindex: 0, role: "region", "aria-label": "Graph of owners" });
     this.history = h("ol", { class: "history", tabindex: 0, "aria-label": "History of the object" });
+    this.historyTitle = h("h2", {}, "History");
     this.historyNote = h("p", { class: "hint" });
     this.indexes = h("dl", { class: "facts" });
     const kind = h("a", { href: `#/objects/${encodeURIComponent(resource)}` }, resource);
@@ -76,7 +75,7 @@ export class ObjectView {
           "div",
           { class: "stack" },
           h("section", { class: "card", "aria-label": "Owners" }, h("h2", {}, "Owners and owned objects"), this.graph),
-          h("section", { class: "card", "aria-label": "History" }, h("h2", {}, "History since the start"), this.history, this.historyNote),
+          h("section", { class: "card", "aria-label": "History" }, this.historyTitle, this.history, this.historyNote),
           h("section", { class: "card", "aria-label": "Indexes" }, h("h2", {}, "Indexes"), this.indexes),
         ),
       ),
@@ -114,7 +113,7 @@ export class ObjectView {
     this.loadedAt = Date.now();
     const ask = (what, parameters = {}) => get(`${what}/${this.path}`, parameters, this.controller.signal);
     try {
-      const history = await ask("history", { limit: HISTORY_MAX });
+      const history = await ask("history");
       this.ifNew("history", history, () => this.showHistory(history));
       const [object, indexes] = await Promise.all([ask("objects"), ask("indexes"), this.loadChanged(history.changes[0])]);
       this.ifNew("object", [object, this.changed], () => {
@@ -158,7 +157,9 @@ export class ObjectView {
     draw();
   }
 
-  showHistory({ changes, total, journal }) {
+  /// The server keeps the last changes of each object, and says since when they are complete.
+  showHistory({ changes, complete, completeSince }) {
+    setText(this.historyTitle, complete ? "History since the start" : `History since ${clockOrDate(Date.parse(completeSince))}`);
     this.history.replaceChildren(
       ...changes.map((change) =>
         h(
@@ -174,9 +175,8 @@ export class ObjectView {
         ),
       ),
     );
-    const since = journal.complete ? "since the start" : `in the journal, which begins at ${clock(Date.parse(journal.since))}`;
-    const part = total > changes.length ? `The newest ${count(changes.length)} of ${counted(total, "change")}` : counted(total, "change");
-    setText(this.historyNote, total === 0 ? `No change ${since}.` : `${part} ${since}.`);
+    const number = changes.length === 0 ? "No change." : `${counted(changes.length, "change")}.`;
+    setText(this.historyNote, complete ? number : `${number} Older changes are no longer recorded.`);
   }
 
   firstChanged() {

@@ -96,6 +96,7 @@ export class Overview {
       memory: cell("right"),
       decoded: cell("right"),
       spark: h("canvas", { class: "spark", role: "img" }),
+      rate: h("span", { class: "rate" }),
       queue: cell("right"),
       lag: cell("right handlers"),
       errors: cell("right"),
@@ -114,7 +115,7 @@ export class Overview {
       row.objects,
       row.memory,
       row.decoded,
-      h("td", {}, row.spark),
+      h("td", {}, h("div", { class: "spark-cell" }, row.spark, row.rate)),
       row.queue,
       row.lag,
       row.errors,
@@ -193,7 +194,9 @@ export class Overview {
     setText(row.decoded, bytes(informer.decodedBytesEstimate));
     const rates = this.model.rates.get(number) ?? [];
     drawSpark(row.spark, rates);
-    setAttribute(row.spark, "aria-label", `${informer.rate ?? 0} events per second now`);
+    const rate = rates.at(-1) ?? 0;
+    setText(row.rate, count(rate));
+    setAttribute(row.spark, "aria-label", `${rate} events per second now`);
     setText(row.queue, count(informer.queued));
     setText(row.lag, informer.handlers.map((handler) => `${handler.name} ${count(handler.lag)}`).join(", "));
     setAttribute(row.lag, "title", `${count(informer.undelivered)} changes wait for the slowest handler or controller`);

@@ -38,7 +38,8 @@ export class Pipeline {
     this.stages = STAGES.map((stage, at) =>
       h("li", { class: "stage" }, h("h3", {}, stage.name), this.figures[at], this.units[at], h("p", {}, stage.about)),
     );
-    this.element = h("ol", { class: "pipeline" }, this.stages);
+    const hint = "The revision numbers every write to the server, of any kind. Events received counts these kinds only, since the start; a relist sends objects again.";
+    this.element = [h("ol", { class: "pipeline" }, this.stages), h("p", { class: "hint" }, hint)];
     this.before = STAGES.map(() => null);
   }
 

@@ -6,17 +6,19 @@ use std::process::ExitCode;
 use kube_informer::StartError;
 use kube_wire::Status;
 
+use crate::signals::{self, Signal};
 use crate::terminal::escape;
 
 /// The exit codes in `--help`; the numbers are those of [`Failure::exit_code`].
 pub(crate) const EXIT_CODES: &str = "Exit codes:
-  0  success; also after Ctrl-C, or when the reader of a pipe has exited
+  0  success; also when the reader of a pipe has exited, and after Ctrl-C or SIGTERM, except for 130 and 143
   1  any other error
   2  invalid command line: unknown flag, kind, format or selector
   3  no cluster: no kubeconfig, an invalid one, no such context, or the server cannot be reached
   4  the server refused the request: not authenticated (401) or not allowed (403)
   5  the object does not exist
-  6  timed out before a condition of --for was met";
+  6  timed out before a condition of --for was met
+  130, 143  Ctrl-C (130) or SIGTERM (143) ended get (without --watch), wait or watch --for before it was complete";
 
 /// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,9 @@ pub(crate) enum Failure {
     TimedOut(String),
     #[error("{0}")]
     Other(String),
+    /// A signal ended a command whose result is incomplete.
+    #[error("interrupted")]
+    Interrupted(Signal),
 }
 
 impl Failure {
@@ -48,6 +53,7 @@ impl Failure {
             Self::Refused(_) => 4,
             Self::NotFound(_) => 5,
             Self::TimedOut(_) => 6,
+            Self::Interrupted(signal) => signals::exit_code(*signal),
         })
     }
 

@@ -118,7 +118,7 @@ async fn run(command: Command) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !matches!(failure, Failure::ReaderGone) {
+            if !matches!(failure, Failure::ReaderGone | Failure::Interrupted(_)) {
                 report(&failure).await;
             }
             failure.exit_code()
@@ -132,13 +132,13 @@ async fn report(failure: &Failure) {
     let words = failure.to_string();
     let signal = async {
         match signals::listen() {
-            Ok(mut signals) => drop(signals.next().await),
+            Ok(mut signals) => signals.next().await,
             Err(_) => std::future::pending().await,
         }
     };
     tokio::select! {
         biased;
-        () = signal => {}
+        _ = signal => {}
         // An error that cannot be written is dropped.
         _ = screen.remark(&words) => {}
     }

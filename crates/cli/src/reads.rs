@@ -39,7 +39,7 @@ impl Reads {
         let Self::Fields { mut paths, mut in_json } = self else { return self };
         in_json |= PathReader::new(path, type_meta).is_err();
         match kept_part(&path.to_string()) {
-            // A path that begins with an element has no name to keep.
+            // A path that begins with a list element names no field, so no projection can select it.
             "" => return Self::Everything { managed_fields: false },
             part => paths.push(part.to_owned()),
         }

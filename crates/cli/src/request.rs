@@ -19,6 +19,17 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 const ERROR_BYTES_MAX: usize = 64 << 10;
 /// How long the server may be silent.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
+/// The lowest rate of a response, and how long it may be slower. A limit on silence alone does not end a response of one byte a
+/// minute.
+const BYTES_PER_SECOND_MIN: u64 = 1 << 10;
+const SLOW_MAX: Duration = Duration::from_secs(300);
+/// A server that asks for a longer wait gets no retry: its refusal is the result.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+/// Maximum number of bytes that a parsed response may take, and an estimate of what its parts take at most: a response of 64 MiB
+/// can contain ten million objects.
+const PARSED_BYTES_MAX: usize = 512 << 20;
+const PARSED_OBJECT_BYTES: usize = 700;
+const PARSED_VALUE_BYTES: usize = 64;
 /// Maximum number of repetitions of a request at the server's request: the same number as kubectl.
 pub(crate) const RETRIES_MAX: u32 = 10;
 
@@ -35,6 +46,13 @@ pub(crate) enum RequestError {
 /// kubectl does.
 pub(crate) async fn get(cluster: &Cluster, path: &str, accept: &str) -> Result<Value, RequestError> {
     let bytes = get_bytes(cluster, path, accept).await?;
+    if parsed_bytes(&bytes) > PARSED_BYTES_MAX {
+        return Err(RequestError::Failure(Failure::Other(format!(
+            "the response of {} to {path} would take more than {} MiB: is it a Kubernetes API server?",
+            cluster.url,
+            PARSED_BYTES_MAX >> 20
+        ))));
+    }
     serde_json::from_slice(&bytes).map_err(|error| {
         RequestError::Failure(Failure::NoCluster(format!(
             "invalid response of {} ({path}: {error}): is the address that of a Kubernetes API server?",
@@ -43,24 +61,42 @@ pub(crate) async fn get(cluster: &Cluster, path: &str, accept: &str) -> Result<V
     })
 }
 
-/// Like [`get`], with the bytes of the response.
-pub(crate) async fn get_bytes(cluster: &Cluster, path: &str, accept: &str) -> Result<Vec<u8>, RequestError> {
-    let mut retries = 0;
-    loop {
-        let answer = within(cluster.request_timeout, path, get_once(cluster, path, accept)).await;
-        match answer {
-            Err(RequestError::Status(status)) if retries < RETRIES_MAX && can_retry(&status) => {
-                retries += 1;
-                tokio::time::sleep(status.retry_after.unwrap_or_default()).await;
-            }
-            answer => return answer,
+/// The memory that a JSON text takes as a [`Value`], at most.
+fn parsed_bytes(text: &[u8]) -> usize {
+    let (mut bytes, mut in_string, mut escaped) = (text.len(), false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => bytes += PARSED_OBJECT_BYTES,
+            b'[' | b',' if !in_string => bytes += PARSED_VALUE_BYTES,
+            _ => {}
         }
     }
+    bytes
 }
 
-/// Whether the server asks for a retry.
+/// Like [`get`], with the bytes of the response. The time limit of a request includes its retries and the waits for them.
+pub(crate) async fn get_bytes(cluster: &Cluster, path: &str, accept: &str) -> Result<Vec<u8>, RequestError> {
+    within(cluster.request_timeout, path, async {
+        let mut retries = 0;
+        loop {
+            match get_once(cluster, path, accept).await {
+                Err(RequestError::Status(status)) if retries < RETRIES_MAX && can_retry(&status) => {
+                    retries += 1;
+                    tokio::time::sleep(status.retry_after.unwrap_or_default()).await;
+                }
+                answer => return answer,
+            }
+        }
+    })
+    .await
+}
+
+/// Whether the server asks for a retry, within a reasonable time.
 pub(crate) fn can_retry(status: &Status) -> bool {
-    status.retry_after.is_some() && matches!(status.code, 429 | 500..=599)
+    status.retry_after.is_some_and(|wait| wait <= RETRY_AFTER_MAX) && matches!(status.code, 429 | 500..=599)
 }
 
 async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Vec<u8>, RequestError> {
@@ -74,9 +110,18 @@ async fn get_once(cluster: &Cluster, path: &str, accept: &str) -> Result<Vec<u8>
     let (parts, mut body) = answer.await?.into_parts();
     let bytes_max = if parts.status.is_success() { ANSWER_BYTES_MAX } else { ERROR_BYTES_MAX };
     let mut bytes = Vec::new();
+    let began = tokio::time::Instant::now();
     while let Some(frame) = within(Some(IDLE_MAX), path, async { Ok(body.frame().await) }).await? {
         let frame = frame.map_err(|error| other(&format!("{path}: the response ended early"), &error))?;
         bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        if began.elapsed() > SLOW_MAX + Duration::from_secs(bytes.len() as u64 / BYTES_PER_SECOND_MIN) {
+            return Err(RequestError::Failure(Failure::NoCluster(format!(
+                "the response of {} to {path} is too slow: {} B received in {:.0?}",
+                cluster.url,
+                bytes.len(),
+                began.elapsed()
+            ))));
+        }
         if bytes.len() > bytes_max {
             if parts.status.is_success() {
                 return Err(RequestError::Failure(Failure::Other(format!(
@@ -131,4 +176,79 @@ fn other(what: &str, error: &dyn std::error::Error) -> RequestError {
 
 fn unreachable(cluster: &Cluster, error: &kube_client::Error) -> RequestError {
     RequestError::Failure(unreachable::failure(&cluster.url, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::{StreamExt, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use kube_client::Client;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::list_limit::ListLimit;
+
+    /// A cluster whose responses have this status and `Retry-After`, and a byte every `pause`.
+    fn cluster(code: u16, retry_after: &'static str, pause: Duration) -> Cluster {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let bytes = stream::iter(std::iter::repeat_n((), 10_000)).then(move |()| async move {
+                tokio::time::sleep(pause).await; // paused time: nothing sleeps
+                Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"[")))
+            });
+            let answer = http::Response::builder().status(code).header(RETRY_AFTER, retry_after);
+            let answer = answer.body(StreamBody::new(bytes.boxed())).map_err(std::io::Error::other);
+            std::future::ready(answer)
+        });
+        Cluster {
+            client: Client::new(service, "default"),
+            url: "http://server".to_owned(),
+            default_namespace: "default".to_owned(),
+            compress: false,
+            request_timeout: None,
+            list_limit: ListLimit::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_of_one_byte_a_minute_ends_with_an_error() {
+        let began = Instant::now();
+        let cluster = cluster(200, "0", Duration::from_secs(59));
+        let Err(RequestError::Failure(failure)) = get(&cluster, "/api", "application/json").await else {
+            panic!("it is too slow")
+        };
+        let says = "the response of http://server to /api is too slow: 6 B received in 354s";
+        assert_eq!(failure.to_string(), says);
+        assert!(began.elapsed() < Duration::from_secs(400), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_after_is_part_of_the_time_limit_and_an_absurd_one_is_not_obeyed() {
+        let began = Instant::now();
+        let mut cluster = cluster(503, "50", Duration::ZERO);
+        cluster.request_timeout = Some(Duration::from_secs(120));
+        let error = get(&cluster, "/api", "application/json").await;
+        assert!(matches!(error, Err(RequestError::Failure(_))), "{error:?}");
+        assert_eq!(began.elapsed(), Duration::from_secs(120));
+        for absurd in ["61", "10000000000000000000"] {
+            let cluster = self::cluster(429, absurd, Duration::ZERO);
+            let began = Instant::now();
+            let error = get(&cluster, "/api", "application/json").await;
+            assert!(matches!(error, Err(RequestError::Status(status)) if status.code == 429));
+            assert_eq!(began.elapsed(), Duration::ZERO, "{absurd}");
+        }
+    }
+
+    #[test]
+    fn a_response_of_many_tiny_members_is_too_large_to_parse() {
+        let tiny = format!("[{}0]", r#"{"":0},"#.repeat((64 << 20) / 7));
+        assert!(parsed_bytes(tiny.as_bytes()) > PARSED_BYTES_MAX);
+        let table = r#"{"cells":["name","{,\"{,[\\"],"object":{"metadata":{"name":"x"}}},"#;
+        assert_eq!(
+            parsed_bytes(table.as_bytes()),
+            table.len() + 3 * PARSED_OBJECT_BYTES + 4 * PARSED_VALUE_BYTES
+        );
+        assert!(parsed_bytes(table.repeat(100_000).as_bytes()) < PARSED_BYTES_MAX);
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) async fn run(arguments: WaitArguments) -> Result<(), Failure> {
     let mut screen = Screen::new(ColourChoice::Never, StatusOn::Stderr);
     tokio::select! {
         biased;
-        _ = signals.next() => Ok(()),
+        signal = signals.next() => Err(Failure::Interrupted(signal)),
         ended = wait(&arguments, &mut screen) => ended,
     }
 }

@@ -33,7 +33,8 @@ impl Tracker {
     /// Takes the objects of a complete initial list that match the fields. Returns those that meet the condition.
     ///
     /// # Errors
-    /// If a named object, or any object, is missing and is not expected to be created or deleted.
+    /// Returns an error if a named object does not exist, or if no object is selected, unless the condition is about creation or
+    /// deletion.
     pub(crate) fn synced(
         &mut self,
         number: usize,

@@ -5,6 +5,7 @@ mod lookup;
 mod manifest;
 
 use kube_informer::building_blocks::Resource;
+use kube_wire::schema::Schema;
 
 pub(crate) use lookup::{Selected, Wanted};
 
@@ -65,6 +66,24 @@ impl Kind {
             (self.resource.group.as_str(), self.resource.plural.as_str()),
             ("apiextensions.k8s.io", "customresourcedefinitions") | ("apiregistration.k8s.io", "apiservices")
         )
+    }
+
+    /// Whether the kind can be a custom resource: its group is a domain name, and no built-in kind has its name.
+    pub(crate) fn is_custom(&self) -> bool {
+        let type_meta = self.resource.type_meta();
+        self.resource.group.contains('.')
+            && Schema::builtin().kind(type_meta.api_version(), type_meta.kind()).is_none()
+    }
+
+    /// The path of the CustomResourceDefinition of this kind.
+    ///
+    /// # Errors
+    /// If the kind's name cannot be part of a URL.
+    pub(crate) fn definition_path(&self) -> Result<String, Failure> {
+        let (group, plural) = ("apiextensions.k8s.io", "customresourcedefinitions");
+        Resource::new(group, "v1", plural, "CustomResourceDefinition")
+            .path(None, Some(&self.qualified()))
+            .map_err(|error| Failure::Usage(error.to_string()))
     }
 
     pub(crate) fn can(&self, verb: &str) -> bool {

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_kubectls() {
+    fn ages_are_formatted_as_by_kubectl() {
         let (minute, hour, day) = (60, 3600, 86_400);
         for (seconds, shown) in [
             (-5, "<invalid>"),

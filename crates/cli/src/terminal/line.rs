@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn text_brings_no_colours_of_its_own() {
+    fn escape_sequences_in_text_are_made_visible() {
         assert_eq!(rendered(&Line::from("a\x1b[31mb\n")), "a^[[31mb\\n");
     }
 }

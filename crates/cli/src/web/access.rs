@@ -1,8 +1,9 @@
 //! Access control: clients with the token or, without a token, processes on this machine; never web pages of other origins.
 //!
-//! Any page in a browser can send requests to the loopback interface. A page of another origin is recognized by its
-//! `Origin` and `Sec-Fetch-Site`; one whose host name was made to resolve to this machine (DNS rebinding) by its `Host`. With a token the
-//! name does not matter, because a page does not know the token. The page's own files need no token: they hold no data.
+//! Any page in a browser can send requests to the loopback interface. `Origin` and `Sec-Fetch-Site` show that a request comes from a
+//! page of another origin. `Host` shows that a page made its own host name resolve to this machine (DNS rebinding). It is not checked
+//! on other addresses than loopback, unless `--allowed-host` names the hosts: the names of such a machine are unknown, and a page of
+//! another origin does not know the token, which these addresses require. The page's own files need no token: they hold no data.
 
 use std::net::IpAddr;
 
@@ -18,6 +19,8 @@ pub(crate) struct Access {
     pub(crate) token: Option<String>,
     /// Accepted values of `Host`, in addition to loopback names.
     pub(crate) allowed_hosts: Vec<String>,
+    /// Whether clients on other machines can connect.
+    pub(crate) is_remote: bool,
 }
 
 impl Access {
@@ -25,7 +28,7 @@ impl Access {
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let host = text(HOST).unwrap_or_default();
-        if self.token.is_none() && !is_own(host_of(host), &self.allowed_hosts) {
+        if self.checks_host() && !is_own(host_of(host), &self.allowed_hosts) {
             return Err(Refusal::forbidden("unknown Host: use localhost, or start with --allowed-host"));
         }
         let Some(origin) = text(ORIGIN) else { return Ok(()) };
@@ -34,6 +37,10 @@ impl Access {
             return Err(Refusal::forbidden("requests of pages from another origin are refused"));
         }
         Ok(())
+    }
+
+    fn checks_host(&self) -> bool {
+        self.token.is_none() || !self.is_remote || !self.allowed_hosts.is_empty()
     }
 
     /// Refuses requests that a page of another site makes without an `Origin`, such as an image or a script.
@@ -53,7 +60,7 @@ impl Access {
             let (scheme, given) = header.as_bytes().split_at_checked(b"Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
         });
-        // In constant time.
+        // Compared in constant time.
         let is_right = given.is_some_and(|given| {
             given.len() == token.len()
                 && given.iter().zip(token.bytes()).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
@@ -99,6 +106,29 @@ mod tests {
             ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", "[::2]"]
         {
             assert!(!own(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_replaces_the_check_of_the_host_only_for_remote_clients() {
+        let token = Some("t".to_owned());
+        let named = vec!["mirror.example".to_owned()];
+        let loopback = Access { token: token.clone(), ..Access::default() };
+        let remote = Access { token: token.clone(), is_remote: true, ..Access::default() };
+        let remote_named = Access { token, is_remote: true, allowed_hosts: named };
+        for (access, host, is_answered) in [
+            (&loopback, "localhost:8080", true),
+            (&loopback, "evil.example", false),
+            (&remote, "localhost", true),
+            (&remote, "any.example", true),
+            (&remote_named, "mirror.example:80", true),
+            (&remote_named, "localhost", true),
+            (&remote_named, "evil.example", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            let checked = access.check_origin(&headers);
+            assert_eq!(checked.is_ok(), is_answered, "{host}, remote: {}", access.is_remote);
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal>
 mod tests {
     use super::*;
 
-    /// What a file mentions between two texts.
+    /// The parts of a file between `before` and `after`.
     fn mentioned<'a>(content: &'a str, before: &str, after: char) -> impl Iterator<Item = &'a str> {
         content.split(before).skip(1).filter_map(move |rest| rest.split(after).next())
     }

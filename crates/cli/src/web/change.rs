@@ -17,13 +17,13 @@ use crate::changes::{self, ChangeDetail, Difference};
 use crate::masks;
 use crate::output::EventType;
 
-/// How much of the differences is shown: a few of each change, or nearly all of one.
+/// The limits in lists of changes and, below, for one change in detail.
 pub(super) const SUMMARY: DifferenceLimits =
     DifferenceLimits { count: 8, path_chars: 160, detail: ChangeDetail::SHORT };
 const DETAIL: DifferenceLimits =
     DifferenceLimits { count: 500, path_chars: 1000, detail: ChangeDetail::LONG };
 
-/// Most differences that are shown of one change, most characters of each path, and the detail of each value.
+/// The maximum number of differences to show of one change, the maximum length of a path, and the detail of each value.
 #[derive(Clone, Copy)]
 pub(super) struct DifferenceLimits {
     count: usize,
@@ -31,7 +31,7 @@ pub(super) struct DifferenceLimits {
     detail: ChangeDetail,
 }
 
-/// Changes of one object that become one.
+/// Several changes of one object, coalesced into one.
 pub(super) struct Coalesced {
     first: Arc<JournalEntry>,
     pub(super) last: Arc<JournalEntry>,
@@ -49,8 +49,7 @@ pub(super) async fn change(
     let first = params.number("first", usize::MAX)?.map(|first| first as u64);
     params.finish()?;
     let journal = &served.journal;
-    let missing =
-        || Refusal::not_found(format!("no change {id}: the journal has dropped it, or never had it"));
+    let missing = || Refusal::not_found(format!("no change {id}: it was dropped, or never recorded"));
     let (session, sequence) = id.split_once('-').ok_or_else(missing)?;
     let last = sequence.parse().ok().filter(|_| session == journal.session());
     let last = last.and_then(|last| journal.entry(last)).ok_or_else(missing)?;
@@ -117,7 +116,7 @@ impl Coalesced {
     }
 }
 
-/// Up to `single_max` changes stay as they are. More are coalesced per object, in the order of the last change of each.
+/// Coalesces changes per object if there are more than `single_max`. The result is in the order of each object's last change.
 pub(super) fn coalesce(entries: Vec<Arc<JournalEntry>>, single_max: usize) -> Vec<Coalesced> {
     if entries.len() <= single_max {
         return entries.into_iter().map(Coalesced::one).collect();
@@ -150,7 +149,7 @@ fn difference(difference: &Difference, path_chars_max: usize) -> Value {
     }
     let mut shown = json!({"path": path});
     for (name, text) in [("before", &difference.before), ("after", &difference.after)] {
-        // The side without the field is omitted.
+        // Omit the side that does not have the field.
         if !text.is_empty() {
             shown[name] = if is_masked { masks::MASK.into() } else { text.as_str().into() };
         }

@@ -24,10 +24,10 @@ const GROUPS: usize = 100;
 const GROUPS_MAX: usize = 10_000;
 /// Most groups that are counted separately; objects of further groups are counted together.
 const GROUPS_COUNTED_MAX: usize = 100_000;
-/// Most values of one field of one object that count.
+/// The maximum number of values that are counted of one field of one object.
 const VALUES_MAX: usize = 32;
 
-/// The values that make a group; `None` for objects without the field.
+/// The values that identify a group; `None` for objects without the field.
 type GroupKey = Vec<Option<String>>;
 
 /// Groups while they are counted.

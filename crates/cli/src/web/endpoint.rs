@@ -1,4 +1,4 @@
-//! Listens: bounded connections, background tasks, and a graceful shutdown.
+//! The listening server: a bounded number of connections, background tasks, and a graceful shutdown.
 //!
 //! axum routes and answers. Connections are accepted here, because `axum::serve` limits neither their number nor the time
 //! that a client takes to send its request.
@@ -70,7 +70,7 @@ impl Endpoint {
     pub(crate) async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();
-        // A client that reads too slowly is cut off by the end of the program.
+        // After the limit, responses to clients that read too slowly are cut off when the program ends.
         let _ = tokio::time::timeout(DRAIN_TIME_MAX, self.tasks.wait()).await;
     }
 }
@@ -104,7 +104,7 @@ async fn serve(stream: TcpStream, router: Router, stop: CancellationToken) {
         .header_read_timeout(REQUEST_TIME_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
-    // An error is the client's: it has gone, or sent something other than HTTP.
+    // Errors are ignored: the client disconnected, or did not send HTTP.
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,

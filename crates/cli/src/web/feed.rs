@@ -7,8 +7,9 @@
 //! | `skipped` | how many changes were left out at this point, and why |
 //! | `status` | once per second, the informers whose figures have changed, and the controllers |
 //!
-//! If a client reads slowly, or the cluster changes quickly, the changes of one object are coalesced; then the oldest are left
-//! out, and `skipped` takes their place. So memory and bytes per second are bounded per client.
+//! If a client reads slowly, or the cluster changes quickly, the changes of one object are coalesced. If that is not enough, the
+//! oldest changes are left out, and `skipped` takes their place. A status that does not fit is delayed. Memory and bytes per second are
+//! therefore bounded per client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +33,16 @@ use super::selection::{Selection, key_contains};
 use super::{Refusal, Served, informers, process};
 use crate::terminal::escape;
 
-/// A token bucket limits the bytes per second and client to the sum of its size and its rate.
-const BUCKET_BYTES: usize = 64 << 10;
-const BYTES_PER_SECOND: usize = 192 << 10;
+/// Most bytes per client within any second.
+const SECOND_BYTES_MAX: usize = 256_000;
+/// A token bucket: within any second, it allows at most the sum of its size and its rate.
+const BUCKET_BYTES: usize = 88_000;
+const BYTES_PER_SECOND: usize = 168_000;
+const _: () = assert!(BUCKET_BYTES + BYTES_PER_SECOND <= SECOND_BYTES_MAX);
+/// The part of the bucket that changes leave for the next status.
+const STATUS_RESERVE: usize = 24_000;
+/// Most bytes of the past changes at the beginning of a stream.
+const RECENT_BYTES_MAX: usize = BUCKET_BYTES - STATUS_RESERVE;
 /// Changes are sent in groups, at most this often.
 const CHANGES_PERIOD: Duration = Duration::from_millis(100);
 /// Most changes of one group.
@@ -44,8 +52,10 @@ const RECENT_MAX: usize = 100;
 /// The bytes of a group that are reserved for its `skipped` events.
 const SKIPPED_BYTES_MAX: usize = 256;
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
-/// Most bytes of one status; informers that do not fit are in the next one.
-const STATUS_BYTES_MAX: usize = 24 << 10;
+/// When to try again to send a status that did not fit.
+const STATUS_RETRY: Duration = Duration::from_millis(50);
+/// Most bytes of the informers in one status; informers that do not fit are in the next one.
+const INFORMERS_BYTES_MAX: usize = 16_000;
 
 /// Which changes a client wants.
 struct ChangeFilter {
@@ -58,7 +68,8 @@ struct ChangeFilter {
 
 /// The bytes that may be sent now: a token bucket.
 struct Budget {
-    bytes: usize,
+    /// Negative after an event that was larger than what was available: nothing is sent until the debt is paid.
+    bytes: f64,
     at: Instant,
 }
 
@@ -66,7 +77,7 @@ struct Budget {
 struct Feed {
     served: Arc<Served>,
     filter: ChangeFilter,
-    /// The last change that was considered.
+    /// The number of the last change that was sent or left out.
     cursor: u64,
     newest: watch::Receiver<u64>,
     budget: Budget,
@@ -123,7 +134,7 @@ impl ChangeFilter {
             return Err(Refusal::bad_request("cannot select changes by index: use field=PATH=VALUE"));
         }
         let text = selection.text.take();
-        // Kinds without a field have no such changes; if no kind has it, the path is wrong.
+        // A kind without the field has no matching changes. If no kind has the field, the path is wrong.
         let mut wrong = None;
         for (number, mirror) in
             served.mirrors.iter().enumerate().filter(|(number, _)| mirrors[*number]).collect::<Vec<_>>()
@@ -143,7 +154,7 @@ impl ChangeFilter {
         }
     }
 
-    /// Whether a change may match; decided without comparing its states.
+    /// Whether a change may match, without a comparison of its states.
     fn wants(&self, entry: &JournalEntry) -> bool {
         let object = entry.change.object();
         let selector = || self.selection.selector(object.type_meta());
@@ -161,17 +172,23 @@ impl ChangeFilter {
 
 impl Budget {
     fn new(now: Instant) -> Self {
-        Self { bytes: BUCKET_BYTES, at: now }
+        Self { bytes: BUCKET_BYTES as f64, at: now }
     }
 
     fn available(&mut self, now: Instant) -> usize {
         let flown = now.duration_since(self.at).as_secs_f64() * BYTES_PER_SECOND as f64;
-        (self.bytes, self.at) = ((self.bytes + flown as usize).min(BUCKET_BYTES), now);
-        self.bytes
+        (self.bytes, self.at) = ((self.bytes + flown).min(BUCKET_BYTES as f64), now);
+        // A debt becomes 0.
+        self.bytes as usize
     }
 
     fn spend(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes -= bytes as f64;
+    }
+
+    /// Whether an event can be sent now. An event that is larger than the bucket waits until the bucket is full.
+    fn fits(&mut self, bytes: usize, now: Instant) -> bool {
+        self.available(now) >= bytes.min(BUCKET_BYTES)
     }
 }
 
@@ -197,7 +214,7 @@ impl Feed {
         }
     }
 
-    /// Where the client continues: after the last event that it received, or with the next change.
+    /// Sets where the stream begins: after the last event that the client received, or with the next change.
     fn greet(&mut self, last_event: Option<&str>, recent: usize) {
         let journal = &self.served.journal;
         let hello = json!({
@@ -209,12 +226,12 @@ impl Feed {
         let mut greeting = format!("retry: 1000\n{}", event("hello", None, &hello));
         match last_event.map(|id| id.split_once('-')) {
             Some(Some((session, sequence))) if session == journal.session() => {
-                // The missed changes are the first group.
+                // The first group has the changes that the client missed.
                 self.cursor = sequence.parse().unwrap_or(self.cursor).min(self.cursor);
                 self.group_max = RECENT_MAX;
             }
             Some(_) => greeting += &skipped(None, "the server was restarted"),
-            None => greeting += &self.recent(recent, BUCKET_BYTES.saturating_sub(greeting.len())),
+            None => greeting += &self.recent(recent, RECENT_BYTES_MAX.saturating_sub(greeting.len())),
         }
         self.budget.spend(greeting.len());
         self.greeting = greeting;
@@ -246,7 +263,7 @@ impl Feed {
         (in_order(events), 0)
     }
 
-    /// How many changes these are, unless it is unknown whether they have the text that the client asked for.
+    /// The number of omitted changes; `None` if the client filters by text, because it is unknown which of them match.
     fn count(&self, omitted: &[Coalesced]) -> Option<usize> {
         self.filter.text.is_none().then(|| omitted.iter().map(|change| change.count).sum())
     }
@@ -275,14 +292,14 @@ impl Feed {
     async fn changes_due(&mut self) {
         while *self.newest.borrow_and_update() <= self.cursor {
             if self.newest.changed().await.is_err() {
-                // The journal lives as long as this stream.
+                // Cannot happen: the journal lives as long as this stream.
                 std::future::pending::<()>().await;
             }
         }
         tokio::time::sleep_until(self.next_changes).await;
     }
 
-    /// The changes since the last time: the newest of them, after `skipped` for the others.
+    /// The events for the changes since the last call: `skipped` for the oldest, if there are too many, then the newest.
     fn changes(&mut self) -> String {
         self.next_changes = Instant::now() + CHANGES_PERIOD;
         let group_max = std::mem::replace(&mut self.group_max, CHANGES_MAX);
@@ -291,7 +308,8 @@ impl Feed {
         let wanted: Vec<_> = entries.into_iter().filter(|entry| self.filter.wants(entry)).collect();
         let changes = coalesce(wanted, group_max);
         let excess = changes.len().saturating_sub(group_max);
-        let budget = self.budget.available(Instant::now()).saturating_sub(SKIPPED_BYTES_MAX);
+        let budget = self.budget.available(Instant::now());
+        let budget = budget.saturating_sub(STATUS_RESERVE + SKIPPED_BYTES_MAX);
         let (events, omitted) = self.newest_events(&changes[excess..], budget);
 
         let mut text = String::new();
@@ -306,7 +324,7 @@ impl Feed {
         text
     }
 
-    /// A change, unless it lacks the text that the client asked for.
+    /// The event of a change; `None` if the change lacks the text that the client filters by.
     fn change_event(&self, change: &Coalesced) -> Option<String> {
         let rendered = change.render(&self.served, SUMMARY);
         if !self.filter.has_text(change.last.change.object(), &rendered) {
@@ -315,10 +333,34 @@ impl Feed {
         Some(event("change", rendered["id"].as_str(), &rendered))
     }
 
-    /// The informers whose figures have changed.
+    /// The informers whose figures have changed; empty if the event has to wait.
     fn status(&mut self) -> String {
-        self.next_status = Instant::now() + STATUS_PERIOD;
-        let budget = self.budget.available(Instant::now()).min(STATUS_BYTES_MAX);
+        let now = Instant::now();
+        let (informers, next) = self.changed_informers();
+        let status = json!({
+            "time": jiff::Timestamp::now().as_millisecond(),
+            "informers": informers.iter().map(|(_, informer)| informer).collect::<Vec<_>>(),
+            "controllers": self.served.timelines.controllers(),
+            "changes": self.served.journal.last(),
+            "residentBytes": process::resident_bytes(),
+            "demo": self.served.playground.as_deref().map(|playground| playground.report()),
+        });
+        let text = event("status", None, &status);
+        if !self.budget.fits(text.len(), now) {
+            self.next_status = now + STATUS_RETRY;
+            return String::new();
+        }
+        for (number, informer) in informers {
+            self.statuses[number] = informer;
+        }
+        (self.next_status, self.status_from) = (now + STATUS_PERIOD, next);
+        self.budget.spend(text.len());
+        text
+    }
+
+    /// The status of the informers that have changed since their last one, by number, and the informer that the next
+    /// status begins with.
+    fn changed_informers(&self) -> (Vec<(usize, Value)>, usize) {
         let (mut changed, mut bytes) = (Vec::new(), 0);
         let count = self.served.mirrors.len();
         for number in (0..count).map(|at| (self.status_from + at) % count) {
@@ -327,24 +369,12 @@ impl Feed {
                 continue;
             }
             bytes += status.to_string().len();
-            if bytes > budget && !changed.is_empty() {
-                self.status_from = number;
-                break;
+            if bytes > INFORMERS_BYTES_MAX && !changed.is_empty() {
+                return (changed, number);
             }
-            self.statuses[number] = status.clone();
-            changed.push(status);
+            changed.push((number, status));
         }
-        let status = json!({
-            "time": jiff::Timestamp::now().as_millisecond(),
-            "informers": changed,
-            "controllers": self.served.timelines.controllers(),
-            "changes": self.served.journal.last(),
-            "residentBytes": process::resident_bytes(),
-            "demo": self.served.playground.as_deref().map(|playground| playground.report()),
-        });
-        let text = event("status", None, &status);
-        self.budget.spend(text.len());
-        text
+        (changed, self.status_from)
     }
 }
 
@@ -369,19 +399,61 @@ fn event(name: &str, id: Option<&str>, data: &Value) -> String {
 mod tests {
     use super::*;
 
+    /// Most bytes that were sent within a second.
+    fn most_per_second(sent: &[(Duration, usize)]) -> usize {
+        let from = |start: Duration| {
+            let within = sent.iter().filter(|(at, _)| (start..start + Duration::from_secs(1)).contains(at));
+            within.map(|(_, bytes)| bytes).sum()
+        };
+        sent.iter().map(|(at, _)| from(*at)).max().unwrap_or(0)
+    }
+
     #[test]
     fn a_budget_never_allows_more_than_its_rate_in_any_second() {
         let start = Instant::now();
         let mut budget = Budget::new(start);
         let mut sent = Vec::new();
-        for step in 0..50 {
-            let bytes = budget.available(start + step * Duration::from_millis(100));
+        // Every event is as large as possible, also between the periods; statuses of any size are sent when they fit.
+        for step in 0..5000 {
+            let at = Duration::from_millis(step);
+            let status = 1000 + (step as usize * 7919) % STATUS_RESERVE;
+            let changes = budget.available(start + at).saturating_sub(STATUS_RESERVE);
+            let bytes = match step % 13 {
+                0 => changes,
+                5 if budget.fits(status, start + at) => status,
+                _ => 0,
+            };
             budget.spend(bytes);
-            sent.push(bytes);
+            sent.push((at, bytes));
         }
-        for second in sent.windows(10) {
-            assert!(second.iter().sum::<usize>() <= 256 << 10, "{second:?}");
+        assert!(most_per_second(&sent) <= SECOND_BYTES_MAX, "{}", most_per_second(&sent));
+        let total = sent.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        assert!(total > 5 * BYTES_PER_SECOND * 9 / 10, "most of the budget is used: {total}");
+    }
+
+    #[test]
+    fn what_was_spent_too_much_is_paid_before_anything_else_is_sent() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        budget.spend(BUCKET_BYTES + BYTES_PER_SECOND);
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        assert_eq!((budget.available(start), budget.available(after(990))), (0, 0));
+        assert!(!budget.fits(1, after(999)));
+        assert!(budget.fits(BYTES_PER_SECOND / 10, after(1101)));
+        // Larger than the bucket: only when it is full.
+        assert!(!budget.fits(10 * BUCKET_BYTES, after(1101)));
+        assert!(budget.fits(10 * BUCKET_BYTES, after(3000)));
+    }
+
+    #[test]
+    fn changes_leave_room_for_a_status() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        for step in 0..100 {
+            let now = start + step * CHANGES_PERIOD;
+            let changes = budget.available(now).saturating_sub(STATUS_RESERVE);
+            budget.spend(changes);
+            assert!(budget.fits(STATUS_RESERVE, now), "after {step} groups");
         }
-        assert!(sent.iter().sum::<usize>() > 5 * (180 << 10), "it is used: {sent:?}");
     }
 }

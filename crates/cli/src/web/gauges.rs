@@ -23,13 +23,13 @@ pub(super) struct PendingChanges {
     pub(super) undelivered: u64,
 }
 
-/// What one controller has done, and what it still has to do.
+/// The counters of one controller, and the size of its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ControllerFigures {
     reconciles: u64,
     failures: u64,
     retries: u64,
-    /// Keys that wait for a worker. Keys that are retried later are not among them.
+    /// Keys that wait for a worker, without keys that wait for a retry.
     queued: u64,
     running: u64,
 }

@@ -14,7 +14,7 @@ use crate::mirror::Mirror;
 
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A mirror is ready if it has the initial state of every kind and, with `max-age`, had an open watch within that time.
+/// Ready means that every kind is synced and, with `max-age`, had an open watch within that time.
 pub(super) async fn health(
     State(served): State<Arc<Served>>,
     RawQuery(query): RawQuery,
@@ -51,7 +51,7 @@ fn stale(mirrors: &[Mirror], max_age: Duration) -> Vec<String> {
     mirrors.iter().filter_map(|mirror| Some(name(mirror, age(mirror)?))).collect()
 }
 
-/// The kinds whose initial state is not complete.
+/// The kinds that are not synced.
 fn unsynced(mirrors: &[Mirror]) -> Vec<String> {
     let unsynced = mirrors.iter().filter(|mirror| !mirror.informer.is_synced());
     unsynced.map(|mirror| mirror.selected.kind.qualified()).collect()

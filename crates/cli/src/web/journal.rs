@@ -1,19 +1,20 @@
 //! The recent changes of all mirrors, numbered in one sequence.
 //!
-//! An entry holds handles to the object's states before and after, not values: what changed is computed when a client asks
-//! for it. So recording costs a lock and two reference counts, and a change that no client sees is never decoded. The oldest
-//! entries are dropped when the journal is full.
+//! An entry holds handles to the object's states before and after. The differences are computed when a client requests them.
+//! A change that no client requests is therefore never decoded. When the journal is full, the oldest entries are dropped. The
+//! last changes of each object are kept longer, in [`Histories`].
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kube_informer::Event;
-use kube_informer::Origin;
-use kube_informer::StoredObject;
+use kube_informer::building_blocks::Snapshot;
+use kube_informer::{Event, Key, Origin, StoredObject};
 use serde_json::Value;
 use tokio::sync::watch;
+
+use super::histories::{Coverage, Histories};
 
 /// Most entries.
 const ENTRIES_MAX: usize = 4096;
@@ -34,6 +35,7 @@ struct Ring {
     bytes: usize,
     /// The number of the next entry; the first is 1.
     next: u64,
+    histories: Histories,
 }
 
 /// One change.
@@ -43,7 +45,7 @@ pub(super) struct JournalEntry {
     /// The number of the mirror.
     pub(super) mirror: usize,
     pub(super) change: RecordedChange,
-    /// Found by a relist; intermediate states may be missing.
+    /// Whether a relist found the change. Intermediate states may then be missing.
     pub(super) relisted: bool,
 }
 
@@ -56,7 +58,7 @@ pub(super) enum RecordedChange {
 
 impl Journal {
     pub(super) fn new() -> Self {
-        let ring = Ring { entries: VecDeque::new(), bytes: 0, next: 1 };
+        let ring = Ring { entries: VecDeque::new(), bytes: 0, next: 1, histories: Histories::new() };
         Self {
             session: format!("{:016x}", RandomState::new().hash_one(())),
             ring: Mutex::new(ring),
@@ -68,21 +70,18 @@ impl Journal {
         &self.session
     }
 
-    /// Records a change; the initial state is not recorded.
-    pub(super) fn record(&self, mirror: usize, event: &Event<Value>) {
-        let Some(change) = RecordedChange::of(event) else { return };
+    /// Records a change. Objects of the initial list are not recorded.
+    pub(super) fn record(&self, mirror: usize, event: &Event<Value>, snapshot: &Snapshot) {
+        let Some(mut change) = RecordedChange::of(event) else { return };
+        change.share_with(snapshot);
         let mut ring = self.ring();
         let sequence = ring.next;
         ring.next += 1;
         ring.bytes += change.bytes();
         let relisted = event.origin() == Some(Origin::Relist);
-        ring.entries.push_back(Arc::new(JournalEntry {
-            sequence,
-            at: Timestamp::now(),
-            mirror,
-            change,
-            relisted,
-        }));
+        let entry = Arc::new(JournalEntry { sequence, at: Timestamp::now(), mirror, change, relisted });
+        ring.histories.record(entry.clone());
+        ring.entries.push_back(entry);
         while ring.entries.len() > ENTRIES_MAX || ring.bytes > BYTES_MAX {
             let Some(oldest) = ring.entries.pop_front() else { break };
             ring.bytes -= oldest.change.bytes();
@@ -116,37 +115,32 @@ impl Journal {
         ring.entries.iter().rev().filter(|entry| test(entry)).take(limit).cloned().collect()
     }
 
-    /// How many entries pass a test.
-    pub(super) fn count(&self, test: impl Fn(&JournalEntry) -> bool) -> usize {
-        self.ring().entries.iter().filter(|entry| test(entry)).count()
+    /// The recorded changes of an object, the newest first, and since when they are complete.
+    pub(super) fn history(&self, mirror: usize, key: &Key) -> (Vec<Arc<JournalEntry>>, Coverage) {
+        self.ring().histories.of(mirror, key)
     }
 
-    /// How many changes of one object there are from one entry to another.
+    /// The number of changes of one object from one entry to another.
     pub(super) fn count_between(&self, first: &JournalEntry, last: &JournalEntry) -> usize {
         let (mirror, key) = (last.mirror, last.change.object().key());
-        self.count(|entry| {
+        let ring = self.ring();
+        let is_between = |entry: &&Arc<JournalEntry>| {
             (first.sequence..=last.sequence).contains(&entry.sequence)
                 && entry.mirror == mirror
                 && entry.change.object().key() == key
-        })
+        };
+        // Entries that the journal has dropped may still be in the object's history.
+        let (history, _) = ring.histories.of(mirror, &key);
+        let in_journal = ring.entries.iter().filter(is_between).count();
+        in_journal.max(history.iter().filter(is_between).count())
     }
 
     /// The entry with this number, unless it was dropped.
     pub(super) fn entry(&self, sequence: u64) -> Option<Arc<JournalEntry>> {
         let ring = self.ring();
         let first = ring.entries.front()?.sequence;
-        ring.entries.get(usize::try_from(sequence.checked_sub(first)?).ok()?).cloned()
-    }
-
-    pub(super) fn oldest(&self) -> Option<Arc<JournalEntry>> {
-        self.ring().entries.front().cloned()
-    }
-
-    /// Whether changes since the start are missing.
-    pub(super) fn has_dropped(&self) -> bool {
-        let ring = self.ring();
-        let first = ring.entries.front().map_or(ring.next, |entry| entry.sequence);
-        first > 1
+        let at = sequence.checked_sub(first).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| ring.entries.get(at)).or_else(|| ring.histories.entry(sequence)).cloned()
     }
 
     /// The number of the newest entry.
@@ -177,7 +171,18 @@ impl RecordedChange {
         }
     }
 
-    /// The last known state.
+    /// Holds the mirror's copy of the new state, which is compressed, instead of its own.
+    fn share_with(&mut self, snapshot: &Snapshot) {
+        let (Self::Added(new) | Self::Updated { new, .. }) = self else { return };
+        let version = |object: &StoredObject| (object.uid().to_owned(), object.resource_version().to_owned());
+        if let Some(stored) = snapshot.get(&new.key())
+            && version(stored) == version(new)
+        {
+            *new = stored.clone();
+        }
+    }
+
+    /// The current state, or the last one before the deletion.
     pub(super) fn object(&self) -> &StoredObject {
         match self {
             Self::Added(object) | Self::Updated { new: object, .. } | Self::Deleted { last: object, .. } => {
@@ -195,7 +200,8 @@ impl RecordedChange {
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// The bytes of the states.
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Added(object) | Self::Deleted { last: object, .. } => object.stored_bytes(),
             Self::Updated { old, new } => old.stored_bytes() + new.stored_bytes(),

@@ -35,11 +35,11 @@ const OFFSET_MAX: usize = 100_000_000;
 const COLUMNS_MAX: usize = 16;
 /// Most values of one field that are shown.
 const CELL_VALUES_MAX: usize = 16;
-/// A chunk of the response has at least this size, unless it is the last or its objects took too long to find.
+/// The minimum size of a chunk of the response. The last chunk may be smaller, and a chunk whose objects took long to find.
 const CHUNK_BYTES: usize = 32 << 10;
 /// Objects that are tested before other tasks run.
 const BATCH_OBJECTS: usize = 256;
-/// How long a client may take to read a response, which holds a snapshot.
+/// How long a client may take to read a response. The response holds a snapshot meanwhile.
 const READ_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// The items of a response: whole objects, or columns of them.
@@ -132,7 +132,7 @@ pub(super) fn read_permit(served: &Served) -> Result<OwnedSemaphorePermit, Refus
     })
 }
 
-/// A mirror without its initial state must not look like an empty cluster.
+/// Refuses requests to mirrors that are not synced: they must not look like an empty cluster.
 pub(super) fn check_synced(mirrors: &[(usize, &Mirror)]) -> Result<(), Refusal> {
     match mirrors.iter().find(|(_, mirror)| !mirror.informer.is_synced()) {
         None => Ok(()),
@@ -143,7 +143,7 @@ pub(super) fn check_synced(mirrors: &[(usize, &Mirror)]) -> Result<(), Refusal> 
     }
 }
 
-/// A path for each of these texts, allowed for every mirror.
+/// Parses field paths, and refuses those that a mirror does not allow.
 pub(super) fn parse_paths(texts: &[String], mirrors: &[(usize, &Mirror)]) -> Result<Vec<FieldPath>, Refusal> {
     let mut paths = Vec::new();
     for text in texts {
@@ -193,7 +193,7 @@ impl ObjectAnswer {
         let mut page = selected.split_off(start);
         page.sort_unstable_by(order);
         self.objects = Box::new(page.into_iter());
-        // Nothing is tested twice.
+        // The page has only selected objects: do not test them again.
         self.selection = Selection::default();
         Ok(())
     }
@@ -229,9 +229,9 @@ impl ObjectAnswer {
         text.push_str(&format!(r#"{{"apiVersion":"v1","kind":"List","metadata":{metadata},"items":["#));
     }
 
-    /// Writes the selected ones of the next few objects.
+    /// Tests the next few objects, and writes the selected ones.
     fn write_batch(&mut self, text: &mut String) {
-        // The selection was checked for this type.
+        // Cannot fail: the selection was checked for this type.
         let Ok(selector) = self.selection.selector(&self.type_meta) else { return };
         let readers: Vec<_> = match &self.items {
             AnswerItems::Objects => Vec::new(),

@@ -1,7 +1,7 @@
 //! The HTTP server of `serve` and `demo`: the query API, the event stream, the page, metrics and health checks.
 //!
-//! Everything reads the mirrors directly. The only copy is the journal of recent changes, which is bounded. Nothing can be
-//! changed, except the faults of the demo's own server.
+//! Responses are read directly from the mirrors. Apart from them, only recent changes are kept, within bounds. Clients can change
+//! nothing, except the faults of the demo's own server.
 
 mod access;
 mod assets;
@@ -13,6 +13,7 @@ mod feed;
 mod gauges;
 mod graph;
 mod health;
+mod histories;
 mod informers;
 mod journal;
 mod listing;

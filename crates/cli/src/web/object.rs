@@ -1,4 +1,4 @@
-//! One object: its state, its changes since the start, and its values in the indexes.
+//! One object: its state, its recorded changes, and its values in the indexes.
 
 use std::sync::Arc;
 
@@ -12,14 +12,11 @@ use kube_informer_controller::OWNER_INDEX;
 use kube_wire::FieldPath;
 use serde_json::{Value, json};
 
-use super::journal::JournalEntry;
+use super::histories::OBJECT_ENTRIES_MAX;
 use super::listing::{check_synced, path_reader};
 use super::params::Params;
 use super::representation::Representation;
 use super::{Refusal, Served, change, routes, shown};
-
-/// Most changes of one object that are shown.
-const HISTORY_MAX: usize = 100;
 
 /// The parts of a path: a resource, then `NAME` or `NAMESPACE/NAME`.
 pub(super) struct Asked {
@@ -33,12 +30,12 @@ impl Asked {
         let (resource, key) = match (part(0), part(1), part(2)) {
             (Some(resource), Some(name), None) => (resource, Key::new("", name)),
             (Some(resource), Some(namespace), Some(name)) => (resource, Key::new(namespace, name)),
-            _ => return Err(Refusal::bad_request("give RESOURCE/NAME or RESOURCE/NAMESPACE/NAME")),
+            _ => return Err(Refusal::bad_request("expected RESOURCE/NAME or RESOURCE/NAMESPACE/NAME")),
         };
         Ok(Self { resource: resource.to_owned(), key })
     }
 
-    /// The object, and the number of its mirror. Before a mirror is synced, an object that it lacks may exist.
+    /// Returns the object and the number of its mirror. Refused while a mirror is not synced, because the object may still arrive.
     pub(super) fn find(&self, served: &Served) -> Result<(usize, StoredObject), Refusal> {
         let mirrors = served.mirrors_of(&self.resource)?;
         check_synced(&mirrors)?;
@@ -75,21 +72,23 @@ pub(super) async fn history(
 ) -> Result<Response, Refusal> {
     let asked = Asked::new(&parts)?;
     let mut params = Params::parse(query.as_deref())?;
-    let limit = params.number("limit", HISTORY_MAX)?.unwrap_or(HISTORY_MAX);
+    let limit = params.number("limit", OBJECT_ENTRIES_MAX)?.unwrap_or(OBJECT_ENTRIES_MAX);
     params.finish()?;
-    let mirrors: Vec<_> = served.mirrors_of(&asked.resource)?.iter().map(|(number, _)| *number).collect();
-    let is_asked = |entry: &JournalEntry| {
-        let object = entry.change.object();
-        mirrors.contains(&entry.mirror)
-            && (object.namespace(), object.name()) == (asked.key.namespace(), asked.key.name())
+    let mirrors = served.mirrors_of(&asked.resource)?;
+    let mut histories = mirrors.iter().map(|(number, _)| served.journal.history(*number, &asked.key));
+    // Objects that were selected by name have a mirror each.
+    let first = histories.next().ok_or_else(|| served.not_mirrored(&asked.resource))?;
+    let (entries, coverage) = if first.0.is_empty() {
+        histories.find(|(entries, _)| !entries.is_empty()).unwrap_or(first)
+    } else {
+        first
     };
-    let entries = served.journal.newest(limit, is_asked);
-    let changes: Vec<_> = entries.iter().map(|entry| change::render(&served, entry)).collect();
-    let oldest = served.journal.oldest();
+    let changes: Vec<_> = entries.iter().take(limit).map(|entry| change::render(&served, entry)).collect();
     Ok(routes::json(&json!({
         "changes": changes,
-        "total": served.journal.count(is_asked),
-        "journal": {"since": oldest.map(|entry| entry.at.to_string()), "complete": !served.journal.has_dropped()},
+        "total": entries.len(),
+        "completeSince": coverage.since.to_string(),
+        "complete": coverage.from_start,
     })))
 }
 

@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use super::{Refusal, Served, routes};
 
-/// A server that can be disturbed.
+/// A server with faults that can be switched on and off.
 pub(crate) trait Playground: Send + Sync {
     /// The figures for the page.
     fn report(&self) -> Value;
 
-    /// Arms a fault, or strikes once.
+    /// Arms a fault, or triggers it if it happens once.
     ///
     /// # Errors
-    /// If there is no such fault.
+    /// Returns an error if there is no such fault.
     fn arm(&self, name: &str) -> Result<(), UnknownFault>;
 
     /// Disarms a fault.
     ///
     /// # Errors
-    /// If there is no such fault.
+    /// Returns an error if there is no such fault.
     fn disarm(&self, name: &str) -> Result<(), UnknownFault>;
 }
 

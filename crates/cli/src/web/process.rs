@@ -66,7 +66,7 @@ impl Reading {
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         let page = rustix::param::page_size() as f64;
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // Behind the name in parentheses, which may hold anything; the first field there is the third of all.
+        // Skip the program's name in parentheses, which may contain anything. The first field after it is field 3.
         let fields = stat.rsplit_once(')')?.1.split_whitespace().collect::<Vec<_>>();
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let booted = fs::read_to_string("/proc/stat").ok()?;

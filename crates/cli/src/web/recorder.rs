@@ -17,6 +17,7 @@ pub(super) async fn record(served: Arc<Served>, number: usize) {
             event = events.next() => event,
         };
         let Some(event) = event else { return };
-        served.journal.record(number, &event);
+        let view = mirror.informer.lister().view();
+        served.journal.record(number, &event, view.snapshot());
     }
 }

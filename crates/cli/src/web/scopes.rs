@@ -14,7 +14,7 @@ pub(super) struct WatchedScope<'a> {
     pub(super) status: &'a ReflectorStatus,
 }
 
-/// The scopes of an informer. Only one of several has a name.
+/// The scopes of an informer. If there are several, each has the name of its namespace.
 pub(super) fn watched(scopes: &[ScopeStatus]) -> Vec<WatchedScope<'_>> {
     let are_several = scopes.len() > 1;
     scopes
@@ -42,7 +42,7 @@ pub(super) fn stored_version(mirror: &Mirror, snapshot: &Snapshot) -> String {
     oldest(status.iter().map(|scope| snapshot.resource_version(scope.scope))).to_owned()
 }
 
-/// The oldest of these resourceVersions; empty if one of them is empty, because its scope has no state yet.
+/// The oldest of these resourceVersions; empty if one of them is empty, because its scope is not listed yet.
 pub(super) fn oldest<'a>(versions: impl Iterator<Item = &'a str>) -> &'a str {
     let older = |a: &'a str, b: &'a str| match compare_resource_versions(a, b) {
         Some(order) if order.is_gt() => b,

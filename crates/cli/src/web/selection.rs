@@ -122,7 +122,7 @@ impl Selector<'_> {
 
 /// Whether `namespace/name` contains a text in lower case.
 pub(super) fn key_contains(object: &StoredObject, text: &str) -> bool {
-    // Names are in lower case already, but those of some kinds (RBAC) need not be.
+    // Most names are in lower case, but those of some kinds (RBAC) need not be.
     object.key().as_str().to_lowercase().contains(text)
 }
 

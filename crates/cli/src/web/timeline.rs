@@ -140,7 +140,7 @@ pub(super) async fn sample(served: Arc<Served>) {
             served.timelines.lock_controllers().note(gauges.controllers(&before));
         }
         for (number, mirror) in served.mirrors.iter().enumerate() {
-            // Before the initial state is complete, an estimate would be far too low.
+            // Before the informer is synced, an estimate would be far too low.
             let is_due = tick.is_multiple_of(SAMPLES_PER_ESTIMATE) || !served.timelines.has_estimate(number);
             let estimate = (is_due && mirror.informer.is_synced())
                 .then(|| estimate::decoded_bytes(mirror.informer.lister().view().snapshot()));
@@ -177,13 +177,13 @@ impl Timeline {
         if reason.is_none()
             && let Some(failed) = failed
         {
-            // It has recovered between two samples.
+            // The scope has failed and recovered between two samples.
             reason = failed.status.last_error.as_ref().map(ToString::to_string);
             scope = failed;
         }
         let namespace = scope.namespace.filter(|_| state != "watching" || reason.is_some());
         let is_new = self.segments.back().is_none_or(|last| {
-            // While one namespace backs off after another, the state is the same.
+            // If another namespace fails next, the state stays the same: compare the namespace too.
             let moved = reason.is_some() && last.namespace.as_deref() != namespace;
             last.state != state || moved || (reason.is_some() && failed.is_some())
         });

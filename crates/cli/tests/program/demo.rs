@@ -3,7 +3,7 @@
 use crate::support::{World, run, start};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_chaos_it_ends_with_a_mirror_that_equals_the_server() {
+async fn a_demo_with_chaos_ends_with_a_mirror_that_equals_the_server() {
     let world = World::new().await;
     let ended = world.run(&["demo", "--seconds", "4", "--chaos", "--objects", "200", "--rate", "100"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -28,7 +28,7 @@ async fn with_chaos_it_ends_with_a_mirror_that_equals_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_can_work_on_it_by_its_kubeconfig_which_is_gone_at_the_end() {
+async fn the_demos_kubeconfig_works_for_other_programs_and_is_removed_at_the_end() {
     let world = World::new().await;
     let mut demo = start(world.command(&["demo", "--objects", "100"]));
     let line = demo.line_with(&["kubectl --kubeconfig"]).await;

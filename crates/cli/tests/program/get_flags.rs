@@ -1,6 +1,7 @@
 //! `get`: kubectl's flags for columns, order, files and namespaces, and the fields that are read from the bytes.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -247,6 +248,28 @@ async fn the_servers_columns_have_labels_and_are_sorted_by_any_field() {
     assert_eq!(rows(&table), ["NAME APP", "a one", "b two"]);
     let table = world.output(&["get", "pods", "-o", "wide", "--show-labels"]).await;
     assert_eq!(rows(&table), ["NAME EXTRA LABELS", "b x app=two", "a y app=one"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sorted_table_requests_complete_objects_only_for_keys_outside_of_metadata() {
+    let world = World::populated().await;
+    let targets = Arc::new(Mutex::new(Vec::new()));
+    let seen = targets.clone();
+    gateway::before(&world, move |target, _| {
+        seen.lock().unwrap().push(target.to_owned());
+        let lists = target.split('?').next().is_some_and(|path| path.ends_with("/pods"));
+        (lists && target.contains("limit=")).then(|| Canned::json(TABLE))
+    })
+    .await;
+    for (path, complete) in [(".metadata.labels.app", false), (".spec.n", true)] {
+        targets.lock().unwrap().clear();
+        let table = world.output(&["get", "pods", "--sort-by", path]).await;
+        assert_eq!(rows(&table), ["NAME", "a", "b"], "{path}");
+        let targets = targets.lock().unwrap();
+        let lists = targets.iter().filter(|target| target.contains("limit=")).collect::<Vec<_>>();
+        assert_eq!(lists.len(), 1, "{lists:?}");
+        assert_eq!(lists[0].contains("includeObject=Object"), complete, "{path}: {lists:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,7 +126,7 @@ const PAGE: u64 = 500;
 
 /// A server whose lists of pods always have another page, each with a token of its own, and whose stream of the initial
 /// state does not end either.
-async fn paging_server(page: impl Fn(u64) -> Value + Send + Sync + 'static) -> RawServer {
+pub(crate) async fn paging_server(page: impl Fn(u64) -> Value + Send + Sync + 'static) -> RawServer {
     RawServer::start(move |path| {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         if path != "/api/v1/namespaces/default/pods" {
@@ -148,7 +148,7 @@ async fn paging_server(page: impl Fn(u64) -> Value + Send + Sync + 'static) -> R
     .await
 }
 
-fn pod_list(number: u64) -> Value {
+pub(crate) fn pod_list(number: u64) -> Value {
     let pod = |at: u64| {
         json!({"metadata": {"namespace": "default", "name": format!("p{number}-{at}"), "resourceVersion": "1",
         "annotations": {"note": "x".repeat(1000)}}})

@@ -69,6 +69,7 @@ async fn completions_version_and_help_are_printed() {
         "completions",
         "Exit codes:",
         "  4  the server refused",
+        "  130, 143  Ctrl-C",
     ] {
         assert!(help.contains(part), "{part}: {help}");
     }

@@ -104,14 +104,16 @@ async fn g3_a_hanging_plugin_does_not_block_signals_and_is_killed_with_its_child
     let script = "/bin/sleep infinity & /bin/echo \"$! $$\" > \"$RECORD.new\"; /bin/mv \"$RECORD.new\" \"$RECORD\"; wait";
     let world = world(script, "").await;
     let record = world.directory.path().join("record");
-    for arguments in [&["get", "pods"][..], &["watch", "pods"], &["serve", "pods", "--port", "0"]] {
+    for (arguments, code) in
+        [(&["get", "pods"][..], 143), (&["watch", "pods"], 0), (&["serve", "pods", "--port", "0"], 0)]
+    {
         let mut command = world.command(arguments);
         let mut child = command.env("RECORD", &record).spawn().unwrap();
         while !record.exists() {
             tokio::task::yield_now().await;
         }
         signal(&child, Signal::TERM);
-        assert_eq!(child.wait().await.unwrap().code(), Some(0), "{arguments:?}");
+        assert_eq!(child.wait().await.unwrap().code(), Some(code), "{arguments:?}");
         let processes = std::fs::read_to_string(&record).unwrap();
         std::fs::remove_file(&record).unwrap();
         for process in processes.split_whitespace() {

@@ -90,7 +90,7 @@ async fn two_mirrors_of_the_same_objects_have_the_same_checksum() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_others_can_reach_it_a_token_is_asked_for() {
+async fn with_a_token_file_metrics_require_the_token() {
     let world = World::populated().await;
     let file = world.directory.path().join("token");
     std::fs::write(&file, "secret\n").unwrap();

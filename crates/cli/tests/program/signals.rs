@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use embedded_apiserver::{Action, Fault, Match, Verb};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
@@ -143,12 +144,12 @@ fn is_writing(child: &Child) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn g3_commands_that_cannot_print_end_at_a_signal() {
     let world = World::populated().await;
-    for arguments in [
-        &["get", "pods", "-A"][..],
-        &["get", "pods", "-A", "-o", "yaml"],
-        &["serve", "pods", "--port", "0"],
-        &["apiserver"],
-        &["demo", "--objects", "20"],
+    for (arguments, code) in [
+        (&["get", "pods", "-A"][..], 143),
+        (&["get", "pods", "-A", "-o", "yaml"], 143),
+        (&["serve", "pods", "--port", "0"], 0),
+        (&["apiserver"], 0),
+        (&["demo", "--objects", "20"], 0),
     ] {
         let (_reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(&[b'.'; 1 << 16]).unwrap();
@@ -163,6 +164,39 @@ async fn g3_commands_that_cannot_print_end_at_a_signal() {
             // The first one ends the demo in order, and that prints a summary.
             signal(&child, Signal::INT);
         }
-        assert_eq!(child.wait().await.unwrap().code(), Some(0), "{arguments:?}");
+        assert_eq!(child.wait().await.unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_before_the_result_is_complete_is_an_error() {
+    let world = World::populated().await;
+    for verb in [Verb::List, Verb::Watch] {
+        world.server.faults().arm(Fault::new(Action::Hang).on(Match::verb(verb).resource("pods")));
+    }
+    let fired = || world.server.faults().armed().iter().map(|armed| armed.fired).sum::<u64>();
+    for (arguments, codes) in [
+        (&["get", "pods"][..], [130, 143]),
+        (&["get", "pods", "-o", "json"], [130, 143]),
+        (&["wait", "pods", "--all", "--for=delete"], [130, 143]),
+        (&["watch", "pods", "--for=delete"], [130, 143]),
+        // A signal is their normal end.
+        (&["watch", "pods"], [0, 0]),
+        (&["watch", "pods", "--timeout", "1h"], [0, 0]),
+        (&["get", "pods", "--watch"], [0, 0]),
+    ] {
+        for (end, code) in [Signal::INT, Signal::TERM].into_iter().zip(codes) {
+            let before = fired();
+            let mut command = world.command(arguments);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            while fired() == before {
+                tokio::task::yield_now().await;
+            }
+            signal(&child, end);
+            let output = child.wait_with_output().await.unwrap();
+            assert_eq!(output.status.code(), Some(code), "{arguments:?} {end:?}");
+            let printed = [output.stdout, output.stderr].concat();
+            assert_eq!(String::from_utf8_lossy(&printed), "", "{arguments:?} {end:?}");
+        }
     }
 }

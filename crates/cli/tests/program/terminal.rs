@@ -5,6 +5,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
+use crate::hostile::{paging_server, pod_list};
 use crate::support::{PROGRAM, World};
 
 /// Rows and columns of a terminal that is neither narrow nor wide.
@@ -190,6 +191,37 @@ async fn rows_of_a_watch_are_cut_to_the_width_of_the_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn get_watch_prints_rows_at_every_size() {
+    let world = World::populated().await;
+    for (number, size) in SIZES.into_iter().enumerate() {
+        let arguments = ["get", "pods", "-A", "-w", "--show-labels", "--output-watch-events"];
+        let mut get = OnTerminal::start(&world, &arguments, size, true);
+        let fits = |row: &str, columns: u16| row.chars().count() <= columns.into();
+        let titles = get.row_with("EVENT").await;
+        let row = get.row_with("web-1").await;
+        assert!(row.starts_with("ADDED") && fits(&titles, size.1) && fits(&row, size.1), "{titles}\n{row}");
+        let phase = ["Running", "Failed", "Succeeded"][number];
+        world.set_phase("shop", "web-1", phase).await;
+        let row = get.row_with("MODIFIED").await;
+        assert!(row.contains("shop") && fits(&row, size.1), "{row}");
+        // The row needs about 70 columns.
+        let is_cut = size.1 < 70;
+        assert_eq!((row.ends_with('…'), row.contains("app=web")), (is_cut, !is_cut), "{row}");
+        // Later rows have the new width.
+        get.resize(size.0, 60);
+        world.set_phase("shop", "web-1", "Pending").await;
+        while get.rows().iter().filter(|row| row.contains("MODIFIED")).count() < 2 {
+            assert!(get.read().await, "{}", get.written);
+        }
+        let row = get.row_with("MODIFIED").await;
+        assert!(fits(&row, 60), "{row}");
+        get.assert_not_wrapped();
+        assert_eq!(get.ctrl_c().await, Some(0));
+        get.assert_left_as_it_was();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_takes_long_shows_its_progress() {
     use embedded_apiserver::{Action, Fault, Match, Verb};
 
@@ -199,9 +231,43 @@ async fn a_list_that_takes_long_shows_its_progress() {
         let mut get = OnTerminal::start(&world, &["get", "pods", "-o", "name"], size, false);
         assert_eq!(get.row_with("reading the initial state").await, "reading the initial state: 0 objects");
         get.assert_not_wrapped();
-        assert_eq!(get.ctrl_c().await, Some(0));
+        assert_eq!(get.ctrl_c().await, Some(130));
         get.assert_left_as_it_was();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_progress_of_a_list_counts_the_objects_that_have_arrived() {
+    // Its list never ends, so the count grows until Ctrl-C.
+    let server = paging_server(pod_list).await;
+    let world = World::at(&server.url()).await;
+    let mut get = OnTerminal::start(&world, &["get", "pods", "-o", "name"], USUAL, false);
+    let mut counts = vec![0];
+    while counts.len() < 4 {
+        let row = get.row_with("reading the initial state: ").await;
+        let count = row.split(' ').rev().nth(1).and_then(|word| word.parse::<u64>().ok());
+        if let Some(count) = count.filter(|count| row.ends_with(" objects") && Some(count) != counts.last()) {
+            assert!(Some(&count) > counts.last(), "{count} after {counts:?}");
+            counts.push(count);
+        }
+        assert!(get.read().await, "it ended: {}", get.written);
+    }
+    assert_eq!(get.ctrl_c().await, Some(130));
+    get.assert_left_as_it_was();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_progress_bar_of_a_watch_grows_with_the_objects_that_arrive() {
+    use embedded_apiserver::{Action, Fault, Match, Verb};
+
+    let world = World::populated().await;
+    let watches = Match::verb(Verb::Watch).resource("pods");
+    world.server.faults().arm(Fault::new(Action::StallAfterEvents(1)).on(watches));
+    let mut watch = OnTerminal::start(&world, &["watch", "pods"], USUAL, false);
+    let row = watch.row_with("1 of 2 objects").await;
+    assert!(row.starts_with('█') && row.contains('░') && row.contains("50 %"), "{row}");
+    assert_eq!(watch.ctrl_c().await, Some(0));
+    watch.assert_left_as_it_was();
 }
 
 #[tokio::test(flavor = "multi_thread")]

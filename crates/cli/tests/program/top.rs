@@ -186,6 +186,77 @@ async fn keys_open_sort_and_filter() {
     top.assert_terminal_is_restored();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_an_object_and_the_help_are_shown_at_every_size() {
+    let world = World::populated().await;
+    for (rows, columns) in [(24, 80), (50, 200), (10, 40), (3, 10)] {
+        let mut top = Top::start(&world, &["pods", "-A"], (rows, columns), false);
+        let is_readable = rows >= 10;
+        let lines = usize::from(rows);
+        if is_readable {
+            top.until(|screen| screen.contains("pods") && screen.contains(" 3 ")).await;
+        } else {
+            top.until(|screen| !screen.trim().is_empty()).await;
+        }
+        // The objects, with the selected row reversed.
+        top.press(ENTER).await;
+        if is_readable {
+            let screen = top.until(|screen| screen.contains("api-1") && screen.contains("web-1")).await;
+            assert!(screen.contains("NAME") && screen.lines().count() <= lines, "{screen}");
+            assert_eq!(screen.contains("RESTARTS"), columns >= 80, "{screen}");
+            // Changes are listed if there is room for them.
+            let phase = if rows == 24 { "Running" } else { "Failed" };
+            world.set_phase("default", "api-2", phase).await;
+            let shows_changes = rows >= 24;
+            if shows_changes {
+                top.until_shows("MODIFIED").await;
+            }
+            assert_eq!(top.screen().contains("changes"), shows_changes, "{}", top.screen());
+        }
+        // One object, from its beginning to its end.
+        top.press(ENTER).await;
+        if is_readable {
+            let screen = top.until_shows("kind: Pod").await;
+            assert!(screen.lines().count() <= lines && screen.contains("?: help"), "{screen}");
+            top.press("G").await;
+            let screen = top.until_shows("phase: Pending").await;
+            assert_eq!(screen.contains("kind: Pod"), rows == 50, "a short screen is scrolled: {screen}");
+            top.press("g").await;
+            top.until_shows("kind: Pod").await;
+        }
+        // The help is as large as fits, and covers the rest only while it is open.
+        top.press("?").await;
+        if is_readable {
+            let screen = top.until_shows("keys").await;
+            let shown = ["↑ ↓ j k", "PgUp PgDn", "Home End g G", "Enter → l", "Esc ← Backspace"];
+            assert!(shown.iter().all(|keys| screen.contains(keys)), "{screen}");
+            assert_eq!(screen.contains("q Ctrl-C Ctrl-D"), rows >= 24, "{screen}");
+            let help = screen.lines().filter(|line| line.contains('│'));
+            assert!(help.clone().count() > 5, "{screen}");
+            help.for_each(|line| assert!(line.chars().count() <= columns.into(), "{screen}"));
+            top.press("?").await;
+            top.until(|screen| !screen.contains("keys") && screen.contains("kind: Pod")).await;
+        } else {
+            top.press("?").await;
+        }
+        // Back to the kinds.
+        top.press(ESC).await;
+        if is_readable {
+            top.until(|screen| screen.contains("web-1") && !screen.contains("kind: Pod")).await;
+        }
+        top.press(ESC).await;
+        if is_readable {
+            // A narrow screen has fewer columns, but none is cut off.
+            let screen = top.until(|screen| screen.contains("OBJECTS▼")).await;
+            assert!(screen.contains("STATE") && screen.contains("live"), "{screen}");
+            assert_eq!(screen.contains("EVENTS/S"), columns >= 80, "{screen}");
+        }
+        top.press("q").await;
+        assert_eq!(top.end().await, Some(0));
+        top.assert_terminal_is_restored();
+    }
+}
+
 /// The position of a text on the screen.
 fn at(screen: &str, text: &str) -> usize {
     screen.find(text).unwrap_or_else(|| panic!("{text:?} is not on the screen: {screen}"))
@@ -359,7 +430,7 @@ async fn a_resized_terminal_is_drawn_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_colour_is_used_when_it_is_not_wanted() {
+async fn colours_can_be_disabled() {
     let world = World::populated().await;
     for no_colour in [true, false] {
         let mut top = Top::start(&world, &["pods"], (24, 80), no_colour);

@@ -6,7 +6,7 @@ use crate::support::{World, rows};
 use crate::terminal::{OnTerminal, USUAL};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_start_and_stop_to_match_a_field_are_added_and_deleted() {
+async fn an_object_that_starts_or_stops_matching_a_field_is_reported_as_added_or_deleted() {
     let world = World::populated().await;
     world.set_phase("default", "api-2", "Running").await;
     let mut watch = world.start(&["watch", "pods", "--field", "status.phase=Running", "--no-headers"]);

@@ -423,7 +423,7 @@ async fn the_stream_brings_changes_with_differences_and_can_be_resumed() {
     // History is what was recorded of one object.
     let history = site.get("/api/v1/history/pods/shop/web-1").await.json();
     assert_eq!(history["changes"][0]["differences"][0], phase);
-    assert_eq!(history["journal"]["complete"], true);
+    assert_eq!(history["complete"], true);
     let gone = site.get("/api/v1/history/pods/shop/web-2").await.json();
     assert_eq!(gone["changes"][0]["type"], "DELETED");
 
@@ -501,6 +501,42 @@ async fn a_resumed_stream_brings_the_newest_changes_after_the_gap() {
     let mut newest = expected(101 + omitted, 150);
     newest.push("last".to_owned());
     assert_eq!(names(sent), newest);
+    assert_eq!(site.process.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_of_an_object_survives_the_changes_of_others() {
+    let world = world().await;
+    let site = Site::serve(&world, &["pods,configmaps", "-A"]).await;
+    let mut stream = site.stream("?kind=pods", "").await;
+    stream.named("status").await;
+    world.set_phase("shop", "web-1", "Running").await;
+    let change = stream.named("change").await;
+    drop(stream);
+    // More than the journal keeps.
+    let settings = "/api/v1/namespaces/default/configmaps/settings";
+    for number in 0..4200 {
+        world.patch(settings, json!({"data": {"number": number.to_string()}})).await;
+    }
+    let maps = "/api/v1/namespaces/default/configmaps";
+    world.create(maps, json!({"metadata": {"name": "last"}})).await;
+    while site.get("/api/v1/history/configmaps/default/last").await.json()["total"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    let history = site.get("/api/v1/history/pods/shop/web-1").await.json();
+    assert_eq!((&history["total"], &history["complete"]), (&json!(1), &json!(true)), "{history}");
+    assert_eq!(history["changes"][0]["id"], change.id);
+    let detail = site.get(&format!("/api/v1/changes/{}", change.id)).await;
+    assert_eq!((detail.code, &detail.json()["differences"]), (200, &history["changes"][0]["differences"]));
+
+    // A history that has dropped changes says since when it is complete.
+    let history = site.get("/api/v1/history/configmaps/default/settings").await.json();
+    assert_eq!((&history["total"], &history["complete"]), (&json!(32), &json!(false)), "{history}");
+    let oldest = history["changes"].as_array().unwrap().last().unwrap()["time"].as_i64().unwrap();
+    let since = history["completeSince"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert!((0..5000).contains(&(oldest - since.as_millisecond())), "{history}");
+    let dropped = format!("{}-2", change.id.split_once('-').unwrap().0);
+    assert_eq!(site.get(&format!("/api/v1/changes/{dropped}")).await.code, 404);
     assert_eq!(site.process.end().await, 0);
 }
 
@@ -601,7 +637,7 @@ async fn the_beginning_of_a_stream_stays_within_the_budget() {
         last = event.data["name"].as_str().unwrap().to_owned();
     }
     assert_eq!(skipped.data["count"].as_u64().unwrap() + sent, 100);
-    assert!(sent > 10 && bytes <= 64 << 10, "{sent} changes of {bytes} bytes");
+    assert!(sent > 10 && bytes <= 64_000, "{sent} changes of {bytes} bytes");
     assert_eq!(last, "last", "the newest are sent");
     assert_eq!(site.process.end().await, 0);
 }
@@ -782,6 +818,33 @@ async fn the_demo_counts_only_writes_that_were_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_demos_clock_follows_the_timestamps_of_its_server() {
+    let world = World::new().await;
+    let site = Site::demo(&world, &["--objects", "100", "--rate", "50"]).await;
+    let milliseconds = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+    let mut newest = 0;
+    // Objects that are created while the demo runs have later timestamps.
+    for _ in 0..3 {
+        let newest_before = newest;
+        while newest == newest_before {
+            let pods = site.get("/api/v1/objects/pods").await.json();
+            let created = pods["items"].as_array().unwrap().iter();
+            let created =
+                created.map(|pod| milliseconds(pod["metadata"]["creationTimestamp"].as_str().unwrap()));
+            newest = created.max().unwrap();
+        }
+        loop {
+            let clock = site.get("/api/v1/demo").await.json()["clock"].as_i64().unwrap();
+            assert!(clock <= jiff::Timestamp::now().as_millisecond(), "{clock} is in the future");
+            if clock >= newest {
+                break;
+            }
+        }
+    }
+    assert_eq!(site.process.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_demos_controller_shows_reconciles_and_failures_and_handlers_show_their_lag() {
     let world = World::new().await;
     let site = Site::demo(&world, &["--objects", "100", "--rate", "100"]).await;
@@ -867,6 +930,10 @@ async fn with_a_token_only_the_pages_files_are_open() {
     }
     let right = "authorization: Bearer right\r\n";
     assert_eq!(site.send("GET", "/api/v1", right).await.code, 200);
+    // On loopback, the token does not make a rebound host acceptable.
+    for path in ["/", "/assets/app.js", "/api/v1"] {
+        assert_eq!(site.send_as("evil.example", "GET", path, right).await.code, 403, "{path}");
+    }
     assert_eq!(site.process.end().await, 0);
 }
 

@@ -4,6 +4,7 @@
 //! server directly. A page shows both. At the end the demo compares the mirrors with the server, object by object.
 
 mod api;
+mod armed_faults;
 mod chaos;
 mod controller;
 mod manifests;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use embedded_apiserver::{Action, Fault, FaultId, Faults, Match, RequestCount, Server, Verb};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::armed_faults;
 use super::controller::USER_AGENT;
 use crate::web::{Playground, UnknownFault};
 
@@ -46,6 +47,8 @@ pub(super) struct Stage {
     armed: Mutex<[Vec<FaultId>; SWITCHES.len()]>,
     strikes: mpsc::Sender<Strike>,
     started: Instant,
+    /// The server's time, in milliseconds since 1970.
+    clock: AtomicI64,
     revision: AtomicU64,
     writes: AtomicU64,
     clients: Mutex<Vec<RequestCount>>,
@@ -69,6 +72,7 @@ impl Stage {
             armed: Mutex::default(),
             strikes,
             started: Instant::now(),
+            clock: AtomicI64::new(clock(server)),
             revision: AtomicU64::new(server.revision()),
             writes: AtomicU64::new(0),
             clients: Mutex::default(),
@@ -78,6 +82,7 @@ impl Stage {
 
     /// Updates the figures of the server.
     pub(super) fn note(&self, server: &Server, writes: u64) {
+        self.clock.store(clock(server), Ordering::Relaxed);
         self.revision.store(server.revision(), Ordering::Relaxed);
         self.writes.store(writes, Ordering::Relaxed);
         *self.clients.lock().unwrap_or_else(PoisonError::into_inner) = server.requests();
@@ -99,6 +104,13 @@ impl Stage {
         armed[switch].iter().filter_map(|id| self.faults.fired(*id)).reduce(|a, b| a + b)
     }
 
+    /// All faults that are armed on the server, whether by a switch or by `--chaos`.
+    fn armed(&self) -> Vec<Value> {
+        let switches = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_switch = |id: FaultId| switches.iter().flatten().any(|known| *known == id);
+        self.faults.armed().iter().map(|fault| armed_faults::row(fault, by_switch(fault.id))).collect()
+    }
+
     fn strike(&self, strike: Strike) {
         // If the queue is full, one more strike makes no difference.
         let _ = self.strikes.try_send(strike);
@@ -114,12 +126,13 @@ impl Playground for Stage {
         let strikes =
             STRIKES.iter().map(|(name, title)| json!({"name": name, "title": title, "switch": false}));
         json!({
-            "clock": Timestamp::now().as_millisecond(),
+            "clock": self.clock.load(Ordering::Relaxed),
             "uptimeSeconds": self.started.elapsed().as_secs(),
             "revision": self.revision.load(Ordering::Relaxed),
             "writes": self.writes.load(Ordering::Relaxed),
             "clients": self.clients(),
             "faults": switches.chain(strikes).collect::<Vec<_>>(),
+            "armed": self.armed(),
         })
     }
 
@@ -149,6 +162,11 @@ impl Playground for Stage {
         armed[number].drain(..).for_each(|id| self.faults.disarm(id));
         Ok(())
     }
+}
+
+/// The server's time, in milliseconds since 1970.
+fn clock(server: &Server) -> i64 {
+    Timestamp::try_from(server.now()).unwrap_or_default().as_millisecond()
 }
 
 /// The number of a switch.
@@ -181,7 +199,13 @@ fn refusal(code: u16, reason: &str) -> Action {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::UNIX_EPOCH;
+
+    use embedded_apiserver::Clock;
+
     use super::*;
+    use crate::commands::demo::chaos::Chaos;
 
     #[tokio::test]
     async fn switches_arm_and_disarm_faults_and_strikes_are_handed_to_the_server() {
@@ -202,6 +226,39 @@ mod tests {
         server.faults().clear();
         assert_eq!(stage.report()["faults"][2]["armed"], false, "the server knows best");
         assert!(stage.arm("nothing").unwrap_err().0.contains(&"compact"));
+        server.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn the_clock_is_the_servers() {
+        let time = Arc::new(AtomicU64::new(1_893_456_000_000));
+        let now = time.clone();
+        let clock = Clock::new(move || UNIX_EPOCH + Duration::from_millis(now.load(Ordering::Relaxed)));
+        let server = Server::builder().without_socket().clock(clock).start().await.unwrap();
+        let (stage, _struck) = Stage::new(&server);
+        assert_eq!(stage.report()["clock"], 1_893_456_000_000_i64);
+        time.store(1_893_456_001_500, Ordering::Relaxed);
+        stage.note(&server, 0);
+        assert_eq!(stage.report()["clock"], 1_893_456_001_500_i64);
+        server.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn faults_of_chaos_are_listed_next_to_those_of_switches() {
+        let server = Server::builder().without_socket().start().await.unwrap();
+        let (stage, _struck) = Stage::new(&server);
+        assert_eq!(stage.report()["armed"], json!([]));
+        let mut chaos = Chaos::default();
+        let overloaded = loop {
+            if chaos.strike(&server).contains("429") {
+                break stage.report()["armed"].clone();
+            }
+        };
+        let by_chaos = json!({"effect": "429 Too Many Requests", "requests": "watch", "fired": 0, "times": 3, "switch": false});
+        assert_eq!(overloaded, json!([by_chaos]));
+        stage.arm("failing").unwrap();
+        let by_switch = json!({"effect": "500 InternalError", "requests": "patch by controller", "fired": 0, "times": null, "switch": true});
+        assert_eq!(stage.report()["armed"], json!([by_chaos, by_switch]));
         server.shutdown().await;
     }
 }

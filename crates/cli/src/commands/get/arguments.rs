@@ -78,10 +78,6 @@ impl GetArguments {
             (self.index.len() > INDEX_FIELDS_MAX, "--index can be given at most twice"),
             (watches && !self.index.is_empty(), "--index cannot be combined with --watch"),
             (watches && self.sort_by.is_some(), "--sort-by cannot be combined with --watch"),
-            (
-                watches && !self.filename.is_empty(),
-                "-f cannot be combined with --watch; name the objects instead",
-            ),
             (!watches && self.output_watch_events, "--output-watch-events requires --watch or --watch-only"),
             (self.sort_by.is_some() && !self.index.is_empty(), "--sort-by cannot be combined with --index"),
             (shows_labels && !self.index.is_empty(), "-L and --show-labels cannot be combined with --index"),
@@ -103,6 +99,7 @@ impl GetArguments {
     /// The watch that `--watch` stands for.
     pub(super) fn into_watch(self) -> WatchArguments {
         WatchArguments {
+            filename: self.filename,
             events_only: self.watch_only,
             select: self.select,
             output: self.output,

@@ -35,7 +35,7 @@ pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
         biased;
-        _ = signals.next() => Ok(()),
+        signal = signals.next() => Err(Failure::Interrupted(signal)),
         ended = get(&arguments, &mut screen) => ended,
     }
 }

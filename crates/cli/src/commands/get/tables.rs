@@ -20,6 +20,9 @@ use crate::terminal::{Line, Screen};
 /// Objects on a page of the server's table.
 const PAGE: u32 = 500;
 
+/// After this many empty pages in a row, a table has no end. (Objects are limited by `--max-list-objects`.)
+const EMPTY_PAGES_MAX: u32 = 100;
+
 pub(super) async fn run(
     getting: &Getting<'_>,
     wide: bool,
@@ -57,7 +60,7 @@ pub(super) async fn run(
     missing.end()
 }
 
-/// A path that no object has is a typing error.
+/// Rejects a `--sort-by` path that no object has: it is probably misspelled.
 pub(super) fn check_sort_keys<'k>(
     getting: &Getting<'_>,
     keys: impl Iterator<Item = &'k SortKey>,
@@ -205,9 +208,11 @@ async fn from_server(
     let by_path = selected.name.as_deref().filter(|_| select.fields.is_empty());
     let path = kind.path(namespace, by_path)?;
     let asked = format!("reading {}", select.describe(getting.cluster, selected));
-    let mut query = PageQuery { limit: Some(PAGE), token: String::new(), objects: getting.sort_by.is_some() };
+    let objects = getting.sort_by.as_ref().is_some_and(|path| !path.is_in_metadata());
+    let mut query = PageQuery { limit: Some(PAGE), token: String::new(), objects };
     let mut table: Option<ShownTable> = None;
     let listed = ListAmount::default();
+    let mut empty_pages = 0;
     let ended = loop {
         let query_text = match by_path {
             Some(_) => query.of_object(),
@@ -247,6 +252,12 @@ async fn from_server(
         if next.is_empty() {
             break Ok(());
         }
+        empty_pages = if page.rows.is_empty() { empty_pages + 1 } else { 0 };
+        if empty_pages == EMPTY_PAGES_MAX {
+            break Err(Failure::Other(format!(
+                "{asked}: the server returned {EMPTY_PAGES_MAX} empty pages in a row; the list would never end"
+            )));
+        }
         if next == query.token {
             break Err(Failure::Other(format!(
                 "{asked}: the server returned the same `continue` token again; the list would never end"
@@ -281,7 +292,7 @@ impl TableRow {
 struct PageQuery {
     limit: Option<u32>,
     token: String,
-    /// Request complete objects, for the sort key. By default rows have metadata only.
+    /// Request complete objects, for a sort key outside of their metadata. By default rows have metadata only.
     objects: bool,
 }
 

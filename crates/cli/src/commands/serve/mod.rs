@@ -40,7 +40,7 @@ pub(crate) struct ServeArguments {
     /// File with the token. Prefer it to --token: other users of this machine can read command lines.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Without a token, also accept requests to this host name, and from pages on it; can be repeated.
+    /// Also accept requests to this host name, and from pages on it; can be repeated.
     #[arg(long = "allowed-host", value_name = "HOST")]
     allowed_hosts: Vec<String>,
     /// Index this field of every kind that has it, so that objects are found by its value without a scan; can be repeated.
@@ -152,7 +152,11 @@ fn start(
     for path in &arguments.indexes {
         add_index(&mirrors, path)?;
     }
-    let access = Access { token, allowed_hosts: arguments.allowed_hosts.clone() };
+    let access = Access {
+        token,
+        allowed_hosts: arguments.allowed_hosts.clone(),
+        is_remote: !arguments.address.is_loopback(),
+    };
     Ok((Served::new(mirrors, registry, access), errors))
 }
 
@@ -177,7 +181,7 @@ fn add_index(mirrors: &[Mirror], path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints each error once, unless another one comes in between. Returns when the server has refused every kind.
+/// Prints an error unless it repeats the last one of its kind. Returns when the server has refused every kind.
 async fn report_errors(
     served: &Served,
     mut errors: MirrorErrors,

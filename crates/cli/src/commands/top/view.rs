@@ -125,8 +125,25 @@ fn keys(model: &Model) -> String {
     }
 }
 
+/// The widths of the columns of kinds, and the columns that a narrow terminal omits, the first of them first.
+const KIND_WIDTHS: [u16; 6] = [17, 9, 10, 10, 6, 12];
+const OMITTED: [usize; 3] = [3, 4, 2];
+
+/// The columns of kinds that fit.
+fn kind_columns(width: u16) -> Vec<usize> {
+    let mut columns = (0..KIND_WIDTHS.len()).collect::<Vec<_>>();
+    for omitted in OMITTED {
+        let needed = columns.iter().map(|at| KIND_WIDTHS[*at] + 1).sum::<u16>();
+        if needed > width + 1 {
+            columns.retain(|at| *at != omitted);
+        }
+    }
+    columns
+}
+
 fn draw_kinds(frame: &mut Frame<'_>, area: Rect, model: &mut Model, kinds: &Kinds, palette: Palette) {
     let rows = model.kinds(kinds);
+    let columns = kind_columns(area.width);
     let window = window(model, area, rows.len());
     let row = |(at, (_, figures)): (usize, &(usize, &Figures))| {
         let state = if figures.is_live { palette.colour(Color::Green) } else { palette.colour(Color::Red) };
@@ -138,6 +155,7 @@ fn draw_kinds(frame: &mut Frame<'_>, area: Rect, model: &mut Model, kinds: &Kind
             Span::raw(figures.lag.to_string()),
             Span::styled(figures.state.clone(), state),
         ];
+        let cells = columns.iter().map(|at| cells[*at].clone());
         highlighted(Row::new(cells), at, model.selected, palette)
     };
     let rows = rows.iter().enumerate().skip(window.0).take(window.1).map(row).collect::<Vec<_>>();
@@ -145,14 +163,11 @@ fn draw_kinds(frame: &mut Frame<'_>, area: Rect, model: &mut Model, kinds: &Kind
         let ascending = matches!(column, SortColumn::Kind | SortColumn::State) != model.reversed;
         sort_title(title, (column == model.sort).then_some(ascending))
     });
-    let widths = [
-        Constraint::Min(20),
-        Constraint::Length(9),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(6),
-        Constraint::Min(12),
-    ];
+    let header = columns.iter().map(|at| header[*at].clone());
+    let widths = columns.iter().map(|at| match at {
+        0 | 5 => Constraint::Min(KIND_WIDTHS[*at]),
+        _ => Constraint::Length(KIND_WIDTHS[*at]),
+    });
     frame.render_widget(Table::new(rows, widths).header(Row::new(header).style(palette.title())), area);
 }
 

@@ -1,5 +1,6 @@
 //! The arguments of `watch`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cluster::{ClusterFlags, CredentialFlags, parse_duration};
@@ -16,6 +17,9 @@ use crate::output::EventType;
 pub(crate) struct WatchArguments {
     #[command(flatten)]
     pub(crate) wanted: Wanted,
+    /// Watch the objects of these manifests: `get --watch -f FILE`.
+    #[arg(skip)]
+    pub(crate) filename: Vec<PathBuf>,
     /// Print only changes from now on, not the existing objects.
     #[arg(long)]
     pub(crate) events_only: bool,
@@ -73,6 +77,7 @@ impl WatchArguments {
     pub(crate) fn of(wanted: Wanted) -> Self {
         Self {
             wanted,
+            filename: Vec::new(),
             events_only: false,
             types: Vec::new(),
             field: Vec::new(),

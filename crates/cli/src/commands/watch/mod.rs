@@ -7,6 +7,7 @@ pub(crate) use arguments::{Rows, WatchArguments};
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
 use kube_informer::building_blocks::ReflectorError;
@@ -18,14 +19,16 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::condition::Tracker;
-use crate::discovery::{Catalogue, Selected};
+use crate::discovery::{Catalogue, Kind, Selected};
 use crate::failure::Failure;
 use crate::field_filter::{FieldFilter, FieldMatchers};
 use crate::mirror::{self, Mirror, MirrorErrorSender, MirrorErrors, MirrorOptions};
 use crate::observed::Gate;
 use crate::output::EventType;
+use crate::output::columns::DefinedColumns;
 use crate::progress::Progress;
 use crate::reads::Reads;
+use crate::request;
 use crate::signals;
 use crate::terminal::{Screen, StatusOn, escape};
 use printer::{Happened, Printer};
@@ -51,7 +54,11 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let mut screen = Screen::new(arguments.output.color, StatusOn::Stderr);
     tokio::select! {
         biased;
-        _ = signals.next() => Ok(()),
+        // A signal is the normal end of a watch without a condition.
+        signal = signals.next() => match arguments.condition {
+            None => Ok(()),
+            Some(_) => Err(Failure::Interrupted(signal)),
+        },
         ended = watch(&arguments, &mut screen) => ended,
     }
 }
@@ -61,7 +68,8 @@ async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Fa
         arguments.field.iter().map(|field| FieldFilter::from_flag(field)).collect::<Result<Vec<_>, _>>()?;
     let cluster = Cluster::connect_as(&arguments.cluster, &arguments.credentials).await?;
     let catalogue = Catalogue::fetch(&cluster).await?;
-    let selected = catalogue.select(&arguments.wanted, VERBS)?;
+    let mut selected = catalogue.select(&arguments.wanted, VERBS)?;
+    selected.extend(catalogue.select_from_files(&arguments.filename).await?);
     arguments.check_masked_fields(&filters, &selected)?;
     let (sender, errors) = mirror::errors();
     let tracker = arguments.condition.clone().map(|condition| Tracker::new(condition, selected.len()));
@@ -81,8 +89,9 @@ async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Fa
         started: Instant::now(),
         rediscover_at: None,
     };
-    for selected in selected {
-        watching.start(selected)?;
+    let columns = join_all(selected.iter().map(|one| watching.defined_columns(&one.kind))).await;
+    for (selected, columns) in selected.into_iter().zip(columns) {
+        watching.start(selected, columns)?;
     }
     watching.progress = Progress::new(&cluster, &arguments.select, &watching.mirrors, screen).await;
     match arguments.timeout {
@@ -129,8 +138,18 @@ struct Reported {
 type KindEvents = BoxStream<'static, (usize, Event<Value>)>;
 
 impl Watching<'_> {
+    /// The columns that the definition of a custom resource adds, if they are shown; `None` if the user may not read it.
+    async fn defined_columns(&self, kind: &Kind) -> Option<DefinedColumns> {
+        if !self.printer.is_by_kind() || !kind.is_custom() {
+            return None;
+        }
+        let path = kind.definition_path().ok()?;
+        let definition = request::get(self.cluster, &path, "application/json").await.ok()?;
+        DefinedColumns::read(&definition, &kind.resource.version)
+    }
+
     /// Starts to mirror one more kind.
-    fn start(&mut self, selected: Selected) -> Result<(), Failure> {
+    fn start(&mut self, selected: Selected, columns: Option<DefinedColumns>) -> Result<(), Failure> {
         let options = MirrorOptions {
             reads: Reads::Everything { managed_fields: self.arguments.output.show_managed_fields },
             show_secrets: self.arguments.output.show_secrets,
@@ -138,7 +157,7 @@ impl Watching<'_> {
             ..MirrorOptions::default()
         };
         let (number, sender) = (self.mirrors.len(), self.sender.clone());
-        self.printer.add_kind(&selected.kind);
+        self.printer.add_kind(&selected.kind, columns);
         let matchers = FieldFilter::compile(&self.filters, &selected.kind.resource.type_meta())?;
         let mirror = Mirror::start(self.cluster, selected, &self.arguments.select, &options, number, sender)?;
         self.mirrors.push(mirror);
@@ -163,7 +182,8 @@ impl Watching<'_> {
         let new = selected.into_iter().filter(|one| !known(one)).collect::<Vec<_>>();
         let mut events = Vec::new();
         for selected in new {
-            self.start(selected)?;
+            let columns = self.defined_columns(&selected.kind).await;
+            self.start(selected, columns)?;
             events.push(self.events(self.mirrors.len() - 1));
         }
         Ok(events)

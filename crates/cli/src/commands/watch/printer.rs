@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::arguments::{Rows, WatchArguments};
 use crate::discovery::Kind;
 use crate::failure::Failure;
-use crate::output::columns::{Columns, RowFields};
+use crate::output::columns::{Columns, DefinedColumns, RowFields};
 use crate::output::grid::Grid;
 use crate::output::labels;
 use crate::output::{self, EventType, Format};
@@ -31,7 +31,7 @@ pub(super) struct Happened {
 
 /// Collects events and prints them.
 pub(super) struct Printer {
-    kinds: Vec<(Kind, Columns)>,
+    kinds: Vec<ShownKind>,
     format: Format,
     shown: Rows,
     headers: bool,
@@ -44,6 +44,14 @@ pub(super) struct Printer {
     text: String,
     /// The kind whose titles were printed last.
     titled: Option<usize>,
+}
+
+/// A kind and its columns.
+struct ShownKind {
+    kind: Kind,
+    columns: Columns,
+    /// The columns of a custom resource, which take the place of the program's own.
+    defined: Option<DefinedColumns>,
 }
 
 /// The time that the first column shows.
@@ -83,8 +91,8 @@ impl Printer {
     }
 
     /// Adds a kind. Kinds are numbered in this order.
-    pub(super) fn add_kind(&mut self, kind: &Kind) {
-        self.kinds.push((kind.clone(), Columns::of(&kind.resource)));
+    pub(super) fn add_kind(&mut self, kind: &Kind, defined: Option<DefinedColumns>) {
+        self.kinds.push(ShownKind { kind: kind.clone(), columns: Columns::of(&kind.resource), defined });
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -115,7 +123,7 @@ impl Printer {
             Format::Yaml if !self.shows_events() => format!("---\n{}\n", output::yaml(object)),
             Format::Yaml => format!("---\n{}\n", output::yaml_event(*event_type, time.as_deref(), object)),
             Format::Name => {
-                escape::one_line(&output::name(&self.kinds[number].0, object)).into_owned() + "\n"
+                escape::one_line(&output::name(&self.kinds[number].kind, object)).into_owned() + "\n"
             }
             Format::JsonPath(template) => {
                 let text = template.print(object);
@@ -191,7 +199,7 @@ impl Printer {
     }
 
     /// Whether the columns depend on the kind.
-    fn is_by_kind(&self) -> bool {
+    pub(super) fn is_by_kind(&self) -> bool {
         match self.format {
             Format::Table { wide } => wide || self.shown != Rows::Changes,
             _ => false,
@@ -199,7 +207,7 @@ impl Printer {
     }
 
     fn is_same_kind(&self, a: usize, b: usize) -> bool {
-        a == b || self.kinds[a].0 == self.kinds[b].0
+        a == b || self.kinds[a].kind == self.kinds[b].kind
     }
 
     /// Whether there are several kinds, so that names show the kind.
@@ -221,15 +229,15 @@ impl Printer {
         let namespace = self.namespaces.then_some("NAMESPACE");
         let mut titles =
             [time, event, namespace].into_iter().flatten().map(str::to_owned).collect::<Vec<_>>();
-        let columns = self.kinds[number].1;
+        let shown = &self.kinds[number];
         match (&self.format, &self.shown) {
             (Format::CustomColumns(custom), _) => titles.extend(custom.titles().iter().cloned()),
             (Format::Table { wide }, Rows::Objects { labels, show_labels, .. }) => {
-                titles.extend(columns.titles(*wide));
+                titles.extend(shown.titles(*wide));
                 titles.extend(labels::titles(labels, *show_labels));
             }
             (Format::Table { wide: true }, Rows::Changes) => {
-                titles.extend(columns.titles(true));
+                titles.extend(shown.titles(true));
                 titles.push("CHANGE".to_owned());
             }
             _ => titles.extend(["NAME".to_owned(), "CHANGE".to_owned()]),
@@ -256,13 +264,13 @@ impl Printer {
     /// The cells that show the object and its change.
     fn object_cells(&self, number: usize, happened: &Happened) -> Vec<String> {
         let Happened { object, change, .. } = happened;
-        let ((kind, columns), now) = (&self.kinds[number], Timestamp::now());
+        let (shown, now) = (&self.kinds[number], Timestamp::now());
         let own = |wide| {
-            let mut cells = columns.cells(&RowFields::Decoded(object), now, wide);
+            let mut cells = shown.cells(object, now, wide);
             if self.has_several_kinds()
-                && let Some(at) = columns.titles(wide).iter().position(|title| title == "NAME")
+                && let Some(at) = shown.titles(wide).iter().position(|title| title == "NAME")
             {
-                cells[at] = output::name(kind, object);
+                cells[at] = output::name(&shown.kind, object);
             }
             cells
         };
@@ -279,10 +287,23 @@ impl Printer {
                 cells
             }
             _ => {
-                let name =
-                    if self.has_several_kinds() { output::name(kind, object) } else { name_of(object) };
-                vec![name, change.clone().unwrap_or_else(|| columns.summary(object, now))]
+                let several = self.has_several_kinds();
+                let name = if several { output::name(&shown.kind, object) } else { name_of(object) };
+                vec![name, change.clone().unwrap_or_else(|| shown.columns.summary(object, now))]
             }
+        }
+    }
+}
+
+impl ShownKind {
+    fn titles(&self, wide: bool) -> Vec<String> {
+        self.defined.as_ref().map_or_else(|| self.columns.titles(wide), |defined| defined.titles(wide))
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp, wide: bool) -> Vec<String> {
+        match &self.defined {
+            Some(defined) => defined.cells(object, now, wide),
+            None => self.columns.cells(&RowFields::Decoded(object), now, wide),
         }
     }
 }

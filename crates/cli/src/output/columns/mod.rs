@@ -1,6 +1,7 @@
 //! The program's own columns, for servers without `Table` and for live views: kubectl's columns for the most common kinds,
 //! name and age for all others. Cells are computed from [single fields](RowFields), so no object has to be decoded for them.
 
+mod defined;
 mod nodes;
 mod others;
 mod pods;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use super::age;
 
+pub(crate) use defined::DefinedColumns;
 pub(crate) use row_fields::{ColumnReader, RowFields};
 
 /// The columns of a kind.

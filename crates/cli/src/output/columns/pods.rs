@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_of_a_pod_is_what_kubectl_shows() {
+    fn the_status_of_a_pod_is_shown_as_by_kubectl() {
         let running = json!({"name": "a", "ready": true, "state": {"running": {}}});
         let crashed = json!({"name": "a", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
             "lastState": {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}});

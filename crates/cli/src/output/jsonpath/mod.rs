@@ -111,6 +111,13 @@ impl Path {
         fields::field_path(&self.0)
     }
 
+    /// Whether the metadata of an object is enough to read the path.
+    pub(crate) fn is_in_metadata(&self) -> bool {
+        let begins = matches!(self.0.first(), Some(Step::Field(name)) if name == "metadata");
+        // A field path cannot lead back to the whole object.
+        begins && self.field_path().is_some()
+    }
+
     /// Reads the path from the bytes of objects of this type; `None` if the result would differ from the decoded object's.
     pub(crate) fn reader(&self, type_meta: &TypeMeta) -> Option<PathReader> {
         fields::reader(&self.0, type_meta)
@@ -184,6 +191,21 @@ mod tests {
         ] {
             let error = Template::parse(template).unwrap_err();
             assert!(error.contains(why), "{template}: {error}");
+        }
+    }
+
+    #[test]
+    fn paths_that_metadata_is_enough_for_are_recognized() {
+        for (path, is_enough) in [
+            (".metadata.name", true),
+            ("{.metadata.ownerReferences[0].uid}", true),
+            (".metadata.labels['example.com/app']", true),
+            (".spec.metadata.name", false),
+            (".kind", false),
+            ("..name", false),
+            (".metadata.labels[?(@.app==$.kind)]", false),
+        ] {
+            assert_eq!(Path::parse(path).unwrap().is_in_metadata(), is_enough, "{path}");
         }
     }
 
