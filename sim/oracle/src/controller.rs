@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::history::History;
-use crate::selection::{Selection, brief, key, text};
+use crate::selection::{Selection, brief, has_finalizer, key, text, uid};
 use crate::{Judged, broken};
 
 /// A controller that keeps a mirror of every selected object, under the same key.
@@ -15,23 +15,40 @@ pub struct Controller {
     running: BTreeSet<String>,
     /// Per key: the version of the mirror that a reconcile wrote last, and the deadline for the cache to show it.
     written: BTreeMap<String, (u64, u64)>,
+    /// The epoch in which the last reconcile of a key wrote something.
+    wrote_in: BTreeMap<String, usize>,
+    /// The uids of the objects that were cleaned up, and not applied since.
+    cleaned: BTreeSet<String>,
+    /// Epoch and uid of each of these cleanups since the controller started.
+    cleanups: BTreeSet<(usize, String)>,
 }
 
 impl Controller {
     /// The annotation of a mirror with the resourceVersion of its object.
     pub const VERSION_OF: &str = "version-of";
+    /// The finalizer of objects that the controller cleans up.
+    pub const FINALIZER: &str = "example.com/mirror";
 
     /// A controller that has reconciled nothing yet.
     pub fn new(selection: Selection) -> Self {
         Self { selection, ..Self::default() }
     }
 
-    /// Checks the start of a reconcile whose cache has the version `cached` of the key's mirror.
+    /// Records that the controller starts again. It may repeat cleanups.
+    pub fn starts(&mut self) {
+        self.cleanups.clear();
+    }
+
+    /// Checks the start of a reconcile whose cache has the version `cached` of the key's mirror; 0 if it has none. The
+    /// history is that of the mirrors.
     pub fn begins(&mut self, key: &str, cached: u64, now: u64, history: &History) -> Judged {
         if !self.running.insert(key.to_owned()) {
             return broken("C2", format!("{key} is reconciled twice concurrently"));
         }
+        self.wrote_in.remove(key);
         match self.written.remove(key) {
+            // Another client may delete the mirror before the answer to its write arrives.
+            Some((written, _)) if cached == 0 && history.deleted_after(key, written) => Ok(()),
             // A restore resets versions.
             Some((written, until)) if cached < written && now < until && history.epoch() == 0 => {
                 broken("C6", format!("{key} wrote its mirror at {written}, but its reconcile reads {cached}"))
@@ -45,16 +62,55 @@ impl Controller {
         self.written.insert(key.to_owned(), (version, until));
     }
 
+    /// Records that the running reconcile of a key wrote something.
+    pub fn writes(&mut self, key: &str, history: &History) {
+        self.wrote_in.insert(key.to_owned(), history.epoch());
+    }
+
     /// Records the end of a reconcile.
     pub fn ends(&mut self, key: &str) {
         self.running.remove(key);
     }
 
-    /// Checks at the end of a run: each selected object has a mirror of its last version, and no other mirror exists.
-    pub fn converged(&self, mirrors: &[Value], history: &History) -> Judged {
+    /// Checks that an object is applied under its finalizer.
+    pub fn applies(&mut self, object: &Value) -> Judged {
+        self.cleaned.remove(uid(object));
+        self.cleanups.retain(|(_, of)| of != uid(object));
+        let is_kept = has_finalizer(object, Self::FINALIZER);
+        if is_kept { Ok(()) } else { broken("C9", format!("{} has no finalizer", brief(object))) }
+    }
+
+    /// Checks a successful cleanup: the first one, while the object still has its finalizer.
+    pub fn cleans_up(&mut self, object: &Value, history: &History) -> Judged {
+        self.check_released(history)?;
+        self.cleaned.insert(uid(object).to_owned());
+        let is_first = self.cleanups.insert((history.epoch(), uid(object).to_owned()));
+        if is_first { Ok(()) } else { broken("C9", format!("{} was cleaned up twice", brief(object))) }
+    }
+
+    /// Checks that every object whose finalizer is gone was cleaned up.
+    fn check_released(&self, history: &History) -> Judged {
+        match history.released(Self::FINALIZER).find(|object| !self.cleaned.contains(uid(object))) {
+            Some(object) => broken("C9", format!("{} was released without a cleanup", brief(object))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks at the end of a run: each selected object has a mirror of its last version, and no other mirror exists,
+    /// except under the excused keys. No object waits for its cleanup. A key is excused, too, if a restore undid the writes
+    /// of its last reconcile: the cache may never have shown them, and then nothing reports the loss.
+    pub fn converged(&self, mirrors: &[Value], excused: &BTreeSet<String>, history: &History) -> Judged {
+        self.check_released(history)?;
+        let is_undone = |key: &str| self.wrote_in.get(key).is_some_and(|epoch| *epoch < history.epoch());
+        let is_excused = |key: &str| excused.contains(key) || is_undone(key);
         let mirrors = mirrors.iter().filter(|mirror| self.selection.selects(mirror));
         let mut mirrors = mirrors.map(|mirror| (key(mirror), mirror)).collect::<BTreeMap<_, _>>();
-        for (key, object) in history.state(&self.selection) {
+        mirrors.retain(|key, _| !is_excused(key));
+        let objects = history.state_at(history.epoch(), u64::MAX, &self.selection);
+        for (key, object) in objects.into_iter().filter(|(key, _)| !is_excused(key)) {
+            if !object["metadata"]["deletionTimestamp"].is_null() {
+                return broken("C1", format!("{} is still being deleted", brief(object)));
+            }
             let of = mirrors.remove(key).map(|mirror| &mirror["metadata"]["annotations"][Self::VERSION_OF]);
             if of.and_then(Value::as_str) != Some(text(object, "/metadata/resourceVersion")) {
                 return broken("C1", format!("the mirror of {} copies version {of:?}", brief(object)));

@@ -5,23 +5,26 @@
 //! client to a [`Listener`], a [`Reader`], a [`Controller`] or a [`Leadership`].
 //!
 //! A restore from a backup begins a new *epoch*, in which the same resourceVersions denote different states. A client
-//! may lag behind in an old epoch, but it must not return to an epoch that it has left.
+//! may lag behind in an old epoch, but it must not return to an epoch that it has left. [`Trust`] derives the keys of a
+//! client that an unnoticed restore leaves in an old state.
 
 mod controller;
 mod history;
 mod listener;
 mod reader;
 mod selection;
+mod trust;
 
 pub use controller::{Controller, Leadership};
 pub use history::History;
 pub use listener::{Listener, Seen};
 pub use reader::{Reader, check_current, check_index, check_state};
 pub use selection::Selection;
+pub use trust::Trust;
 
 /// The result of a check. An error names the broken promise by its number in docs/contract.md.
-pub type Judged = Result<(), String>;
+pub type Judged<T = ()> = Result<T, String>;
 
-fn broken(promise: &str, what: impl std::fmt::Display) -> Judged {
+fn broken<T>(promise: &str, what: impl std::fmt::Display) -> Judged<T> {
     Err(format!("promise {promise} is broken: {what}"))
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::history::History;
 use crate::reader::check_state;
 use crate::selection::{Selection, brief, key, text, uid, version};
+use crate::trust::Trust;
 use crate::{Judged, broken};
 
 /// An event that a listener received.
@@ -94,7 +95,8 @@ impl Listener {
         let then = history.state_at(epoch, revision, &self.selection);
         let unchanged =
             |(key, now): &(&str, &Value)| then.get(*key).is_some_and(|then| version(then) == version(now));
-        let mut now = history.state(&self.selection).into_iter().filter(unchanged);
+        let now = history.state_at(history.epoch(), u64::MAX, &self.selection);
+        let mut now = now.into_iter().filter(unchanged);
         match now.find(|(key, _)| epoch == history.epoch() && !self.view.contains_key(*key)) {
             Some((_, missing)) => broken("9", format!("synced without {}", brief(missing))),
             None => Ok(()),
@@ -160,8 +162,8 @@ impl Listener {
     }
 
     /// Checks at the end of a run that the view equals the server's state.
-    pub fn converged(&self, history: &History) -> Judged {
+    pub fn converged(&self, trust: &Trust, history: &History) -> Judged {
         let synced = if self.synced { Ok(()) } else { broken("9", "never synced") };
-        synced.and_then(|()| check_state(self.view.values(), history, &self.selection))
+        synced.and_then(|()| check_state(self.view.values(), &self.selection, trust, history).map(drop))
     }
 }

@@ -40,8 +40,7 @@ fn present(value: Option<&Value>) -> Option<&Value> {
 }
 
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    let found = pointer.split('/').skip(1).try_fold(object, |value, name| value.get(name));
-    found.and_then(Value::as_str).unwrap_or_default()
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// `namespace/name`.
@@ -51,6 +50,10 @@ pub(crate) fn key(object: &Value) -> String {
 
 pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
+}
+
+pub(crate) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|found| found == finalizer)
 }
 
 /// The resourceVersion; 0 if it is not a number.

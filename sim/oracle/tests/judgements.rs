@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers outside of test functions unwrap, too")]
 
 use kube_informer_oracle::{
-    Controller, History, Leadership, Listener, Reader, Seen, Selection, check_current, check_index,
+    Controller, History, Leadership, Listener, Reader, Seen, Selection, Trust, check_current, check_index,
     check_state,
 };
 use serde_json::{Value, json};
@@ -120,14 +120,15 @@ fn missing_and_reordered_changes_of_a_watch_are_reported() {
 #[test]
 fn inconsistent_and_regressing_views_are_reported() {
     let history = history();
-    let mut reader = Reader::new(selection());
-    reader.view("", 2, &[object("a1"), object("b2")], &history).unwrap();
-    reader.view("", 3, &[object("a3")], &history).unwrap_err();
-    reader.view("", 5, &[object("a3"), object("c5")], &history).unwrap();
-    reader.view("", 4, &[object("a3")], &history).unwrap_err();
-    check_state(&[object("a3"), object("cc7")], &history, &selection()).unwrap();
-    check_state(&[object("a3")], &history, &selection()).unwrap_err();
-    check_state(&[object("a3"), object("cc7"), object("b2")], &history, &selection()).unwrap_err();
+    let (mut reader, trust) = (Reader::new(selection()), Trust::default());
+    reader.view(("", 2), &[object("a1"), object("b2")], &trust, &history).unwrap();
+    reader.view(("", 3), &[object("a3")], &trust, &history).unwrap_err();
+    reader.view(("", 5), &[object("a3"), object("c5")], &trust, &history).unwrap();
+    reader.view(("", 4), &[object("a3")], &trust, &history).unwrap_err();
+    let check = |objects: &[Value]| check_state(objects, &selection(), &trust, &history);
+    assert!(check(&[object("a3"), object("cc7")]).unwrap().is_empty());
+    check(&[object("a3")]).unwrap_err();
+    check(&[object("a3"), object("cc7"), object("b2")]).unwrap_err();
 }
 
 #[test]
@@ -163,17 +164,124 @@ fn concurrent_reconciles_missed_own_writes_and_wrong_mirrors_are_reported() {
     controller.ends("blue/a");
     controller.wrote("blue/a", 30, 1_000);
     controller.begins("blue/a", 29, 1_000, &history).unwrap();
+    // The mirror b, written at 2, was deleted at 4 by another client.
+    controller.wrote("blue/b", 2, 1_000);
+    controller.begins("blue/b", 0, 500, &history).unwrap();
 
     let mirror = |text: &str, of: &str| {
         let mut mirror = object(text);
         mirror["metadata"]["annotations"] = json!({ (Controller::VERSION_OF): of });
         mirror
     };
-    controller.converged(&[mirror("a30", "3"), mirror("c31", "7")], &history).unwrap();
-    controller.converged(&[mirror("a30", "1"), mirror("c31", "7")], &history).unwrap_err();
-    controller.converged(&[mirror("a30", "3")], &history).unwrap_err();
-    let orphan = mirror("b32", "2");
-    controller.converged(&[mirror("a30", "3"), mirror("c31", "7"), orphan], &history).unwrap_err();
+    let converged = |mirrors: &[Value], excused: &[&str]| {
+        let excused = excused.iter().map(|key| (*key).to_owned()).collect();
+        controller.converged(mirrors, &excused, &history)
+    };
+    converged(&[mirror("a30", "3"), mirror("c31", "7")], &[]).unwrap();
+    converged(&[mirror("a30", "1"), mirror("c31", "7")], &[]).unwrap_err();
+    converged(&[mirror("a30", "3")], &[]).unwrap_err();
+    converged(&[mirror("a30", "3"), mirror("c31", "7"), mirror("b32", "2")], &[]).unwrap_err();
+    converged(&[mirror("a30", "1"), mirror("c31", "7")], &["blue/a"]).unwrap();
+    converged(&[mirror("a30", "1"), mirror("c31", "6")], &["blue/a"]).unwrap_err();
+}
+
+#[test]
+fn a_key_whose_last_writes_a_restore_undid_is_excused_until_it_is_reconciled() {
+    let mut history = History::default();
+    history.begin_epoch(&[object("a1")], 1);
+    let mut controller = Controller::new(selection());
+    controller.begins("blue/a", 0, 0, &history).unwrap();
+    controller.writes("blue/a", &history);
+    controller.ends("blue/a");
+    let converged =
+        |controller: &Controller, history: &History| controller.converged(&[], &Default::default(), history);
+    converged(&controller, &history).unwrap_err();
+    history.begin_epoch(&[object("a1")], 1);
+    converged(&controller, &history).unwrap();
+    controller.begins("blue/a", 0, 0, &history).unwrap();
+    converged(&controller, &history).unwrap_err();
+}
+
+/// Adds the controller's finalizer to an object.
+fn kept(text: &str) -> Value {
+    let mut object = object(text);
+    object["metadata"]["finalizers"] = json!([Controller::FINALIZER]);
+    object
+}
+
+#[test]
+fn missing_late_and_repeated_cleanups_are_reported() {
+    let mut history = History::default();
+    history.begin_epoch(&[kept("a1"), kept("b2")], 2);
+    let controller = || Controller::new(selection());
+    controller().applies(&kept("a1")).unwrap();
+    controller().applies(&object("a1")).unwrap_err();
+
+    let mut once = controller();
+    once.cleans_up(&kept("a1"), &history).unwrap();
+    once.cleans_up(&kept("a1"), &history).unwrap_err();
+    let mut restarted = controller();
+    restarted.cleans_up(&kept("a1"), &history).unwrap();
+    restarted.starts();
+    restarted.cleans_up(&kept("a1"), &history).unwrap();
+    let mut applied_again = controller();
+    applied_again.cleans_up(&kept("a1"), &history).unwrap();
+    applied_again.applies(&kept("a1")).unwrap();
+
+    history.record("MODIFIED", &object("a3"));
+    history.record("DELETED", &kept("b4"));
+    restarted.cleans_up(&kept("b2"), &history).unwrap_err();
+    applied_again.cleans_up(&kept("b2"), &history).unwrap_err();
+    controller().cleans_up(&kept("a1"), &history).unwrap_err();
+}
+
+#[test]
+fn a_restore_that_an_informer_must_notice_excuses_nothing() {
+    // Both epochs have a and b. The first one deletes b at 4; the second one changes b at 4, and creates c at 5.
+    let mut history = History::default();
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    history.record("DELETED", &object("b4"));
+    history.record("BOOKMARK", &object("x6"));
+    let resume = |lists: bool, history: &mut History| {
+        let mut trust = Trust::default();
+        history.begin_epoch(&[object("a3"), object("b2")], 3);
+        history.record("MODIFIED", &object("b4"));
+        history.record("ADDED", &object("c5"));
+        if lists {
+            trust.listed("", history);
+        }
+        trust.resumed("", 6, &selection(), history)
+    };
+    // The informer has received the deletion of b, which the server contradicts: it must notice.
+    assert!(resume(false, &mut history).is_empty());
+    // It has listed in the new epoch.
+    assert!(resume(true, &mut history).is_empty());
+}
+
+#[test]
+fn an_excuse_covers_one_state_until_the_key_changes() {
+    let mut history = History::default();
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    history.record("DELETED", &object("b4"));
+    let mut trust = Trust::default();
+    // Only the list shows that b is gone.
+    trust.listed("", &history);
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    history.record("MODIFIED", &object("b4"));
+    history.record("ADDED", &object("c5"));
+    let check = |objects: &[Value], trust: &Trust, history: &History| {
+        check_state(objects, &selection(), trust, history).map(|keys| keys.into_iter().collect::<Vec<_>>())
+    };
+    check(&[object("a3")], &trust, &history).unwrap_err();
+    let excused = trust.resumed("", 6, &selection(), &history);
+    assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/b", "blue/c"]);
+    assert_eq!(check(&[object("a3")], &trust, &history).unwrap(), ["blue/b", "blue/c"]);
+    assert_eq!(check(&[object("a3"), object("c5")], &trust, &history).unwrap(), ["blue/b"]);
+    check(&[object("a3"), object("b2")], &trust, &history).unwrap_err();
+    check(&[object("c5")], &trust, &history).unwrap_err();
+    history.record("MODIFIED", &object("b7"));
+    check(&[object("a3")], &trust, &history).unwrap_err();
+    assert_eq!(check(&[object("a3"), object("b7")], &trust, &history).unwrap(), ["blue/c"]);
 }
 
 #[test]

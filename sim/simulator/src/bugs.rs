@@ -7,13 +7,25 @@ use std::io;
 use std::process::Command;
 
 use crate::bulk;
-use crate::plan::Plan;
+use crate::plan::Scenario;
 use crate::run::run;
 
 /// The name of a bug in the code, and its effect.
 type Bug = (&'static str, &'static str);
 
-const BUGS: [Bug; 34] = [
+/// Bugs of replicas that share the work.
+const SHARING_BUGS: [Bug; 8] = [
+    ("slot-taken-before-release", "a slot is taken before its owner has released it"),
+    ("released-while-running", "a slot is released while its reconciles run"),
+    ("lost-seat-works-on", "a replica works on after its seat is lost"),
+    ("stale-term-sends", "a request is sent after its term has ended"),
+    ("term-repeated", "the next owner of a slot repeats its term"),
+    ("catch-up-skipped", "the next owner of a slot does not wait for the writes of the last one"),
+    ("gained-keys-not-queued", "the keys of a gained slot are not queued"),
+    ("wrong-hash-range", "a replica asks for the wrong range of hashes"),
+];
+
+const BUGS: [Bug; 39] = [
     ("tombstone-skipped", "a relist reports no deletions"),
     ("relisted-update-missed", "a relist reports no updates"),
     ("replace-deletes-neighbours", "a relist of one namespace removes the objects of the others"),
@@ -48,6 +60,14 @@ const BUGS: [Bug; 34] = [
     ("failed-key-not-retried", "a failed reconcile is not retried"),
     ("own-write-not-awaited", "a reconcile begins before its cache shows its own write"),
     ("deletion-not-mapped", "a deletion queues no key"),
+    ("owner-not-queued", "a change of an owned object does not queue its owner"),
+    ("finalizer-not-added", "an object is applied without its finalizer"),
+    ("cleanup-skipped", "the finalizer is removed without a cleanup"),
+    ("cleanup-repeated", "a cleanup that succeeded is called again"),
+    (
+        "cleanup-remembered-after-restore",
+        "an object that a restore brings back is not cleaned up when it is deleted again",
+    ),
     ("lease-renewed-after-its-deadline", "a leader acts although its lease may have expired"),
     ("lost-leader-acts-on", "a leader keeps acting after its lease is lost"),
     ("lease-taken-early", "a standby takes a lease that has not expired"),
@@ -56,12 +76,13 @@ const BUGS: [Bug; 34] = [
 /// Enables each bug, or only the one with this name, and prints the seed that found it. Returns whether the oracle
 /// found all of them.
 pub(crate) fn find_all(only: Option<&str>, seeds: u64) -> bool {
-    let chosen = BUGS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+    let of = |scenario, bugs: &'static [Bug]| bugs.iter().map(move |bug| (scenario, *bug));
+    let all = of(Scenario::Informers, &BUGS).chain(of(Scenario::Sharing, &SHARING_BUGS));
     let (mut found, mut total) = (0, 0);
-    for (name, what) in chosen {
+    for (scenario, (name, what)) in all.filter(|(_, (name, _))| only.is_none_or(|only| only == *name)) {
         total += 1;
-        match first_failure(name, seeds) {
-            Ok(Some((seed, _))) if run(&Plan::new(seed), false).failure.is_some() => {
+        match first_failure(scenario, name, seeds) {
+            Ok(Some((seed, _))) if run(&scenario.plan(seed), false).failure.is_some() => {
                 println!("{name:<32} UNKNOWN: seed {seed} also fails without it");
             }
             Ok(Some((seed, failure))) if is_of_oracle(&failure) => {
@@ -80,15 +101,16 @@ pub(crate) fn find_all(only: Option<&str>, seeds: u64) -> bool {
 }
 
 /// Runs seeds until one fails, and prints the seed and the failure. The process with a bug calls this.
-pub(crate) fn print_first_failure(seeds: u64) -> bool {
-    if let Some((seed, failure)) = bulk::run_seeds(0, seeds, true).failures.first() {
+pub(crate) fn print_first_failure(scenario: Scenario, seeds: u64) -> bool {
+    if let Some((seed, failure)) = bulk::run_seeds(scenario, 0, seeds, true).failures.first() {
         println!("{seed} {failure}");
     }
     true
 }
 
-fn first_failure(bug: &str, seeds: u64) -> io::Result<Option<(u64, String)>> {
+fn first_failure(scenario: Scenario, bug: &str, seeds: u64) -> io::Result<Option<(u64, String)>> {
     let mut command = Command::new(std::env::current_exe()?);
+    command.args(scenario.argument());
     command.args(["--first-failure", &seeds.to_string()]).env("DELIBERATE_BUG", bug);
     let output = command.output()?;
     if !output.status.success() {

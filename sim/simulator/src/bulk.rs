@@ -6,15 +6,12 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::coverage::Coverage;
-use crate::plan::Plan;
+use crate::plan::Scenario;
 use crate::replay;
 use crate::run;
 
 /// The number of failures to list.
 const FAILURES_SHOWN: usize = 20;
-
-/// Seeds that break a promise for a reason that docs/reliability.md explains. They are listed, but do not fail a run.
-const KNOWN: [u64; 4] = [796, 840, 1294, 1393];
 
 /// The results of many runs.
 #[derive(Default)]
@@ -25,20 +22,17 @@ pub(crate) struct Found {
 }
 
 /// Runs seeds, prints their coverage, and shrinks the first failure.
-pub(crate) fn run(from: u64, count: u64) -> bool {
+pub(crate) fn run(scenario: Scenario, from: u64, count: u64) -> bool {
     let began = Instant::now();
-    let mut found = run_seeds(from, count, false);
+    let found = run_seeds(scenario, from, count, false);
     let seconds = began.elapsed().as_secs_f64();
     print!("{}", found.coverage);
-    for (seed, failure) in found.failures.extract_if(.., |(seed, _)| KNOWN.contains(seed)) {
-        println!("seed {seed}, known: {failure}");
-    }
     for (seed, failure) in found.failures.iter().take(FAILURES_SHOWN) {
         println!("seed {seed}: {failure}");
     }
     if let Some((seed, failure)) = found.failures.first() {
         println!("\nseed {seed}:");
-        replay::print_smallest(&Plan::new(*seed), failure, false);
+        replay::print_smallest(&scenario.plan(*seed), failure, false);
     }
     let (rate, failed) = (count as f64 / seconds, found.failures.len());
     println!("{count} seeds in {seconds:.1} s, {rate:.0} per second; {failed} failed");
@@ -46,7 +40,7 @@ pub(crate) fn run(from: u64, count: u64) -> bool {
 }
 
 /// Runs all seeds, or stops at the first failure.
-pub(crate) fn run_seeds(from: u64, count: u64, until_failure: bool) -> Found {
+pub(crate) fn run_seeds(scenario: Scenario, from: u64, count: u64, until_failure: bool) -> Found {
     let (next, stop) = (AtomicU64::new(from), AtomicBool::new(false));
     let found = Mutex::new(Found::default());
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -56,7 +50,7 @@ pub(crate) fn run_seeds(from: u64, count: u64, until_failure: bool) -> Found {
             if seed >= from + count {
                 return;
             }
-            let recorded = run::run(&Plan::new(seed), false);
+            let recorded = run::run(&scenario.plan(seed), false);
             let mut found = found.lock();
             found.coverage.add(recorded.counts);
             if let Some(failure) = recorded.failure {

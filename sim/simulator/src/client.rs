@@ -16,9 +16,10 @@ use kube_informer::{
     ErrorReport, Event, HandlerHandle, Index, Informer, ListenerConfig, Memory, Object, Origin,
 };
 use kube_informer_oracle::{
-    History, Listener, Reader, Seen, Selection, check_current, check_index, check_state,
+    History, Listener, Reader, Seen, Selection, Trust, check_current, check_index, check_state,
 };
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -26,6 +27,7 @@ use tokio::task::JoinHandle;
 use crate::decision;
 use crate::link::Link;
 use crate::plan::{InformerPlan, ListenerKind, ListenerPlan, TEAMS};
+use crate::served::Served;
 use crate::trace::PLANNED_PANIC;
 use crate::world::World;
 
@@ -33,8 +35,8 @@ use crate::world::World;
 pub(crate) const UNLIMITED: usize = 10_000;
 
 /// The changes that a coalescing listener may have pending beyond its limit: the batch that it reads, and the coalesced
-/// changes of each key. There are 15 keys, each with at most a deletion and an addition.
-const LAG_MAX: usize = 30 + 30 + 1;
+/// changes of each key. There are up to 20 keys, each with at most a deletion and an addition.
+const LAG_MAX: usize = 40 + 40 + 1;
 
 /// An informer and its listeners.
 pub(crate) struct Subject {
@@ -46,6 +48,7 @@ pub(crate) struct Subject {
     /// Epoch and revision at its start.
     started: (usize, u64),
     reader: Mutex<Reader>,
+    trust: Arc<Mutex<Trust>>,
     listeners: Mutex<Vec<Listening>>,
     /// The number of listeners ever added.
     numbers: Mutex<u32>,
@@ -107,6 +110,8 @@ impl Subject {
             label: plan.team.map(|team| ("team".to_owned(), team.to_owned())),
             fields,
         };
+        let trust = Arc::<Mutex<Trust>>::default();
+        link.observe(observer(world, &trust, &selection));
         let started = world.judge(History::now);
         let informer = builder.start().map_err(io::Error::other)?;
         let reader = Reader::new(selection.clone());
@@ -118,6 +123,7 @@ impl Subject {
             selection,
             started,
             reader: Mutex::new(reader),
+            trust,
             listeners: Mutex::default(),
             numbers: Mutex::default(),
             release: watch::Sender::default(),
@@ -216,7 +222,8 @@ impl Subject {
                 self.name,
                 inside.len()
             ));
-            let judged = self.world.judge(|history| reader.view(scope, revision, &inside, history));
+            let at = (&**scope, revision);
+            let judged = self.world.judge(|history| reader.view(at, &inside, &self.trust.lock(), history));
             self.judged(judged);
         }
         for team in TEAMS {
@@ -297,7 +304,8 @@ impl Subject {
     pub(crate) fn differs(&self) -> Option<String> {
         let objects =
             self.informer.lister().list().iter().filter_map(|object| self.value(object)).collect::<Vec<_>>();
-        let store = self.world.judge(|history| check_state(&objects, history, &self.selection));
+        let trust = self.trust.lock();
+        let store = self.world.judge(|history| check_state(&objects, &self.selection, &trust, history));
         if let Err(why) = store {
             return Some(format!("{}: the store: {why}; state: {:?}", self.name, self.informer.state()));
         }
@@ -306,7 +314,7 @@ impl Subject {
                 return None;
             }
             let judged = listening.judged.lock();
-            let view = self.world.judge(|history| judged.converged(history));
+            let view = self.world.judge(|history| judged.converged(&trust, history));
             view.err().map(|why| format!("{}: {why}", listening.name))
         })
     }
@@ -323,6 +331,19 @@ impl Subject {
     }
 }
 
+/// Passes the answered lists and watches of an informer to the oracle.
+fn observer(
+    world: &Arc<World>,
+    trust: &Arc<Mutex<Trust>>,
+    selection: &Selection,
+) -> impl Fn(&Served) + Send + Sync + use<> {
+    let (world, trust, selection) = (world.clone(), trust.clone(), selection.clone());
+    move |served: &Served| {
+        let excused = world.judge(|history| served.record(&mut trust.lock(), &selection, history));
+        world.trace.excused(&excused);
+    }
+}
+
 async fn pause_for(milliseconds: u16) {
     tokio::time::sleep(Duration::from_millis(milliseconds.into())).await;
 }
@@ -333,7 +354,7 @@ fn variant(report: &ErrorReport) -> String {
     debug.split(['(', '{', ' ']).next().unwrap_or_default().to_owned()
 }
 
-fn value(object: &Object<ConfigMap>) -> Result<Value, String> {
+pub(crate) fn value<K: Serialize>(object: &Object<K>) -> Result<Value, String> {
     let decoded = object.decode().map_err(|error| error.to_string())?;
     serde_json::to_value(&*decoded).map_err(|error| error.to_string())
 }

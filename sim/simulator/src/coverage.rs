@@ -116,7 +116,9 @@ impl fmt::Display for Coverage {
         self.write_category(f, "completed waits", "wait")?;
         self.write_category(f, "reconciles", "reconcile")?;
         self.write_category(f, "leadership terms", "term")?;
+        self.write_category(f, "slots of replicas that share the work", crate::share::SHARE)?;
         self.write_category(f, "other steps", "step")?;
+        self.write_category(f, "excuses of the oracle", "excuse")?;
         writeln!(f, "\ncoverage")?;
         for (title, names) in self.wanted() {
             let missed = names.iter().filter(|(_, times)| *times == 0).map(|(name, _)| name.as_str());

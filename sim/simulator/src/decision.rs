@@ -47,7 +47,7 @@ fn row(error: &SourceError) -> &'static str {
         SourceError::Status(status) if status.is_internal_error() => 3,
         SourceError::Status(status) if status.code >= 500 => 4,
         SourceError::Connect(_) | SourceError::Interrupted(_) | SourceError::Idle(_) => 4,
-        SourceError::Wire(_) | SourceError::Unsound(_) => 5,
+        SourceError::Wire(_) | SourceError::StreamBroken(_) => 5,
         _ => 6,
     };
     ROWS[number]

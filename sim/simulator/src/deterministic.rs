@@ -6,14 +6,14 @@
 use std::io;
 use std::process::Command;
 
-use crate::plan::Plan;
+use crate::plan::Scenario;
 use crate::run::run;
 
 /// Compares the traces of `count` seeds from 0 on, and prints the first line that differs.
-pub(crate) fn check(count: u64) -> bool {
+pub(crate) fn check(scenario: Scenario, count: u64) -> bool {
     let mut differ = 0;
     for seed in 0..count {
-        let (here, there) = (trace(seed), trace_elsewhere(seed));
+        let (here, there) = (trace(scenario, seed), trace_elsewhere(scenario, seed));
         match there {
             Ok(there) if there == here => {}
             Ok(there) => {
@@ -32,17 +32,18 @@ pub(crate) fn check(count: u64) -> bool {
 }
 
 /// Prints the trace of a seed. The other process calls this.
-pub(crate) fn print_trace(seed: u64) -> bool {
-    print!("{}", trace(seed));
+pub(crate) fn print_trace(scenario: Scenario, seed: u64) -> bool {
+    print!("{}", trace(scenario, seed));
     true
 }
 
-fn trace(seed: u64) -> String {
-    run(&Plan::new(seed), true).lines.join("\n")
+fn trace(scenario: Scenario, seed: u64) -> String {
+    run(&scenario.plan(seed), true).lines.join("\n")
 }
 
-fn trace_elsewhere(seed: u64) -> io::Result<String> {
-    let output = Command::new(std::env::current_exe()?).args(["--trace", &seed.to_string()]).output()?;
+fn trace_elsewhere(scenario: Scenario, seed: u64) -> io::Result<String> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command.args(scenario.argument()).args(["--trace", &seed.to_string()]).output()?;
     String::from_utf8(output.stdout).map_err(io::Error::other)
 }
 

@@ -1,7 +1,7 @@
 //! The network between one client and the server: a tower service that delays, cuts, corrupts and drops data.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tokio::time::sleep;
 
 use crate::faults::USER_AGENT;
 use crate::plan::Action;
+use crate::served::Served;
 use crate::trace::Trace;
 
 /// A client's connection to the server.
@@ -33,7 +34,15 @@ pub(crate) struct Link {
     state: Arc<watch::Sender<State>>,
     chance: Arc<Mutex<StdRng>>,
     next: Arc<Mutex<Option<BodyFault>>>,
+    observer: Arc<OnceLock<Observer>>,
+    socket: Arc<OnceLock<Socket>>,
 }
+
+/// Receives every request when its process hands it to the socket.
+type Socket = Box<dyn Fn(&Request<Body>) + Send + Sync>;
+
+/// Receives the lists and watches that the server has answered.
+type Observer = Box<dyn Fn(&Served) + Send + Sync>;
 
 /// The current state of the link.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +50,8 @@ struct State {
     latency_max: Duration,
     refuses: bool,
     partitioned: bool,
+    /// Watches of ConfigMaps transfer no data.
+    holds_maps: bool,
     /// Connections with a lower number are reset.
     reset_below: u64,
     /// Connections with a lower number stay open, but transfer no more data.
@@ -72,12 +83,25 @@ impl Link {
             state: Arc::new(watch::Sender::default()),
             chance: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))),
             next: Arc::default(),
+            observer: Arc::default(),
+            socket: Arc::default(),
         }
     }
 
     /// The client's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Calls `observer` with every list and watch when the server answers it. Only the first observer counts.
+    pub(crate) fn observe(&self, observer: impl Fn(&Served) + Send + Sync + 'static) {
+        let _ = self.observer.set(Box::new(observer));
+    }
+
+    /// Lets requests reach the server although their process is suspended, has crashed, or has dropped them, as requests that are in
+    /// a socket do. Calls `socket` with each. Only the first call counts.
+    pub(crate) fn through_socket(&self, socket: impl Fn(&Request<Body>) + Send + Sync + 'static) {
+        let _ = self.socket.set(Box::new(socket));
     }
 
     pub(crate) fn latency(&self, max: Duration) {
@@ -93,6 +117,10 @@ impl Link {
 
     pub(crate) fn partition(&self, partitioned: bool) {
         self.state.send_modify(|state| state.partitioned = partitioned);
+    }
+
+    pub(crate) fn hold_maps(&self, holds_maps: bool) {
+        self.state.send_modify(|state| state.holds_maps = holds_maps);
     }
 
     /// Silences all open connections without closing them.
@@ -115,6 +143,7 @@ impl Link {
             state.latency_max = Duration::ZERO;
             state.refuses = false;
             state.partitioned = false;
+            state.holds_maps = false;
         });
     }
 
@@ -170,6 +199,8 @@ impl Link {
             state.opened += 1;
         });
         self.passable(connection).await?;
+        let is_of_maps = asked.contains("/configmaps?") && asked.contains("watch=");
+        let served = Served::of(&request);
         let answered = tower::Service::call(&mut self.server, request);
         let response = tokio::select! {
             biased;
@@ -183,6 +214,11 @@ impl Link {
                 return Err(error);
             }
         };
+        if let (Some(served), Some(observer)) = (served, self.observer.get())
+            && response.status() == http::StatusCode::OK
+        {
+            observer(&served);
+        }
         self.passable(connection).await?;
         self.delay().await;
         let fault = self.next.lock().take();
@@ -192,13 +228,13 @@ impl Link {
             response.status().as_u16(),
             Shown(fault)
         ));
-        Ok(self.respond(response, connection, fault))
+        Ok(self.respond(response, (connection, is_of_maps), fault))
     }
 
     fn respond(
         self,
         response: Response<ApiBody>,
-        connection: u64,
+        (connection, is_of_maps): (u64, bool),
         fault: Option<BodyFault>,
     ) -> Response<StreamBody<Frames>> {
         let (mut head, body) = response.into_parts();
@@ -211,7 +247,8 @@ impl Link {
             let only = stream::once(async move { Ok(Frame::data(Bytes::from_static(text.as_bytes()))) });
             return Response::from_parts(head, StreamBody::new(only.boxed()));
         }
-        let reading = Reading { link: self, body, connection, fault, passed: 0, cut: false, ended: false };
+        let reading =
+            Reading { link: self, body, connection, is_of_maps, fault, passed: 0, cut: false, ended: false };
         let frames = stream::unfold(reading, |mut reading| async move {
             let frame = reading.next().await?;
             Some((frame, reading))
@@ -232,6 +269,8 @@ struct Reading {
     link: Link,
     body: ApiBody,
     connection: u64,
+    /// A watch of ConfigMaps.
+    is_of_maps: bool,
     fault: Option<BodyFault>,
     passed: u64,
     /// The connection breaks after the bytes that have passed.
@@ -253,6 +292,11 @@ impl Reading {
             error = self.link.was_reset(self.connection) => Some(Err(error)),
             frame = self.body.frame() => frame,
         };
+        if self.is_of_maps {
+            let is_reset = |state: &State| self.connection < state.reset_below;
+            let mut states = self.link.state.subscribe();
+            let _ = states.wait_for(|state| !state.holds_maps || is_reset(state)).await;
+        }
         // A silent connection delivers neither data nor the end of the body.
         if let Err(error) = self.link.passable(self.connection).await {
             self.ended = true;
@@ -326,6 +370,9 @@ impl tower::Service<Request<Body>> for Link {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.clone().exchange(request).boxed()
+        let Some(socket) = self.socket.get() else { return self.clone().exchange(request).boxed() };
+        socket(&request);
+        let exchange = tokio::spawn(self.clone().exchange(request));
+        async move { exchange.await.map_err(io::Error::other)? }.boxed()
     }
 }

@@ -12,15 +12,24 @@ mod deterministic;
 mod faults;
 mod link;
 mod mirror;
+mod ownership;
 mod plan;
+mod process;
 mod replay;
 mod replica;
 mod run;
+mod served;
+mod share;
+mod sharing;
+mod sharing_plan;
 mod shrink;
 mod trace;
+mod websites;
 mod world;
 
 use std::process::ExitCode;
+
+use crate::plan::Scenario;
 
 const USAGE: &str = "\
 usage: cargo xtask sim <mode>
@@ -28,7 +37,9 @@ usage: cargo xtask sim <mode>
   --seed N                   replay one run and print its trace; a failing run is shrunk first
   --seeds N [--from N]       run N seeds on all cores, and print their coverage
   --deterministic N          run N seeds in two processes each, and compare their traces
-  --bugs [--seeds N] [NAME]  enable each deliberate bug, or one, and run up to N seeds (default: 1,000) to find it";
+  --bugs [--seeds N] [NAME]  enable each deliberate bug, or one, and run up to N seeds (default: 1,000) to find it
+
+`--sharing` before a mode, except `--bugs`, runs replicas that share the work.";
 
 /// The number of seeds within which the oracle must find a deliberate bug.
 const SEEDS_PER_BUG: u64 = 1000;
@@ -38,20 +49,24 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u64>().ok();
-    let passed = match arguments[..] {
-        ["--seed", seed] => number(seed).map(replay::replay),
-        ["--seeds", count] => number(count).map(|count| bulk::run(0, count)),
+    let (scenario, mode) = match arguments.split_first() {
+        Some((&"--sharing", mode)) => (Scenario::Sharing, mode),
+        _ => (Scenario::Informers, &arguments[..]),
+    };
+    let passed = match mode {
+        ["--seed", seed] => number(seed).map(|seed| replay::replay(scenario, seed)),
+        ["--seeds", count] => number(count).map(|count| bulk::run(scenario, 0, count)),
         ["--seeds", count, "--from", from] => {
-            number(count).zip(number(from)).map(|(count, from)| bulk::run(from, count))
+            number(count).zip(number(from)).map(|(count, from)| bulk::run(scenario, from, count))
         }
-        ["--deterministic", count] => number(count).map(deterministic::check),
+        ["--deterministic", count] => number(count).map(|count| deterministic::check(scenario, count)),
         ["--bugs"] => Some(bugs::find_all(None, SEEDS_PER_BUG)),
         ["--bugs", "--seeds", count] => number(count).map(|count| bugs::find_all(None, count)),
         ["--bugs", "--seeds", count, name] => number(count).map(|count| bugs::find_all(Some(name), count)),
         ["--bugs", name] => Some(bugs::find_all(Some(name), SEEDS_PER_BUG)),
         // Modes of the processes that `--deterministic` and `--bugs` start.
-        ["--trace", seed] => number(seed).map(deterministic::print_trace),
-        ["--first-failure", count] => number(count).map(bugs::print_first_failure),
+        ["--trace", seed] => number(seed).map(|seed| deterministic::print_trace(scenario, seed)),
+        ["--first-failure", count] => number(count).map(|count| bugs::print_first_failure(scenario, count)),
         _ => None,
     };
     match passed {

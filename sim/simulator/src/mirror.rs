@@ -1,4 +1,5 @@
-//! The controller of a run: it mirrors every ConfigMap as a Secret with the same name, and repairs broken mirrors.
+//! The controller of a run: it mirrors every ConfigMap as a Secret with the same name, and repairs broken mirrors. In some
+//! runs it adds a finalizer to each ConfigMap, and deletes the mirror as its cleanup.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,16 +13,20 @@ use kube_client::api::{DeleteParams, PostParams, Preconditions};
 use kube_client::{Api, Client};
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, Key, Object};
-use kube_informer_controller::{Action, Context, Controller, Error, Stop};
-use kube_informer_oracle::{Controller as Judge, Selection};
+use kube_informer_controller::{Action, Context, Controller, Error, Stage, Stop, finalize};
+use kube_informer_oracle::{Controller as Judge, Selection, Trust, check_state};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::client::value;
 use crate::link::Link;
 use crate::plan::MirrorPlan;
+use crate::served::Served;
 use crate::world::World;
 
 /// The longest time that a key waits for its own write.
@@ -45,9 +50,19 @@ struct Mirroring {
     client: Client,
     maps: Informer<ConfigMap>,
     secrets: Informer<Secret>,
+    finalizes: bool,
+    selection: Selection,
+    /// For each informer, the rollbacks that it cannot notice.
+    trust: Arc<Mutex<Trusts>>,
     judge: Mutex<Judge>,
     began: Instant,
     chance: Mutex<StdRng>,
+}
+
+#[derive(Default)]
+struct Trusts {
+    maps: Trust,
+    secrets: Trust,
 }
 
 impl Mirror {
@@ -61,12 +76,17 @@ impl Mirror {
         let secrets = Informer::builder(client.clone()).reflector(config).namespaces(namespaces());
         let selection =
             Selection { namespaces: namespaces().map(str::to_owned).collect(), ..Selection::default() };
+        let trust = Arc::<Mutex<Trusts>>::default();
+        link.observe(observer(world, &trust, &selection));
         let shared = Arc::new(Mirroring {
             world: world.clone(),
             client,
             maps: maps.start().map_err(io::Error::other)?,
             secrets: secrets.start().map_err(io::Error::other)?,
-            judge: Mutex::new(Judge::new(selection)),
+            finalizes: plan.finalizes,
+            judge: Mutex::new(Judge::new(selection.clone())),
+            selection,
+            trust,
             began: Instant::now(),
             chance: Mutex::new(StdRng::seed_from_u64(seed)),
         });
@@ -83,9 +103,8 @@ impl Mirror {
     /// Describes how the mirrors differ from the objects; `None` if they do not.
     pub(crate) async fn differs(&self) -> io::Result<Option<String>> {
         let secrets = self.shared.world.secrets().await?;
-        let judge = self.shared.judge.lock();
-        let judged = self.shared.world.judge(|history| judge.converged(&secrets, history));
-        Ok(judged.err().map(|why| format!("mirror: {why}; state: {:?}", self.shared.maps.state())))
+        let why = self.shared.judge_mirrors(&secrets).err();
+        Ok(why.map(|why| format!("mirror: {why}; state: {:?}", self.shared.maps.state())))
     }
 
     pub(crate) async fn stop(self) {
@@ -99,6 +118,7 @@ impl Mirror {
 /// Restarts the controller as a Deployment would. It ends with an error if the server refuses its informers.
 async fn keep_running(shared: Arc<Mirroring>, concurrency: usize, stop: Stop) {
     while !stop.is_stopping() {
+        shared.judge.lock().starts();
         let controller = Controller::builder("mirror", &shared.maps)
             .watches(&shared.secrets, |secret: &Object<Secret>| [secret.key()])
             .concurrency(concurrency)
@@ -123,34 +143,93 @@ async fn keep_running(shared: Arc<Mirroring>, concurrency: usize, stop: Stop) {
 async fn reconcile(context: &Context<Arc<Mirroring>>, key: &Key) -> Result<Action, Error> {
     let shared = context.data();
     let _running = shared.begin(key);
-    let (map, secret) = (shared.maps.lister().get(key), shared.secrets.lister().get(key));
+    let (map, mirror) = (shared.maps.lister().get(key), shared.secrets.lister().get(key));
     let pause = shared.chance.lock().random_range(0..800);
     sleep(Duration::from_millis(pause)).await;
-    let api = Api::<Secret>::namespaced(shared.client.clone(), key.namespace());
-    match (map, secret) {
-        (Some(map), None) => {
-            let mirror = mirror_of(&map, None)?;
-            let created = limited(api.create(&PostParams::default(), &mirror)).await?;
-            shared.wrote(context, key, &created);
+    match map {
+        None => remove_mirror(context, key, mirror).await?,
+        Some(map) if !shared.finalizes => {
+            let map = map.decode()?;
+            write_mirror(context, key, &map, mirror).await?;
         }
-        (Some(map), Some(secret)) => {
-            let (wanted, found) = (mirror_of(&map, Some(&secret))?, secret.decode()?);
-            if wanted.metadata.annotations != found.metadata.annotations || wanted.data != found.data {
-                let replaced = limited(api.replace(key.name(), &PostParams::default(), &wanted)).await?;
-                shared.wrote(context, key, &replaced);
-            }
+        Some(map) => {
+            let api = Api::<ConfigMap>::namespaced(context.client(), key.namespace());
+            let stage = |stage| apply_or_clean_up(context, key, stage, mirror);
+            return finalize(context, &api, Judge::FINALIZER, map.decode()?, stage).await;
         }
-        (None, Some(secret)) => {
-            let of_uid = Preconditions { uid: Some(secret.uid().to_owned()), resource_version: None };
-            let parameters = DeleteParams { preconditions: Some(of_uid), ..DeleteParams::default() };
-            limited(api.delete(key.name(), &parameters)).await?;
-            shared.judge.lock().wrote(key.as_str(), 0, 0);
-            context.deleted(&*secret.decode()?);
-        }
-        (None, None) => {}
     }
     shared.world.trace.note(format_args!("mirror: reconciled {key}"));
     Ok(Action::Done)
+}
+
+async fn apply_or_clean_up(
+    context: &Context<Arc<Mirroring>>,
+    key: &Key,
+    stage: Stage<ConfigMap>,
+    mirror: Option<Object<Secret>>,
+) -> Result<Action, Error> {
+    let shared = context.data();
+    let judged = match &stage {
+        Stage::Apply(map) => {
+            let judged = shared.judge.lock().applies(&serde_json::to_value(&**map).map_err(Error::new)?);
+            write_mirror(context, key, map, mirror).await?;
+            judged
+        }
+        Stage::Cleanup(map) => {
+            remove_mirror(context, key, mirror).await?;
+            shared.world.trace.note(format_args!("mirror: cleaned up {key}"));
+            shared.world.trace.count("reconcile", "cleaned up");
+            let map = serde_json::to_value(&**map).map_err(Error::new)?;
+            shared.world.judge(|history| shared.judge.lock().writes(key.as_str(), history));
+            shared.world.judge(|history| shared.judge.lock().cleans_up(&map, history))
+        }
+    };
+    if let Err(violation) = judged {
+        shared.world.trace.fail(&format!("mirror: {violation}"));
+    }
+    Ok(Action::Done)
+}
+
+/// Creates the mirror of an object, or updates it if it differs.
+async fn write_mirror(
+    context: &Context<Arc<Mirroring>>,
+    key: &Key,
+    map: &ConfigMap,
+    before: Option<Object<Secret>>,
+) -> Result<(), Error> {
+    let shared = context.data();
+    let api = Api::<Secret>::namespaced(shared.client.clone(), key.namespace());
+    let wanted = mirror_of(map, before.as_ref());
+    let written = match before {
+        None => limited(api.create(&PostParams::default(), &wanted)).await?,
+        Some(before) => {
+            let found = before.decode()?;
+            if wanted.metadata.annotations == found.metadata.annotations && wanted.data == found.data {
+                return Ok(());
+            }
+            limited(api.replace(key.name(), &PostParams::default(), &wanted)).await?
+        }
+    };
+    shared.wrote(context, key, &written);
+    Ok(())
+}
+
+/// Deletes a mirror, if there is one.
+async fn remove_mirror(
+    context: &Context<Arc<Mirroring>>,
+    key: &Key,
+    mirror: Option<Object<Secret>>,
+) -> Result<(), Error> {
+    let Some(mirror) = mirror else { return Ok(()) };
+    let shared = context.data();
+    let api = Api::<Secret>::namespaced(shared.client.clone(), key.namespace());
+    let of_uid = Preconditions { uid: Some(mirror.uid().to_owned()), resource_version: None };
+    let parameters = DeleteParams { preconditions: Some(of_uid), ..DeleteParams::default() };
+    limited(api.delete(key.name(), &parameters)).await?;
+    shared.judge.lock().wrote(key.as_str(), 0, 0);
+    shared.world.judge(|history| shared.judge.lock().writes(key.as_str(), history));
+    context.deleted(&*mirror.decode()?);
+    Ok(())
 }
 
 /// Limits the time of a request. Over a silent connection it would never complete.
@@ -160,34 +239,65 @@ async fn limited<T>(request: impl Future<Output = Result<T, kube_client::Error>>
 }
 
 /// The mirror of an object. It replaces the mirror `before`, if there is one.
-fn mirror_of(map: &Object<ConfigMap>, before: Option<&Object<Secret>>) -> Result<Secret, Error> {
-    let value = map.decode()?;
-    let annotations = [(Judge::VERSION_OF.to_owned(), map.resource_version().to_owned())];
-    let data = value
-        .data
-        .iter()
-        .flatten()
-        .map(|(name, value)| (name.clone(), ByteString(value.clone().into_bytes())));
-    Ok(Secret {
+fn mirror_of(map: &ConfigMap, before: Option<&Object<Secret>>) -> Secret {
+    let version = map.metadata.resource_version.clone().unwrap_or_default();
+    let annotations = BTreeMap::from([(Judge::VERSION_OF.to_owned(), version)]);
+    let data = map.data.iter().flatten();
+    let data = data.map(|(name, value)| (name.clone(), ByteString(value.clone().into_bytes())));
+    Secret {
         metadata: ObjectMeta {
-            name: Some(map.name().to_owned()),
-            namespace: Some(map.namespace().to_owned()),
+            name: map.metadata.name.clone(),
+            namespace: map.metadata.namespace.clone(),
             resource_version: before.map(|before| before.resource_version().to_owned()),
-            annotations: Some(BTreeMap::from(annotations)),
+            annotations: Some(annotations),
             ..ObjectMeta::default()
         },
         data: Some(data.collect()),
         ..Secret::default()
-    })
+    }
+}
+
+/// Passes the answered lists and watches of the informers to the oracle.
+fn observer(
+    world: &Arc<World>,
+    trust: &Arc<Mutex<Trusts>>,
+    selection: &Selection,
+) -> impl Fn(&Served) + Send + Sync + use<> {
+    let (world, trust, selection) = (world.clone(), trust.clone(), selection.clone());
+    move |served: &Served| {
+        let mut trust = trust.lock();
+        let excused = match served.resource.as_str() {
+            "configmaps" => world.judge(|history| served.record(&mut trust.maps, &selection, history)),
+            _ => world.judge_secrets(|history| served.record(&mut trust.secrets, &selection, history)),
+        };
+        world.trace.excused(&excused);
+    }
+}
+
+fn values<K: Serialize + Send + Sync + 'static>(informer: &Informer<K>) -> Result<Vec<Value>, String> {
+    informer.lister().list().iter().map(value).collect()
 }
 
 impl Mirroring {
+    /// Compares the informers with the server, and the mirrors with their objects. A key of which an informer has an
+    /// excused state cannot be expected to be reconciled.
+    fn judge_mirrors(&self, secrets: &[Value]) -> Result<(), String> {
+        let (maps, mirrors) = (values(&self.maps)?, values(&self.secrets)?);
+        let (trust, selection) = (self.trust.lock(), &self.selection);
+        let mut excused = self.world.judge(|history| check_state(&maps, selection, &trust.maps, history))?;
+        excused.extend(
+            self.world.judge_secrets(|history| check_state(&mirrors, selection, &trust.secrets, history))?,
+        );
+        let judge = self.judge.lock();
+        self.world.judge(|history| judge.converged(secrets, &excused, history))
+    }
+
     /// Checks the start of a reconcile. Dropping the result records its end.
     fn begin(self: &Arc<Self>, key: &Key) -> Running {
         let cached = self.secrets.lister().get(key).and_then(|secret| secret.resource_version().parse().ok());
         let now = self.began.elapsed().as_millis() as u64;
         self.world.trace.count("reconcile", "begun");
-        let judged = self.world.judge(|history| {
+        let judged = self.world.judge_secrets(|history| {
             self.judge.lock().begins(key.as_str(), cached.unwrap_or_default(), now, history)
         });
         if let Err(violation) = judged {
@@ -200,6 +310,7 @@ impl Mirroring {
         let version = written.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
         let until = self.began.elapsed() + WRITE_WAIT_MAX;
         self.judge.lock().wrote(key.as_str(), version.unwrap_or_default(), until.as_millis() as u64);
+        self.world.judge(|history| self.judge.lock().writes(key.as_str(), history));
         context.wrote(written);
     }
 }

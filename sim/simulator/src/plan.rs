@@ -1,6 +1,7 @@
 //! The plan of a run: its clients and a list of steps, both drawn from the seed.
 //!
 //! The plan is data, and a run depends on nothing else. So a failing plan can be shrunk by removing steps.
+//! [`sharing_plan`](crate::sharing_plan) draws the plans of the other scenario.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,6 +16,30 @@ pub(crate) const TEAMS: [&str; 3] = ["x", "y", "z"];
 /// The number of objects per namespace.
 const NAMES: u8 = 5;
 
+/// What a run is about. The same seed has another plan in each scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    /// Informers, one controller, and replicas that elect a leader.
+    Informers,
+    /// Replicas that share the work.
+    Sharing,
+}
+
+impl Scenario {
+    /// The plan of a seed.
+    pub(crate) fn plan(self, seed: u64) -> Plan {
+        match self {
+            Self::Informers => Plan::new(seed),
+            Self::Sharing => Plan::of_sharing(seed),
+        }
+    }
+
+    /// The argument that chooses it.
+    pub(crate) fn argument(self) -> Option<&'static str> {
+        (self == Self::Sharing).then_some("--sharing")
+    }
+}
+
 /// The plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -22,8 +47,12 @@ pub(crate) struct Plan {
     pub(crate) informers: Vec<InformerPlan>,
     /// A controller.
     pub(crate) mirror: Option<MirrorPlan>,
+    /// The website operator.
+    pub(crate) websites: Option<WebsitePlan>,
     /// Replicas that compete for a lease.
     pub(crate) replicas: Vec<ReplicaPlan>,
+    /// Replicas that share the work.
+    pub(crate) sharing: Option<SharingPlan>,
     /// The objects on the server before the first informer starts.
     pub(crate) initial: Vec<ObjectPlan>,
     /// The number of events that the server keeps for watches that resume.
@@ -52,13 +81,40 @@ pub(crate) struct MirrorPlan {
     /// All if empty.
     pub(crate) namespaces: Vec<&'static str>,
     pub(crate) concurrency: u8,
+    /// Whether its objects have a finalizer.
+    pub(crate) finalizes: bool,
+}
+
+/// The website operator, with its own network link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WebsitePlan {
+    pub(crate) sites: u8,
+    pub(crate) concurrency: u8,
 }
 
 /// A replica, with its own network link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReplicaPlan {
     /// The speed of its clock.
     pub(crate) clock_percent: u8,
+}
+
+/// Replicas of a controller that share the work, each with its own process and network link.
+#[derive(Clone, Debug)]
+pub(crate) struct SharingPlan {
+    /// The replicas at the start.
+    pub(crate) replicas: Vec<ReplicaPlan>,
+    pub(crate) slots: u8,
+    pub(crate) by_namespace: bool,
+    /// Whether an informer has only the objects of its replica's slots.
+    pub(crate) split: bool,
+    /// Whether the server can split lists and watches.
+    pub(crate) server_splits: bool,
+    pub(crate) concurrency: u8,
+    /// How long a reconcile can take before its write.
+    pub(crate) work_max_ms: u16,
+    /// How long a running reconcile delays a hand-over.
+    pub(crate) grace_ms: u16,
 }
 
 /// One listener of an informer.
@@ -124,6 +180,10 @@ pub(crate) enum Action {
         object: ObjectPlan,
         deletes: bool,
     },
+    /// Changes or deletes a website or one of its children.
+    DamageWebsite {
+        how: u16,
+    },
     // The network of one client.
     Latency {
         link: u8,
@@ -163,6 +223,11 @@ pub(crate) enum Action {
         link: u8,
         for_ms: u16,
     },
+    /// A network that delays only watches of ConfigMaps. Only where replicas share the work.
+    HoldMaps {
+        link: u8,
+        for_ms: u16,
+    },
     // The server.
     Compact,
     RestartKeepingHistory,
@@ -187,6 +252,26 @@ pub(crate) enum Action {
     Look {
         informer: u8,
     },
+    // The processes of replicas that share the work.
+    StartShare(ReplicaPlan),
+    /// As on SIGTERM.
+    StopShare {
+        share: u8,
+    },
+    /// As on SIGKILL. If it restarts, it keeps its name.
+    CrashShare {
+        share: u8,
+        restarts: bool,
+    },
+    /// As on SIGSTOP, with SIGCONT later.
+    SuspendShare {
+        share: u8,
+        for_ms: u32,
+    },
+    /// Replaces all replicas, one after another.
+    RollingUpdate {
+        pause_ms: u16,
+    },
 }
 
 impl Action {
@@ -200,6 +285,7 @@ impl Action {
             Self::PutAndWait { .. } => "put and wait",
             Self::DeleteAndWait { .. } => "delete and wait",
             Self::BreakMirror { .. } => "break a mirror",
+            Self::DamageWebsite { .. } => "damage a website",
             Self::Latency { .. } => "latency",
             Self::Refuse { .. } => "refuse",
             Self::Partition { .. } => "partition",
@@ -210,6 +296,7 @@ impl Action {
             Self::JunkNext { .. } => "junk",
             Self::Garbage { .. } => "garbage with 200",
             Self::Revoke { .. } => crate::faults::REVOKED,
+            Self::HoldMaps { .. } => "held watch",
             Self::Compact => "compact",
             Self::RestartKeepingHistory => "restart, history kept",
             Self::RestartLosingHistory => "restart, history lost",
@@ -221,6 +308,11 @@ impl Action {
             Self::AddListener { .. } => "add listener",
             Self::RemoveListener { .. } => "remove listener",
             Self::Look { .. } => "look",
+            Self::StartShare(_) => "start a replica",
+            Self::StopShare { .. } => "stop a replica",
+            Self::CrashShare { .. } => "crash a replica",
+            Self::SuspendShare { .. } => "suspend a replica",
+            Self::RollingUpdate { .. } => "rolling update",
         }
     }
 
@@ -276,11 +368,17 @@ impl Action {
                 | Self::PutAndWait { .. }
                 | Self::DeleteAndWait { .. }
                 | Self::BreakMirror { .. }
+                | Self::DamageWebsite { .. }
                 | Self::Backup
                 | Self::ForgetFaults
                 | Self::AddListener { .. }
                 | Self::RemoveListener { .. }
                 | Self::Look { .. }
+                | Self::StartShare(_)
+                | Self::StopShare { .. }
+                | Self::CrashShare { .. }
+                | Self::SuspendShare { .. }
+                | Self::RollingUpdate { .. }
         )
     }
 }
@@ -295,12 +393,17 @@ impl Plan {
     /// The plan of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
+        // A generator of its own: the choices of the other one do not depend on it.
+        let mut extra = StdRng::seed_from_u64(!seed);
         let informers =
             (0..rng.random_range(1..=4)).map(|_| InformerPlan::draw(&mut rng)).collect::<Vec<_>>();
-        let mirror = rng.random_bool(0.3).then(|| MirrorPlan::draw(&mut rng));
+        let mirror = rng.random_bool(0.3).then(|| MirrorPlan::draw(&mut rng, extra.random_bool(0.5)));
+        let websites = (mirror.is_none() && extra.random_bool(0.15)).then(|| WebsitePlan::draw(&mut extra));
         let replicas = if rng.random_bool(0.25) { rng.random_range(2..=3) } else { 0 };
         let replicas = (0..replicas).map(|_| ReplicaPlan::draw(&mut rng)).collect::<Vec<_>>();
-        let links = (informers.len() + usize::from(mirror.is_some()) + replicas.len()) as u8;
+        let controllers = usize::from(mirror.is_some()) + usize::from(websites.is_some());
+        let links = (informers.len() + controllers + replicas.len()) as u8;
+        let leases = websites.is_some() || !replicas.is_empty();
         let history_events = [3, 20, 1000][rng.random_range(0..3)];
         let mut steps = Vec::new();
         let mut at = 0;
@@ -309,7 +412,9 @@ impl Plan {
         for _ in 0..rng.random_range(20..150) {
             at += pause(&mut rng);
             let action = if rng.random_range(0..100) < faults_percent {
-                fault(&mut rng, links, !replicas.is_empty())
+                fault(&mut rng, links, leases)
+            } else if websites.is_some() && extra.random_bool(0.25) {
+                Action::DamageWebsite { how: extra.random() }
             } else {
                 work(&mut rng, informers.len() as u8, mirror.is_some())
             };
@@ -317,7 +422,13 @@ impl Plan {
         }
         let objects = rng.random_range(0..=12);
         let initial = (0..objects).map(|_| ObjectPlan::draw(&mut rng)).collect();
-        Self { seed, informers, mirror, replicas, initial, history_events, steps }
+        let sharing = None;
+        Self { seed, informers, mirror, websites, replicas, sharing, initial, history_events, steps }
+    }
+
+    /// The scenario of this plan.
+    pub(crate) fn scenario(&self) -> Scenario {
+        if self.sharing.is_some() { Scenario::Sharing } else { Scenario::Informers }
     }
 
     /// The time of the last step.
@@ -357,8 +468,8 @@ fn work(rng: &mut StdRng, informers: u8, mirrors: bool) -> Action {
     }
 }
 
-/// `leases`: whether replicas compete for a lease. Then the server is not rolled back, because no promise covers that.
-fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
+/// `leases`: whether there is a lease. Then the server is not rolled back, because no promise covers that.
+pub(crate) fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
     let link = rng.random_range(0..links);
     // Small offsets are in headers and first frames, large ones in later objects.
     let bytes = if rng.random_bool(0.5) { rng.random_range(0..300) } else { rng.random_range(0..8_000) };
@@ -387,7 +498,7 @@ fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
 }
 
 impl ObjectPlan {
-    fn draw(rng: &mut StdRng) -> Self {
+    pub(crate) fn draw(rng: &mut StdRng) -> Self {
         Self {
             namespace: rng.random_range(0..NAMESPACES.len() as u8),
             name: rng.random_range(0..NAMES),
@@ -397,7 +508,7 @@ impl ObjectPlan {
 }
 
 impl InformerPlan {
-    fn draw(rng: &mut StdRng) -> Self {
+    pub(crate) fn draw(rng: &mut StdRng) -> Self {
         Self {
             namespaces: draw_namespaces(rng),
             team: rng.random_bool(0.3).then(|| TEAMS[rng.random_range(0..3)]),
@@ -420,13 +531,19 @@ fn draw_namespaces(rng: &mut StdRng) -> Vec<&'static str> {
 }
 
 impl MirrorPlan {
+    fn draw(rng: &mut StdRng, finalizes: bool) -> Self {
+        Self { namespaces: draw_namespaces(rng), concurrency: rng.random_range(1..4), finalizes }
+    }
+}
+
+impl WebsitePlan {
     fn draw(rng: &mut StdRng) -> Self {
-        Self { namespaces: draw_namespaces(rng), concurrency: rng.random_range(1..4) }
+        Self { sites: rng.random_range(1..6), concurrency: rng.random_range(1..4) }
     }
 }
 
 impl ReplicaPlan {
-    fn draw(rng: &mut StdRng) -> Self {
+    pub(crate) fn draw(rng: &mut StdRng) -> Self {
         Self { clock_percent: [90, 100, 110][rng.random_range(0..3)] }
     }
 }

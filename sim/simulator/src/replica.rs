@@ -63,7 +63,7 @@ impl Replica {
 }
 
 /// Scales deadlines by the speed of the clock: a slow clock reaches them later.
-fn timing(rate: f64) -> LeaseTiming {
+pub(crate) fn timing(rate: f64) -> LeaseTiming {
     let LeaseTiming { lease_duration, renew_deadline, retry_period } = LeaseTiming::default();
     let (renew_deadline, retry_period) = (renew_deadline.div_f64(rate), retry_period.div_f64(rate));
     LeaseTiming { lease_duration, renew_deadline, retry_period }

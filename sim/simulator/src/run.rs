@@ -11,7 +11,9 @@ use crate::link::{BodyFault, Link};
 use crate::mirror::Mirror;
 use crate::plan::{Action, ObjectPlan, Plan};
 use crate::replica::{Judge, Replica};
+use crate::sharing::Sharing;
 use crate::trace::{Recorded, Trace};
+use crate::websites::Websites;
 use crate::world::World;
 
 /// The time limit for convergence after the last fault, in virtual time. A silent watch is detected by the age of its
@@ -30,8 +32,10 @@ struct Cast {
     world: Arc<World>,
     subjects: Vec<Subject>,
     mirror: Option<Mirror>,
+    websites: Option<Websites>,
     replicas: Vec<Replica>,
     leadership: Judge,
+    sharing: Option<Sharing>,
 }
 
 /// Runs a plan in virtual time on this thread.
@@ -84,24 +88,36 @@ impl Cast {
         let subjects = subjects.collect::<io::Result<Vec<_>>>()?;
         let mirror =
             plan.mirror.as_ref().map(|mirror| Mirror::start(&world, mirror, plan.seed)).transpose()?;
+        let websites = match plan.websites {
+            Some(websites) => Some(Websites::start(&world, websites, plan.seed).await?),
+            None => None,
+        };
         let leadership = Judge::default();
         let replicas = plan.replicas.iter().enumerate();
         let replicas = replicas
             .map(|(number, replica)| Replica::start(&world, number, *replica, plan.seed, &leadership))
             .collect();
-        Ok(Self { world, subjects, mirror, replicas, leadership })
+        let sharing = plan.sharing.as_ref().map(|sharing| Sharing::start(&world, sharing, plan));
+        Ok(Self { world, subjects, mirror, websites, replicas, leadership, sharing })
     }
 
-    fn links(&self) -> Vec<&Link> {
+    fn links(&self) -> Vec<Link> {
         let informers = self.subjects.iter().map(|subject| &subject.link);
         let mirror = self.mirror.iter().map(|mirror| &mirror.link);
-        informers.chain(mirror).chain(self.replicas.iter().map(|replica| &replica.link)).collect()
+        let replicas = self.replicas.iter().map(|replica| &replica.link);
+        let websites = self.websites.iter().map(|websites| &websites.link);
+        let fixed = informers.chain(mirror).chain(replicas).chain(websites).cloned();
+        fixed.chain(self.sharing.iter().flat_map(Sharing::links)).collect()
     }
 
     async fn play(&self, action: &Action, number: u64) -> io::Result<()> {
         let world = &self.world;
         let subject = |index: u8| &self.subjects[usize::from(index) % self.subjects.len()];
         let links = self.links();
+        if links.is_empty() && action.is_fault() {
+            // No client runs.
+            return Ok(());
+        }
         let link = |index: u8| links[usize::from(index) % links.len()].clone();
         let milliseconds = |ms: u16| Duration::from_millis(ms.into());
         match *action {
@@ -131,6 +147,11 @@ impl Cast {
                     mirror.was_deleted(&key);
                 }
             }
+            Action::DamageWebsite { how } => {
+                if let Some(websites) = &self.websites {
+                    websites.damage(how).await?;
+                }
+            }
             Action::Latency { link: of, max_ms } => link(of).latency(milliseconds(max_ms)),
             Action::Refuse { link: of, for_ms } => {
                 let link = link(of);
@@ -156,6 +177,11 @@ impl Cast {
                     world.faults.disarm(&world.server, Some(id), &world.trace);
                 });
             }
+            Action::HoldMaps { link: of, for_ms } => {
+                let link = link(of);
+                link.hold_maps(true);
+                later(milliseconds(for_ms), move || link.hold_maps(false));
+            }
             Action::Compact => world.server.compact(),
             Action::RestartKeepingHistory => world.restart_keeping_history().await?,
             Action::RestartLosingHistory => world.restart_losing_history().await?,
@@ -167,13 +193,19 @@ impl Cast {
             Action::AddListener { informer, plan } => subject(informer).add_listener(plan)?,
             Action::RemoveListener { informer } => subject(informer).remove_listener(),
             Action::Look { informer } => subject(informer).look(),
+            Action::StartShare(_)
+            | Action::StopShare { .. }
+            | Action::CrashShare { .. }
+            | Action::SuspendShare { .. }
+            | Action::RollingUpdate { .. } => self.sharing.iter().for_each(|sharing| sharing.play(action)),
         }
         Ok(())
     }
 
     fn heal(&self) {
         self.world.faults.disarm(&self.world.server, None, &self.world.trace);
-        self.links().into_iter().for_each(Link::heal);
+        self.links().iter().for_each(Link::heal);
+        self.sharing.iter().for_each(Sharing::heal);
     }
 
     /// Waits until all clients agree with the server. Returns the first difference if they do not in time.
@@ -197,14 +229,30 @@ impl Cast {
         {
             return Ok(Some(why));
         }
+        if let Some(websites) = &self.websites
+            && let Some(why) = websites.differs().await?
+        {
+            return Ok(Some(why));
+        }
+        if let Some(sharing) = &self.sharing
+            && let Some(why) = sharing.differs().await?
+        {
+            return Ok(Some(why));
+        }
         let leads = self.replicas.is_empty() || self.leadership.lock().converged().is_ok();
         Ok((!leads).then(|| "promise C8 is broken: no replica leads".to_owned()))
     }
 
     async fn stop(self) {
         self.replicas.iter().for_each(Replica::stop);
+        if let Some(sharing) = self.sharing {
+            sharing.stop().await;
+        }
         if let Some(mirror) = self.mirror {
             mirror.stop().await;
+        }
+        if let Some(websites) = self.websites {
+            websites.stop().await;
         }
         for subject in self.subjects {
             subject.stop().await;
@@ -212,7 +260,7 @@ impl Cast {
     }
 }
 
-fn later(after: Duration, then: impl FnOnce() + Send + 'static) {
+pub(crate) fn later(after: Duration, then: impl FnOnce() + Send + 'static) {
     tokio::spawn(async move {
         sleep(after).await;
         then();
@@ -242,6 +290,14 @@ mod tests {
     fn a_few_seeds_pass() {
         for seed in 0..10 {
             assert_eq!(run(&Plan::new(seed), false).failure, None, "cargo xtask sim --seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_few_seeds_of_sharing_pass() {
+        for seed in 0..10 {
+            let found = run(&Plan::of_sharing(seed), false).failure;
+            assert_eq!(found, None, "cargo xtask sim --sharing --seed {seed}");
         }
     }
 }

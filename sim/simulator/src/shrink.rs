@@ -33,7 +33,9 @@ fn sort(failure: &str) -> Option<&str> {
 
 fn size(plan: &Plan) -> usize {
     let clients = plan.informers.iter().map(|informer| 1 + informer.listeners.len());
-    let others = plan.replicas.len() + usize::from(plan.mirror.is_some());
+    let controllers = usize::from(plan.mirror.is_some()) + usize::from(plan.websites.is_some());
+    let shares = plan.sharing.as_ref().map_or(0, |sharing| sharing.replicas.len());
+    let others = plan.replicas.len() + shares + controllers;
     plan.steps.len() + plan.initial.len() + others + clients.sum::<usize>()
 }
 
@@ -63,17 +65,27 @@ fn leave_out<T>(
     }
 }
 
-/// Removes replicas, the mirror, listeners, and informers from the end of the list. Removing an earlier informer would
+/// Removes replicas, controllers, listeners, and informers from the end of the list. Removing an earlier informer would
 /// renumber the later ones, and so change their random choices.
 fn leave_out_clients(plan: &mut Plan, fails: &mut impl FnMut(&Plan) -> bool) {
     leave_out(plan, |plan| &mut plan.replicas, fails);
-    let candidate = Plan { mirror: None, ..plan.clone() };
-    if plan.mirror.is_some() && fails(&candidate) {
-        *plan = candidate;
+    for share in (0..plan.sharing.as_ref().map_or(0, |sharing| sharing.replicas.len())).rev() {
+        let mut candidate = plan.clone();
+        candidate.sharing.iter_mut().for_each(|sharing| {
+            sharing.replicas.remove(share);
+        });
+        if fails(&candidate) {
+            *plan = candidate;
+        }
+    }
+    for candidate in [Plan { mirror: None, ..plan.clone() }, Plan { websites: None, ..plan.clone() }] {
+        if size(&candidate) < size(plan) && fails(&candidate) {
+            *plan = candidate;
+        }
     }
     for informer in (0..plan.informers.len()).rev() {
         let mut candidate = plan.clone();
-        if informer + 1 == plan.informers.len() && informer > 0 {
+        if informer + 1 == plan.informers.len() && (informer > 0 || plan.sharing.is_some()) {
             candidate.informers.pop();
             if fails(&candidate) {
                 *plan = candidate;

@@ -3,7 +3,7 @@
 //! A run has its own thread. So panics and the reflectors' trace events are assigned to a run by their thread.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -71,6 +71,14 @@ impl Trace {
         *self.inner.lock().counts.entry((category, name.into())).or_default() += 1;
     }
 
+    /// Counts and lists keys of a client that cannot notice a rollback.
+    pub(crate) fn excused(&self, keys: &BTreeSet<String>) {
+        if !keys.is_empty() {
+            self.note(format_args!("oracle: the rollback cannot be noticed; excused: {keys:?}"));
+            self.count("excuse", "unnoticed rollback");
+        }
+    }
+
     /// Records a failure. Only the first is kept, because the others may follow from it.
     pub(crate) fn fail(&self, what: &str) {
         self.note(format_args!("FAILED: {what}"));
@@ -88,10 +96,7 @@ impl Trace {
 /// Installs the hooks that add panics and the reflectors' transitions to the run of their thread.
 pub(crate) fn observe() {
     std::panic::set_hook(Box::new(|panic| {
-        let payload = panic.payload();
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("panic without a message");
+        let text = kube_informer::panic_text(panic.payload());
         if let Some(trace) = Trace::current().filter(|_| text != PLANNED_PANIC) {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             trace.fail(&format!("panicked at {place}: {text}"));

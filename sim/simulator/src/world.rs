@@ -20,18 +20,25 @@ use crate::faults::ArmedFaults;
 use crate::plan::{NAMESPACES, ObjectPlan, Plan, TEAMS};
 use crate::trace::Trace;
 
-const ALL: &str = "/api/v1/configmaps";
+const MAPS: &str = "/api/v1/configmaps";
+const SECRETS: &str = "/api/v1/secrets";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 
 /// The server and its history.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) trace: Trace,
     pub(crate) faults: ArmedFaults,
-    recorder: Mutex<Recorder>,
+    maps: Mutex<Recorder>,
+    secrets: Mutex<Recorder>,
+    /// Only if replicas share the work.
+    leases: Option<Mutex<Recorder>>,
     backup: Mutex<Backup>,
 }
 
+/// Records the history of one kind.
 struct Recorder {
+    path: &'static str,
     history: History,
     watch: ApiBody,
     /// The incomplete last line.
@@ -49,6 +56,7 @@ impl World {
             .seed(plan.seed)
             .clock(clock)
             .history(plan.history_events)
+            .sharded_list_and_watch(plan.sharing.as_ref().is_some_and(|sharing| sharing.server_splits))
             .start()
             .await
             .map_err(io::Error::other)?;
@@ -56,23 +64,36 @@ impl World {
             let object = json!({"metadata": {"name": namespace}});
             send(&server, Method::POST, "/api/v1/namespaces", Some(&object)).await?;
         }
-        let (objects, revision) = list(&server, ALL).await?;
-        let mut history = History::default();
-        history.begin_epoch(&objects, revision);
-        let recorder = Recorder { history, watch: watch(&server, revision).await?, rest: Vec::new() };
-        let (recorder, backup) = (Mutex::new(recorder), Mutex::new(server.backup()));
-        let world = Self { server, trace, faults: ArmedFaults::default(), recorder, backup };
+        let maps = Mutex::new(Recorder::start(&server, MAPS).await?);
+        let secrets = Mutex::new(Recorder::start(&server, SECRETS).await?);
+        let leases = match plan.sharing {
+            Some(_) => Some(Mutex::new(Recorder::start(&server, LEASES).await?)),
+            None => None,
+        };
+        let backup = Mutex::new(server.backup());
+        let world = Self { server, trace, faults: ArmedFaults::default(), maps, secrets, leases, backup };
         for object in &plan.initial {
             world.put(*object, 0).await?;
         }
         Ok(world)
     }
 
-    /// Runs a check against the history up to now.
+    /// Runs a check against the history of the ConfigMaps up to now.
     pub(crate) fn judge<T>(&self, check: impl FnOnce(&History) -> T) -> T {
-        let mut recorder = self.recorder.lock();
-        recorder.catch_up();
-        check(&recorder.history)
+        self.maps.lock().judge(check)
+    }
+
+    /// Runs a check against the history of the Secrets up to now.
+    pub(crate) fn judge_secrets<T>(&self, check: impl FnOnce(&History) -> T) -> T {
+        self.secrets.lock().judge(check)
+    }
+
+    /// Runs a check against the history of the Leases up to now. It is empty unless replicas share the work.
+    pub(crate) fn judge_leases<T>(&self, check: impl FnOnce(&History) -> T) -> T {
+        match &self.leases {
+            Some(leases) => leases.lock().judge(check),
+            None => check(&History::default()),
+        }
     }
 
     /// Writes an object, and returns the state that the server stored.
@@ -92,8 +113,9 @@ impl World {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         let (status, mut written) = send(&self.server, Method::POST, &path, Some(&object)).await?;
         if status == 409 {
+            // A patch keeps the finalizers.
             let path = format!("{path}/map-{name}");
-            (_, written) = send(&self.server, Method::PUT, &path, Some(&object)).await?;
+            (_, written) = send(&self.server, Method::PATCH, &path, Some(&object)).await?;
         }
         self.trace
             .note(format_args!("server: put {namespace}/map-{name}, revision {}", self.server.revision()));
@@ -123,9 +145,14 @@ impl World {
         Ok(key)
     }
 
+    /// All ConfigMaps.
+    pub(crate) async fn maps(&self) -> io::Result<Vec<Value>> {
+        Ok(list(&self.server, MAPS).await?.0)
+    }
+
     /// All mirrors.
     pub(crate) async fn secrets(&self) -> io::Result<Vec<Value>> {
-        Ok(list(&self.server, "/api/v1/secrets").await?.0)
+        Ok(list(&self.server, SECRETS).await?.0)
     }
 
     pub(crate) fn back_up(&self) {
@@ -134,13 +161,13 @@ impl World {
 
     /// Closes all connections and keeps the history.
     pub(crate) async fn restart_keeping_history(&self) -> io::Result<()> {
-        self.judge(|_| ());
+        self.catch_up();
         self.server.disconnect_all();
         self.watch_anew().await
     }
 
     pub(crate) async fn restart_losing_history(&self) -> io::Result<()> {
-        self.judge(|_| ());
+        self.catch_up();
         self.server.restart(&Restart::HistoryLost);
         self.watch_anew().await
     }
@@ -148,12 +175,15 @@ impl World {
     /// Rolls the server back to the last backup.
     pub(crate) async fn restore(&self) -> io::Result<()> {
         let backup = self.backup.lock().clone();
-        self.judge(|_| ());
+        self.catch_up();
         self.server.restart(&Restart::FromBackup(backup));
-        let (objects, revision) = list(&self.server, ALL).await?;
-        self.recorder.lock().history.begin_epoch(&objects, revision);
+        for recorder in self.recorders() {
+            let path = recorder.lock().path;
+            let (objects, revision) = list(&self.server, path).await?;
+            recorder.lock().history.begin_epoch(&objects, revision);
+        }
         self.watch_anew().await?;
-        self.trace.note(format_args!("server: rolled back to revision {revision}"));
+        self.trace.note(format_args!("server: rolled back to revision {}", self.server.revision()));
         Ok(())
     }
 
@@ -171,16 +201,41 @@ impl World {
         Ok(())
     }
 
+    /// Records all pending events. A restart ends the watches.
+    fn catch_up(&self) {
+        self.recorders().for_each(|recorder| recorder.lock().catch_up());
+    }
+
+    fn recorders(&self) -> impl Iterator<Item = &Mutex<Recorder>> {
+        [&self.maps, &self.secrets].into_iter().chain(&self.leases)
+    }
+
     async fn watch_anew(&self) -> io::Result<()> {
-        let watch = watch(&self.server, self.server.revision()).await?;
-        let mut recorder = self.recorder.lock();
-        recorder.watch = watch;
-        recorder.rest.clear();
+        for recorder in self.recorders() {
+            let path = recorder.lock().path;
+            let watch = watch(&self.server, path, self.server.revision()).await?;
+            let mut recorder = recorder.lock();
+            recorder.watch = watch;
+            recorder.rest.clear();
+        }
         Ok(())
     }
 }
 
 impl Recorder {
+    /// Records from the current state on.
+    async fn start(server: &Server, path: &'static str) -> io::Result<Self> {
+        let (objects, revision) = list(server, path).await?;
+        let mut history = History::default();
+        history.begin_epoch(&objects, revision);
+        Ok(Self { path, history, watch: watch(server, path, revision).await?, rest: Vec::new() })
+    }
+
+    fn judge<T>(&mut self, check: impl FnOnce(&History) -> T) -> T {
+        self.catch_up();
+        check(&self.history)
+    }
+
     /// Reads all pending events of the watch.
     fn catch_up(&mut self) {
         while let Some(Some(Ok(frame))) = self.watch.frame().now_or_never() {
@@ -195,8 +250,8 @@ impl Recorder {
     }
 }
 
-async fn watch(server: &Server, revision: u64) -> io::Result<ApiBody> {
-    let path = format!("{ALL}?watch=true&timeoutSeconds=100000000&resourceVersion={revision}");
+async fn watch(server: &Server, path: &str, revision: u64) -> io::Result<ApiBody> {
+    let path = format!("{path}?watch=true&timeoutSeconds=100000000&resourceVersion={revision}");
     Ok(answer(server, Method::GET, &path, None).await?.into_body())
 }
 
@@ -226,11 +281,13 @@ async fn answer(
     object: Option<&Value>,
 ) -> io::Result<http::Response<ApiBody>> {
     let body = object.map(|object| Bytes::from(object.to_string())).unwrap_or_default();
+    let content_type =
+        if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("accept", "application/json")
-        .header("content-type", "application/json")
+        .header("content-type", content_type)
         .header("user-agent", "oracle")
         .body(Full::new(body))
         .map_err(io::Error::other)?;
