@@ -106,7 +106,7 @@ impl RealServer {
         programs.into_iter().flatten().map(Process::id).collect()
     }
 
-    /// Returns a client configuration of the administrator. The client does not retry.
+    /// Returns a client configuration for the administrator. The client does not retry.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl RealServer {
         self.config_of(ADMIN).await
     }
 
-    /// Returns a client configuration of one user. The client does not retry, so that tests see every response.
+    /// Returns a client configuration for one user. The client does not retry, so that tests see every response.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl RealServer {
         Ok(config)
     }
 
-    /// Returns a client of the administrator.
+    /// Returns a client for the administrator.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl RealServer {
         Ok(Client::try_from(self.config().await?)?)
     }
 
-    /// Returns a client of one user.
+    /// Returns a client for one user.
     ///
     /// # Errors
     ///

@@ -152,6 +152,40 @@ async fn a_revoked_token_is_reported_as_an_error_and_a_restored_one_recovers() {
 }
 
 #[tokio::test]
+async fn namespaces_chosen_by_label_need_permissions_on_each_or_on_the_whole_cluster() {
+    let builder = RealServer::builder(Programs::required());
+    let builder = builder.user("reader", &["readers"]).user("cluster-reader", &["cluster-readers"]);
+    let server = builder.start().await.unwrap();
+    let kubectl = async |command: &str| {
+        server.kubectl(&command.split(' ').collect::<Vec<_>>()).await.unwrap();
+    };
+    for (namespace, team) in [("one", "web"), ("two", "web"), ("other", "db")] {
+        kubectl(&format!("create namespace {namespace}")).await;
+        kubectl(&format!("label namespace {namespace} team={team}")).await;
+        kubectl(&format!("create configmap of-{namespace} -n {namespace}")).await;
+    }
+    kubectl("create clusterrole namespaces --verb=list,watch --resource=namespaces").await;
+    kubectl("create clusterrole maps --verb=list,watch --resource=configmaps").await;
+    let groups = "--group=readers --group=cluster-readers";
+    kubectl(&format!("create clusterrolebinding namespaces --clusterrole=namespaces {groups}")).await;
+    kubectl("create clusterrolebinding maps --clusterrole=maps --group=cluster-readers").await;
+    for namespace in ["one", "two"] {
+        grant(&server, namespace).await;
+    }
+    for user in ["reader", "cluster-reader"] {
+        let cluster = Cluster::from_config(server.config_of(user).await.unwrap()).unwrap();
+        let maps =
+            Informer::<ConfigMap>::builder(&cluster).namespaces_matching("team=web").reflector(quick());
+        let maps = maps.start().unwrap();
+        // The authorizer has a cache of roles, which lags by milliseconds.
+        while maps.synced().await.is_err() {}
+        let mut keys: Vec<_> = maps.lister().list().iter().map(|map| map.key().to_string()).collect();
+        keys.sort();
+        assert_eq!(keys, ["one/of-one", "two/of-two"], "{user}");
+    }
+}
+
+#[tokio::test]
 async fn a_forbidden_list_is_reported_and_syncs_once_rbac_allows_it() {
     let programs = Programs::required();
     let server = RealServer::builder(programs).user("reader", &["readers"]).start().await.unwrap();

@@ -29,6 +29,10 @@ mod program;
 mod reflector;
 mod shards;
 #[cfg(feature = "real-server")]
+mod sharing;
+#[cfg(feature = "real-server")]
 mod streams;
+#[cfg(feature = "real-server")]
+mod tutorial;
 mod watches;
 mod writes;

@@ -254,24 +254,3 @@ async fn a_server_without_the_gate_ignores_shard_selectors(_server: AnyServer, c
         assert!(list["metadata"].get("shardInfo").is_none(), "{text}");
     }
 }
-
-async fn post(client: &Client, path: &str, object: &Value) {
-    let request = http::Request::post(path).header("content-type", raw::JSON);
-    let request = request.body(object.to_string().into_bytes()).unwrap();
-    let _: Value = client.request(request).await.unwrap();
-}
-
-fn definition() -> Value {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-        },
-    })
-}

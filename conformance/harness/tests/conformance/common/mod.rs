@@ -6,6 +6,7 @@ pub(crate) mod both;
 pub(crate) mod informers;
 #[cfg(feature = "real-server")]
 pub(crate) mod kubelet;
+pub(crate) mod things;
 #[cfg(feature = "real-server")]
 pub(crate) mod webhook;
 #[cfg(feature = "real-server")]
