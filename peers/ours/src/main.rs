@@ -9,6 +9,7 @@
 //! ours watch FILE --changes N [--json] [--decode] [--label]
 //!                                                  the changes of a replay, or of another writer
 //! ours start FILE [--namespaces N]                 one informer per namespace, started concurrently
+//! ours share FILE --lease NAME --name NAME         a replica that shares the work; reads commands
 //! ours floor FILE [--objects LOAD] [--watch]       receives the same bytes and discards them
 //! ```
 //!
@@ -25,6 +26,7 @@ mod reads;
 mod replay;
 mod secrets;
 mod serve;
+mod share;
 mod start;
 mod varied;
 mod watch;
@@ -44,6 +46,7 @@ async fn main() -> Outcome {
         "informer" => informer::run(&arguments).await,
         "watch" => watch::run(&arguments).await,
         "start" => start::run(&arguments).await,
+        "share" => share::run(&arguments).await,
         "floor" => floor::run(&arguments).await,
         other => Err(format!("unknown subcommand {other:?}; see the top of peers/ours/src/main.rs").into()),
     }

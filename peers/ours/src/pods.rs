@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-/// The pod with a number. It is the same in every run.
+/// Returns pod `number`, which is the same in every run.
 pub(crate) fn pod(number: u64, namespaces: u64) -> Value {
     let set = number / 10;
     let (random, owner) = (&mut StdRng::seed_from_u64(number), &mut StdRng::seed_from_u64(!set));

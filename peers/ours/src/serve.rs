@@ -19,7 +19,7 @@ use crate::{Outcome, widgets};
 /// the history.
 pub(crate) async fn run(arguments: &Arguments) -> Outcome {
     let (directory, count) = (Path::new(arguments.word(1)?), arguments.number(2)?);
-    let server = Server::builder().tls().start().await?;
+    let server = Server::builder().tls().sharded_list_and_watch(true).start().await?;
     let namespaces = arguments.option("--namespaces")?.unwrap_or(50);
     let mut crowd = Crowd::fill(&server, Load::of(arguments)?, count, namespaces).await?;
     std::fs::write(directory.join("kubeconfig"), server.kubeconfig().ok_or("no kubeconfig")?)?;

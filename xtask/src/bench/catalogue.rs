@@ -29,8 +29,6 @@ const FAIR_JSON: &[Subject] = &[OursJson, OursDecoding, ClientGoStripped, KubeRs
 const METADATA: &[Subject] = &[OursMetadata, ClientGoMetadata, KubeRsMetadata];
 /// The program, next to the library's sync of the same objects and to kubectl.
 const PROGRAMS: &[Subject] = &[Ours, Get, Kubectl];
-/// The same for a selection that kubectl does not have.
-const OUR_PROGRAMS: &[Subject] = &[Ours, Get];
 const THREE: &[Subject] = &[Ours, ClientGo, KubeRs];
 const IDLING: &[Subject] = &[Ours, ClientGo, ClientGoStripped, KubeRs, KubeRsStripped];
 const FOLLOWING: &[Subject] = &[
@@ -112,9 +110,10 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
             changes(100, 2_000, None, 1),
             changes(100, 500, Some(1_000), 1),
             start(200, 1),
-            get("name", 300, &["pods", "-A", "-o", "name"], 1),
-            get("field", 300, BY_FIELD, 1),
-            get("json", 300, &["pods", "-A", "-o", "json"], 1),
+            get("name", 300, NAMES, 1),
+            by_field(300, 1),
+            get("json", 300, JSON, 1),
+            shards(300),
         ];
     }
     let mut scenarios = vec![
@@ -131,9 +130,9 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
         changes(10_000, 10_000, Some(2_000), 3),
         changes(10_000, 25_000, Some(5_000), 3),
         start(10_000, 3),
-        get("name", 50_000, &["pods", "-A", "-o", "name"], 3),
-        get("field", 50_000, BY_FIELD, 3),
-        get("json", 50_000, &["pods", "-A", "-o", "json"], 3),
+        get("name", 50_000, NAMES, 3),
+        by_field(50_000, 3),
+        get("json", 50_000, JSON, 3),
         Scenario {
             name: "queue".to_owned(),
             title: "The work queue".to_owned(),
@@ -143,9 +142,10 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
             columns: &[],
         },
     ];
+    scenarios.push(shards(100_000));
     if size == Size::Long {
         scenarios.insert(2, sync(200_000, RELIST, LARGE, 2));
-        scenarios.push(get("json-200000", 200_000, &["pods", "-A", "-o", "json"], 1));
+        scenarios.push(get("json-200000", 200_000, JSON, 1));
     }
     scenarios
 }
@@ -276,17 +276,44 @@ fn written(count: u64, changes: u64, rate: u64, repetitions: usize) -> Scenario 
     }
 }
 
+const NAMES: &[&str] = &["pods", "-A", "-o", "name"];
+const JSON: &[&str] = &["pods", "-A", "-o", "json"];
 /// Selects the pods of one node by a field that is read from the bytes.
 const BY_FIELD: &[&str] = &["pods", "-A", "--field", "spec.nodeName=node-7", "-o", "name"];
+/// The same selection in kubectl. This is one of the few fields that a server can select by.
+const BY_FIELD_SELECTOR: &[&str] = &["pods", "-A", "--field-selector", "spec.nodeName=node-7", "-o", "name"];
 
+/// `get` with the same arguments for both programs.
 fn get(name: &str, count: u64, arguments: &'static [&'static str], repetitions: usize) -> Scenario {
     Scenario {
         name: format!("get-{name}"),
         title: format!("`get {}`, {} pods", arguments.join(" "), grouped(count)),
-        work: Work::Get { count, arguments },
+        work: Work::Get { count, arguments, kubectl: arguments },
         repetitions,
-        subjects: if arguments.contains(&"--field") { OUR_PROGRAMS } else { PROGRAMS },
+        subjects: PROGRAMS,
         columns: START,
+    }
+}
+
+/// The pods of one node.
+fn by_field(count: u64, repetitions: usize) -> Scenario {
+    Scenario {
+        work: Work::Get { count, arguments: BY_FIELD, kubectl: BY_FIELD_SELECTOR },
+        ..get("field", count, BY_FIELD, repetitions)
+    }
+}
+
+fn shards(count: u64) -> Scenario {
+    Scenario {
+        name: "shards".to_owned(),
+        title: format!(
+            "A controller of {} distinct pods, alone and with replicas that share the work",
+            grouped(count)
+        ),
+        work: Work::Shards { count },
+        repetitions: 1,
+        subjects: &[],
+        columns: &[],
     }
 }
 

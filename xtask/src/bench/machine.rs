@@ -12,7 +12,8 @@ pub(super) fn describe() -> String {
         .and_then(|text| text.trim_end_matches(" kB").parse::<f64>().ok())
         .map_or(0.0, |kilobytes| kilobytes * 1024.0 / 1e9);
     format!(
-        "{}; {} × {}, {gigabytes:.0} GB; {}; {}; {}; client-go {}; kube-rs {}; ours {}",
+        "{}; {} × {}, {gigabytes:.0} GB; {}; {}; {}; client-go {}; kube-rs {}; \
+         kubectl and kube-apiserver {}; ours {}",
         output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         cores,
         field("/proc/cpuinfo", "model name")
@@ -22,6 +23,7 @@ pub(super) fn describe() -> String {
         output_of("go", &["version"]).replace("go version ", ""),
         version("peers/client-go/go.mod", "k8s.io/client-go "),
         version("peers/kube-rs/Cargo.lock", "name = \"kube\"\nversion = "),
+        version("conformance/go.mod", "k8s.io/kubernetes "),
         commit(),
     )
 }

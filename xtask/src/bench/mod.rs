@@ -9,30 +9,32 @@ mod machine;
 mod paper;
 mod plot;
 mod process;
+mod product_page;
 mod programs;
 mod scenario;
 mod servers;
+mod shards;
 mod subject;
 
 use std::path::Path;
 
+use crate::Outcome;
 use crate::go::root;
 use programs::Programs;
 use scenario::Scenario;
 
-/// The result of a step; an error is a message for the user.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
-const USAGE: &str = "usage: cargo xtask bench [--smoke | --long] [--server real] [--build-only] [WORD…]
+const USAGE: &str = "usage: cargo xtask bench [--smoke | --long] [--server real] [--build-only | --readme] [WORD…]
 
 Runs the scenarios whose names contain one of the words, or all scenarios. Writes their tables to
-docs/benchmarks.md and their plots to docs/plots. Close all other programs first; a run takes about twenty minutes.
+docs/benchmarks.md, their plots to docs/plots, and the table of README.md. Close all other programs first; a run takes
+twenty to forty minutes.
 
   --smoke         run small versions once, to check that they work and that all stores are equal; write nothing
   --long          also run the initial list and `get -o json` of 200,000 pods
   --server real   use a real kube-apiserver (built as by `cargo xtask conformance`) instead of the embedded server,
                   for initial lists and written changes; writes to a separate part of the page
-  --build-only    build the programs and print their paths";
+  --build-only    build the programs and print their paths
+  --readme        run nothing; write the table of README.md from docs/benchmarks.md";
 
 /// Runs the task and returns its summary.
 pub(crate) fn run(args: &[&str]) -> Result<String, String> {
@@ -40,7 +42,11 @@ pub(crate) fn run(args: &[&str]) -> Result<String, String> {
 }
 
 fn bench(args: &[&str]) -> Outcome<String> {
-    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
+    let Some(asked) = BenchArguments::parse(args)? else { return Ok(USAGE.to_owned()) };
+    if asked.readme {
+        product_page::write(&root())?;
+        return Ok("README.md has the figures of docs/benchmarks.md".to_owned());
+    }
     let programs = Programs::build(asked.real, asked.size != Size::Smoke)?;
     if asked.build_only {
         return Ok(programs.to_string());
@@ -59,6 +65,9 @@ fn bench(args: &[&str]) -> Outcome<String> {
             paper::write(&root(), &section)?;
         }
     }
+    if asked.size != Size::Smoke {
+        product_page::write(&root())?;
+    }
     Ok(summary)
 }
 
@@ -73,14 +82,15 @@ enum Size {
 
 /// The command line.
 #[derive(Debug, Default, PartialEq)]
-struct Asked<'a> {
+struct BenchArguments<'a> {
     size: Size,
     real: bool,
     build_only: bool,
+    readme: bool,
     words: Vec<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> BenchArguments<'a> {
     /// `None` if help was requested.
     fn parse(args: &[&'a str]) -> Result<Option<Self>, String> {
         let mut asked = Self::default();
@@ -91,6 +101,7 @@ impl<'a> Asked<'a> {
                 "--smoke" => asked.size = Size::Smoke,
                 "--long" => asked.size = Size::Long,
                 "--build-only" => asked.build_only = true,
+                "--readme" => asked.readme = true,
                 "--server" => match rest.next() {
                     Some("real") => asked.real = true,
                     Some("embedded") => asked.real = false,
@@ -110,7 +121,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "twenty minutes of silence would look like a hang")]
+#[expect(clippy::print_stderr, reason = "half an hour of silence would look like a hang")]
 fn print_progress(what: &str) {
     eprintln!("{what}");
 }
@@ -160,12 +171,17 @@ mod tests {
 
     #[test]
     fn options_select_the_size_the_server_and_the_scenarios() {
-        let asked = Asked::parse(&["sync", "--long", "--server", "real", "watch"]).unwrap().unwrap();
-        let expected =
-            Asked { size: Size::Long, real: true, build_only: false, words: vec!["sync", "watch"] };
+        let asked = BenchArguments::parse(&["sync", "--long", "--server", "real", "watch"]).unwrap().unwrap();
+        let expected = BenchArguments {
+            size: Size::Long,
+            real: true,
+            build_only: false,
+            readme: false,
+            words: vec!["sync", "watch"],
+        };
         assert_eq!(asked, expected);
-        assert_eq!(Asked::parse(&["--help"]).unwrap(), None);
-        assert!(Asked::parse(&["--server", "mock"]).unwrap_err().contains("mock"));
-        assert!(Asked::parse(&["--fast"]).unwrap_err().contains("--fast"));
+        assert_eq!(BenchArguments::parse(&["--help"]).unwrap(), None);
+        assert!(BenchArguments::parse(&["--server", "mock"]).unwrap_err().contains("mock"));
+        assert!(BenchArguments::parse(&["--fast"]).unwrap_err().contains("--fast"));
     }
 }

@@ -10,7 +10,7 @@ use super::paper::{Column, Table};
 use super::programs::Programs;
 use super::servers::Server;
 use super::subject::Subject::{self, ClientGoJson, Floor, Get, Kubectl, Ours};
-use super::{Outcome, Section, grouped, machine, plot, process};
+use super::{Outcome, Section, grouped, machine, plot, process, shards};
 use crate::bench_queue;
 
 /// A subject that takes longer runs once: the table shows one figure without a spread.
@@ -22,6 +22,8 @@ const KEEPING_UP: f64 = 0.95;
 
 /// `get` that needs no whole object takes at most this multiple of the CPU time and memory of the library's sync.
 const PROGRAM_MAX: f64 = 1.5;
+/// `get -o json` may take this much memory in addition: one decoded object, its text, and a page of the list in JSON.
+const JSON_BYTES_EXTRA: f64 = 8e6;
 /// Below this number of objects, starting the program dominates its figures.
 const PROGRAM_OBJECTS_MIN: u64 = 10_000;
 
@@ -47,10 +49,12 @@ pub(super) enum Work {
     Written { count: u64, changes: u64, rate: u64 },
     /// One informer per namespace.
     Start { count: u64, namespaces: u64 },
-    /// `get` with these arguments, next to the library's sync of the same pods.
-    Get { count: u64, arguments: &'static [&'static str] },
+    /// `kube-informer get` and `kubectl get` with these arguments, next to the library's sync of the same pods.
+    Get { count: u64, arguments: &'static [&'static str], kubectl: &'static [&'static str] },
     /// The work queues, which have programs of their own.
     Queue,
+    /// A controller of so many pods, with one replica and with several that share the work.
+    Shards { count: u64 },
 }
 
 impl Scenario {
@@ -62,6 +66,10 @@ impl Scenario {
                 Server::of(programs, Load::Pods, count)?
             }
             Work::Changes { count, changes, rate } => Server::of_changes(programs, count, changes, rate)?,
+            Work::Shards { count } => {
+                let text = format!("### {}\n\n{}", self.title, shards::run(programs, count)?);
+                return Ok(Section { name: self.name.clone(), text, plot: None });
+            }
             Work::Queue => {
                 let table = bench_queue::run(None)?;
                 let text = format!("### {}\n\n```text\n{table}```\n", self.title);
@@ -101,6 +109,7 @@ impl Scenario {
         notes.extend(self.server_was_slow(&results));
         notes.extend(results.iter_mut().filter_map(|(subject, figures)| self.did_less(*subject, figures)));
         notes.extend(self.next_to_library(&results)?);
+        notes.extend(self.selected_by_server(&results));
         let table = Table { columns: self.columns, results: &results };
         let mut text = format!("### {}\n\n{}", self.title, table.text());
         for note in notes {
@@ -177,9 +186,10 @@ impl Scenario {
     /// The note that compares `get` with the library's sync of the same objects.
     ///
     /// # Errors
-    /// Returns an error if a `get` that reads fields only takes more than its limit.
+    /// Returns an error if a `get` that reads fields only takes more CPU time or memory than its limit, or if `-o json`
+    /// takes more memory: it holds the packed list and one decoded object at a time, however long the list is.
     fn next_to_library(&self, results: &[(Subject, Repeated)]) -> Outcome<Option<String>> {
-        let Work::Get { count, arguments } = self.work else { return Ok(None) };
+        let Work::Get { count, arguments, .. } = self.work else { return Ok(None) };
         let of = |wanted: Subject, figure| {
             results.iter().find(|(subject, _)| *subject == wanted).and_then(|(_, found)| found.median(figure))
         };
@@ -188,10 +198,33 @@ impl Scenario {
         let note = format!(
             "kube-informer get: {cpu:.2} times the CPU time and {peak:.2} times the peak memory of the library's initial list."
         );
-        if arguments.contains(&"name") && count >= PROGRAM_OBJECTS_MIN && cpu.max(peak) > PROGRAM_MAX {
+        if count < PROGRAM_OBJECTS_MIN {
+            return Ok(Some(note));
+        }
+        if arguments.contains(&"name") && cpu.max(peak) > PROGRAM_MAX {
             return Err(format!("{note} At most {PROGRAM_MAX} times are allowed.").into());
         }
+        let json_peak_max = of(Ours, "peak").map(|peak| peak * PROGRAM_MAX + JSON_BYTES_EXTRA);
+        if arguments.contains(&"json") && of(Get, "peak") > json_peak_max {
+            let extra = JSON_BYTES_EXTRA / 1e6;
+            return Err(format!(
+                "{note} At most {PROGRAM_MAX} times the peak memory and {extra} MB are allowed."
+            )
+            .into());
+        }
         Ok(Some(note))
+    }
+
+    /// The note about kubectl if it does less work, because the server selects the objects.
+    fn selected_by_server(&self, results: &[(Subject, Repeated)]) -> Option<String> {
+        let Work::Get { kubectl, .. } = self.work else { return None };
+        let is_measured = results.iter().any(|(subject, _)| *subject == Kubectl);
+        (is_measured && kubectl.contains(&"--field-selector")).then(|| {
+            let arguments = kubectl.join(" ");
+            format!(
+                "kubectl: `get {arguments}`. The server selects, so kubectl receives the selected pods only."
+            )
+        })
     }
 
     fn measure(&self, subject: Subject, programs: &Programs, server: &mut Server) -> Outcome<Printed> {
@@ -232,26 +265,44 @@ impl Scenario {
                 printed.append(&mut written);
                 Ok(printed)
             }
-            Work::Get { arguments, .. } => match subject.get(programs, arguments, server.kubeconfig()) {
-                Some(mut command) => process::measured(&mut command),
-                None => figures::of(&mut ask("informer")),
-            },
+            Work::Get { arguments, kubectl, .. } => {
+                let arguments = if subject == Kubectl { kubectl } else { arguments };
+                match subject.get(programs, arguments, server.kubeconfig()) {
+                    Some(mut command) => process::measured(&mut command),
+                    None => figures::of(&mut ask("informer")),
+                }
+            }
             Work::Start { namespaces, .. } => {
                 figures::of(ask("start").args(["--namespaces", &namespaces.to_string()]))
             }
-            Work::Queue => Ok(Printed::new()),
+            Work::Queue | Work::Shards { .. } => Ok(Printed::new()),
         }
     }
 
-    /// Whether `get` prints a line per object.
-    fn prints_lines(&self) -> bool {
-        matches!(self.work, Work::Get { arguments, .. } if arguments.contains(&"name") && !arguments.contains(&"--field"))
+    /// Whether the subject's number of objects, or of lines, must equal that of the others.
+    fn is_counted(&self, subject: Subject) -> bool {
+        match self.work {
+            // A selection prints fewer lines than the library holds objects. JSON has several lines per object.
+            Work::Get { arguments, .. } if arguments.contains(&"name") => {
+                subject.is_measured_outside() || !arguments.contains(&"--field")
+            }
+            Work::Get { .. } => false,
+            _ => subject != Floor,
+        }
     }
 
-    /// Checks that all subjects hold the same objects, and the same versions where all received the same state.
+    /// Checks that all subjects hold or print the same number of objects, and hold the same versions where all received
+    /// the same state.
     fn compare(&self, subject: Subject, printed: &Printed, first: &mut Option<Printed>) -> Outcome {
-        if subject == Floor || (subject.is_measured_outside() && !self.prints_lines()) {
+        if !self.is_counted(subject) {
             return Ok(());
+        }
+        let number = |printed: &Printed| {
+            let objects = printed.get("objects").or_else(|| printed.get("lines"));
+            objects.and_then(|value| value.parse::<f64>().ok())
+        };
+        if matches!(self.work, Work::Get { .. }) && number(printed).is_none_or(|number| number < 1.0) {
+            return Err(format!("{subject:?} printed nothing: {printed:?}").into());
         }
         let Some(first) = first else {
             *first = Some(printed.clone());
@@ -260,10 +311,6 @@ impl Scenario {
         // A replay assigns new numbers to its changes for each subject, and after a relist the next subject sees
         // another state.
         let versions = matches!(self.work, Work::FirstState { relist: false, .. });
-        let number = |printed: &Printed| {
-            let objects = printed.get("objects").or_else(|| printed.get("lines"));
-            objects.and_then(|value| value.parse::<f64>().ok())
-        };
         let same = number(first) == number(printed)
             && (!versions || first.get("checksum") == printed.get("checksum"));
         if same {
@@ -321,18 +368,63 @@ mod tests {
 
     #[test]
     fn a_program_heavier_than_its_limit_is_an_error() {
-        let results = |times: f64| {
-            let of = |cpu: f64| {
+        let results = |cpu_times: f64, peak: f64| {
+            let of = |cpu: f64, peak: f64| {
                 let mut figures = Repeated::default();
-                figures.add(&parse(&format!("cpu\t{cpu}\ts\npeak\t40\tB")).unwrap());
+                figures.add(&parse(&format!("cpu\t{cpu}\ts\npeak\t{peak}\tB")).unwrap());
                 figures
             };
-            [(Ours, of(2.0)), (Get, of(2.0 * times))]
+            [(Ours, of(2.0, 40e6)), (Get, of(2.0 * cpu_times, peak))]
         };
         let name = scenario("get-name");
-        assert!(name.next_to_library(&results(1.4)).unwrap().unwrap().contains("1.40 times the CPU"));
-        assert!(name.next_to_library(&results(1.6)).unwrap_err().to_string().contains("At most 1.5"));
-        assert!(scenario("get-json").next_to_library(&results(9.0)).is_ok(), "it prints whole objects");
+        assert!(name.next_to_library(&results(1.4, 40e6)).unwrap().unwrap().contains("1.40 times the CPU"));
+        for heavy in [results(1.6, 40e6), results(1.0, 61e6)] {
+            assert!(name.next_to_library(&heavy).unwrap_err().to_string().contains("At most 1.5"));
+        }
+        for json in [scenario("get-json"), scenario("get-json-200000")] {
+            assert!(json.next_to_library(&results(9.0, 67e6)).is_ok(), "it decodes and prints every object");
+            let error = json.next_to_library(&results(9.0, 69e6)).unwrap_err().to_string();
+            assert!(error.ends_with("At most 1.5 times the peak memory and 8 MB are allowed."), "{error}");
+        }
+        let small = catalogue::embedded(Size::Smoke).into_iter().find(|scenario| scenario.name == "get-json");
+        assert!(
+            small.unwrap().next_to_library(&results(9.0, 1e9)).is_ok(),
+            "its start dominates its figures"
+        );
+    }
+
+    #[test]
+    fn programs_that_print_different_numbers_of_lines_are_an_error() {
+        let of = |figure: &str, number: u64| parse(&format!("{figure}\t{number}\t1")).unwrap();
+        let compared = |scenario: &Scenario, runs: &[(Subject, Printed)]| {
+            let mut first = None;
+            runs.iter().try_for_each(|(subject, printed)| scenario.compare(*subject, printed, &mut first))
+        };
+        let run = |ours: u64, get: u64, kubectl: u64| {
+            [(Ours, of("objects", ours)), (Get, of("lines", get)), (Kubectl, of("lines", kubectl))]
+        };
+        let field = scenario("get-field");
+        assert!(field.subjects.contains(&Kubectl));
+        assert!(compared(&field, &run(50_000, 100, 100)).is_ok(), "the library does not select");
+        assert!(compared(&field, &run(50_000, 100, 99)).is_err());
+        assert!(compared(&field, &run(50_000, 0, 0)).unwrap_err().to_string().contains("printed nothing"));
+        let name = scenario("get-name");
+        assert!(compared(&name, &run(50_000, 50_000, 50_000)).is_ok());
+        for wrong in [run(50_000, 50_000, 49_999), run(50_000, 49_999, 50_000), run(49_999, 50_000, 50_000)] {
+            assert!(compared(&name, &wrong).is_err(), "{wrong:?}");
+        }
+        assert!(compared(&scenario("get-json"), &run(1, 2, 3)).is_ok(), "its layout is not compared");
+    }
+
+    #[test]
+    fn kubectl_selects_by_a_field_selector_and_a_note_says_so() {
+        let Work::Get { arguments, kubectl, .. } = scenario("get-field").work else { panic!("not a get") };
+        assert!(arguments.contains(&"--field") && !kubectl.contains(&"--field"));
+        let results = [(Get, Repeated::default()), (Kubectl, Repeated::default())];
+        let note = scenario("get-field").selected_by_server(&results).unwrap();
+        assert!(note.contains("--field-selector spec.nodeName=node-7 -o name"), "{note}");
+        assert_eq!(scenario("get-field").selected_by_server(&results[..1]), None);
+        assert_eq!(scenario("get-name").selected_by_server(&results), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::programs::Programs;
 pub(super) enum Subject {
     Ours,
     OursJson,
-    /// Its handler decodes each object once, like a controller that reads every object.
+    /// Its handler decodes every object that it receives, like a controller that reads everything.
     OursDecoding,
     OursMetadata,
     ClientGo,
@@ -37,7 +37,7 @@ impl Subject {
         match self {
             Self::Ours => "ours, protobuf",
             Self::OursJson => "ours, JSON",
-            Self::OursDecoding => "ours, each object decoded once",
+            Self::OursDecoding => "ours, decoded in the handler",
             Self::OursMetadata => "ours, metadata only",
             Self::ClientGo => "client-go, protobuf",
             Self::ClientGoStripped => "client-go, managedFields stripped",
@@ -58,7 +58,7 @@ impl Subject {
         match self.program() {
             Program::Ours if self == Self::Floor => 0,
             Program::Ours => 3_000,
-            Program::ClientGo if self == Self::Kubectl => 100_000,
+            Program::ClientGo if self == Self::Kubectl => 180_000,
             Program::ClientGo => 25_000,
             Program::KubeRs => 68_000,
         }
