@@ -23,7 +23,7 @@ const LISTINGS: [(&str, &str, &str); 6] = [
         "kube-informer",
         "building-blocks,http-proxy,kube-runtime,metrics,oauth,oidc,shards,socks5,testing",
     ),
-    ("kube-informer-controller", "kube-informer-controller", "health,metrics,signal"),
+    ("kube-informer-controller", "kube-informer-controller", "anyhow,health,metrics,signal,testing"),
     ("embedded-apiserver", "embedded-apiserver", "client"),
 ];
 

@@ -9,12 +9,11 @@ use std::{
     time::Instant,
 };
 
+use crate::Outcome;
 use crate::cargo::cargo;
 use crate::go::root;
 use crate::releases::releases;
-
-/// The result of a step; the error is a message for the user.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+use crate::tutorial::{self, TemporaryFolder};
 
 const USAGE: &str =
     "usage: cargo xtask conformance [--kubernetes 1.NN[.P]] [--long] [--build-only] [-- ARGUMENTS OF CARGO TEST]
@@ -63,7 +62,7 @@ fn built(root: &Path, version: Option<&str>) -> Outcome<(String, PathBuf)> {
 }
 
 fn test(args: &[&str]) -> Outcome<String> {
-    let Some(asked) = Asked::parse(args)? else { return Ok(USAGE.to_owned()) };
+    let Some(asked) = TestArguments::parse(args)? else { return Ok(USAGE.to_owned()) };
     let (version, programs) = built(&root(), asked.version.as_deref())?;
     if asked.build_only {
         return Ok(format!("Kubernetes {version} is in {}", programs.display()));
@@ -75,6 +74,11 @@ fn test(args: &[&str]) -> Outcome<String> {
     cargo.args(["--features", "kube-informer-conformance/real-server"]);
     cargo.args(asked.test_args);
     cargo.env("KUBE_INFORMER_CONFORMANCE_PROGRAMS", &programs);
+    let folder = TemporaryFolder::new();
+    if asked.selects_tutorial() {
+        print_progress(&format!("building the operator of {}", tutorial::PAGE));
+        cargo.env("KUBE_INFORMER_TUTORIAL", tutorial::package_in(&folder.0)?);
+    }
     if asked.long {
         cargo.env("KUBE_INFORMER_CONFORMANCE_LONG", "1");
     }
@@ -86,14 +90,14 @@ fn test(args: &[&str]) -> Outcome<String> {
 
 /// The command line.
 #[derive(Debug, Default, PartialEq)]
-struct Asked<'a> {
+struct TestArguments<'a> {
     version: Option<String>,
     build_only: bool,
     long: bool,
     test_args: &'a [&'a str],
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TestArguments<'a> {
     /// `None` if help was requested.
     fn parse(args: &'a [&'a str]) -> Result<Option<Self>, String> {
         let mut asked = Self::default();
@@ -118,6 +122,11 @@ impl<'a> Asked<'a> {
             }
         }
         Ok(Some(asked))
+    }
+
+    /// Whether the tests of `tutorial.rs` run, which need its operator. Building it takes minutes the first time.
+    fn selects_tutorial(&self) -> bool {
+        self.test_args.is_empty() || self.test_args.iter().any(|arg| arg.contains("tutorial"))
     }
 }
 
@@ -312,13 +321,20 @@ mod tests {
     #[test]
     fn options_are_parsed_in_any_order_up_to_the_arguments_of_the_tests() {
         let args = words("--build-only --kubernetes 1.34 --long -- watches:: bookmark");
-        let asked = Asked::parse(&args).unwrap().unwrap();
-        let expected =
-            Asked { version: Some("1.34".into()), build_only: true, long: true, test_args: &args[5..] };
+        let asked = TestArguments::parse(&args).unwrap().unwrap();
+        let expected = TestArguments {
+            version: Some("1.34".into()),
+            build_only: true,
+            long: true,
+            test_args: &args[5..],
+        };
         assert_eq!(asked, expected);
-        assert_eq!(Asked::parse(&words("--help")).unwrap(), None);
-        assert!(Asked::parse(&words("--kubernetes")).unwrap_err().contains("needs a version"));
-        assert!(Asked::parse(&words("--fast")).unwrap_err().contains("--fast"));
+        assert!(!asked.selects_tutorial());
+        let every_test = TestArguments::parse(&[]).unwrap().unwrap();
+        assert!(every_test.selects_tutorial());
+        assert_eq!(TestArguments::parse(&words("--help")).unwrap(), None);
+        assert!(TestArguments::parse(&words("--kubernetes")).unwrap_err().contains("needs a version"));
+        assert!(TestArguments::parse(&words("--fast")).unwrap_err().contains("--fast"));
     }
 
     #[test]

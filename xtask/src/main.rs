@@ -22,6 +22,9 @@ mod vectors;
 
 use std::process::ExitCode;
 
+/// The result of a step; an error is a message for the user.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
 const USAGE: &str = "\
 usage: cargo xtask <task>
 

@@ -75,7 +75,7 @@ fn package_builds(folder: &Path) -> Result<(), String> {
     cargo.env_remove("K8S_OPENAPI_ENABLED_VERSION").current_dir(folder);
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
     cargo.env("CARGO_TARGET_DIR", target.join("readme")).env("RUSTFLAGS", "-D warnings").args([
-        "check",
+        "build",
         "--quiet",
         "--all-targets",
     ]);

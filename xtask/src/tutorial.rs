@@ -3,7 +3,8 @@
 //! repository next to it. The package gets this repository's Cargo.lock, so it is built offline and with tested
 //! versions, where a reader gets the newest ones.
 //!
-//! Commands under `<!-- cluster -->` need a cluster and are not run. `--build` keeps a program to try them with.
+//! Commands under `<!-- cluster -->` need a cluster. `cargo xtask conformance` runs them, with a program that it builds as
+//! `--build` does: see `conformance/harness/tests/conformance/tutorial.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,28 +30,49 @@ enum Instruction<'a> {
         text: &'a str,
     },
     Run(&'a str),
-    /// Not run here.
+    /// The conformance tests run them.
     Cluster(&'a str),
 }
 
 /// Follows the page.
 pub(crate) fn check() -> Result<String, String> {
-    let folder = env::temp_dir().join(format!("kube-informer-tutorial-{}", process::id()));
-    let followed = page().and_then(|page| follow(&instructions(&page)?, &folder));
-    // If this fails, only a few source files remain.
-    let _ = fs::remove_dir_all(&folder);
-    followed.map(|()| format!("the operator of {PAGE} builds, and its tests pass"))
+    let folder = TemporaryFolder::new();
+    page().and_then(|page| follow(&instructions(&page)?, &folder.0))?;
+    Ok(format!("the operator of {PAGE} builds, and its tests pass"))
 }
 
 /// Follows the page in a new folder, without its tests. The package stays, with its files and its program.
 pub(crate) fn build(folder: &str) -> Result<String, String> {
     let folder = std::path::absolute(folder).map_err(|error| format!("invalid folder {folder}: {error}"))?;
-    let page = page()?.replace("\ncargo test\n", "\n");
-    follow(&instructions(&page)?, &folder)?;
-    let program = folder.join(PACKAGE).join(PROGRAM);
-    let built = target().join("debug").join(PACKAGE);
-    fs::copy(&built, &program).map_err(|error| format!("cannot copy {}: {error}", built.display()))?;
+    let program = package_in(&folder)?.join(PROGRAM);
     Ok(format!("the operator of {PAGE} is {}", program.display()))
+}
+
+/// Follows the page in a new folder, without its tests. Returns the folder of the package, with its files and its program.
+pub(crate) fn package_in(folder: &Path) -> Result<PathBuf, String> {
+    let page = page()?.replace("\ncargo test\n", "\n");
+    follow(&instructions(&page)?, folder)?;
+    let package = folder.join(PACKAGE);
+    let built = target().join("debug").join(PACKAGE);
+    fs::copy(&built, package.join(PROGRAM))
+        .map_err(|error| format!("cannot copy {}: {error}", built.display()))?;
+    Ok(package)
+}
+
+/// A folder outside of the workspace that is removed when this value is dropped.
+pub(crate) struct TemporaryFolder(pub(crate) PathBuf);
+
+impl TemporaryFolder {
+    pub(crate) fn new() -> Self {
+        Self(env::temp_dir().join(format!("kube-informer-tutorial-{}", process::id())))
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // If this fails, only a few files remain.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 fn page() -> Result<String, String> {

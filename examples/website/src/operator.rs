@@ -1,6 +1,6 @@
 //! Informers, controller and leader election put together.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
@@ -14,9 +14,12 @@ use kube_informer_controller::{
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 
-use crate::Website;
 use crate::children::MANAGED_BY;
 use crate::reconcile::{Data, Directory, reconcile};
+use crate::website::{Website, definition};
+
+/// The reporting controller of Events.
+const REPORTER: &str = "example.com/website-operator";
 
 /// How long the last Events can take to be sent when the operator stops.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
@@ -55,8 +58,8 @@ pub fn operator(
     let metrics = InformerMetrics::register(registry);
     let mut reflector = ReflectorConfig::default();
     reflector.seed = settings.seed;
-    let websites = Informer::<Website>::builder(client.clone()).reflector(reflector.clone());
-    let websites = websites.metrics("websites", &metrics).start()?;
+    let websites = Informer::<Website>::builder(client.clone()).definition(&definition());
+    let websites = websites.reflector(reflector.clone()).metrics("websites", &metrics).start()?;
     let deployments = children(Informer::<Deployment>::builder(client.clone()), &reflector, &metrics)?;
     let services = Informer::<Service>::builder(client.clone()).metadata_only();
     let services = children(services, &reflector, &metrics)?;
@@ -70,7 +73,10 @@ pub fn operator(
         election = election.seed(seed);
     }
     let leader = election.probe();
-    let events = EventRecorder::new(client, "example.com/website-operator");
+    let events = match settings.seed {
+        Some(seed) => EventRecorder::with_parts(client, REPORTER, &settings.replica, SystemTime::now, seed),
+        None => EventRecorder::new(client, REPORTER),
+    };
     // The operator itself writes the status: that does not need another reconcile.
     let websites = Trigger::on(&websites).when(Predicate::generation_changed());
     let controller = Controller::builder("website", websites)

@@ -161,7 +161,10 @@ impl Trial {
     }
 
     /// The number of websites, and every difference from the desired state.
-    async fn look(&self) -> anyhow::Result<(usize, Vec<String>)> {
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn look(&self) -> anyhow::Result<(usize, Vec<String>)> {
         let sites = self.list::<Website>().await?;
         let maps = self.list::<ConfigMap>().await?;
         let (services, deployments) = (self.list::<Service>().await?, self.list::<Deployment>().await?);

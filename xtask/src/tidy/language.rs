@@ -23,7 +23,8 @@ struct Pattern {
     instead: String,
 }
 
-/// Reads patterns. `##` starts a comment; a `#` line says what to write instead of what the next line matches.
+/// Reads the file of patterns. A `##` line is a comment. A `#` line says what to write instead of the text that the patterns below it
+/// match.
 fn read(text: &str) -> Result<Vec<Pattern>, Problem> {
     let mut patterns = Vec::new();
     let mut instead = "";
@@ -69,7 +70,10 @@ fn check_except(
     let stale = excepted.iter().zip(used).filter(|(_, used)| !used);
     problems.extend(stale.map(|(entry, _)| {
         let exceptions::Quotation { path, text, reason } = entry;
-        exceptions::stale(&format!("{path} no longer matches with `{text}` ({reason})"), "LANGUAGE")
+        exceptions::stale(
+            &format!("no line of {path} with `{text}` matches a pattern ({reason})"),
+            "LANGUAGE",
+        )
     }));
     problems
 }
@@ -118,7 +122,7 @@ mod tests {
         assert!(problems[0].starts_with("a.rs:2: "), "{problems:?}");
         assert!(problems[1].starts_with("b.rs:1: "), "{problems:?}");
         assert!(
-            problems[2].contains("a.rs no longer matches with `apple cake` (quoted); remove it"),
+            problems[2].contains("no line of a.rs with `apple cake` matches a pattern (quoted); remove it"),
             "{problems:?}"
         );
     }

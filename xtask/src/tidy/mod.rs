@@ -19,6 +19,7 @@ mod repository;
 mod rust;
 mod test_programs;
 mod types;
+mod walks;
 
 use std::fmt::Write as _;
 
@@ -45,6 +46,7 @@ const RULES: &[Rule] = &[
     api_size::check,
     language::check,
     pictures::check,
+    walks::check,
 ];
 
 /// Runs the task.

@@ -18,7 +18,7 @@ fn check_except(repository: &Repository, excepted: &[(&str, &str)]) -> Vec<Probl
     let mut problems = Vec::new();
     let mut shared = Vec::new();
     for (root, _) in repository.ending_with(".rs").filter(|(path, _)| is_root(path)) {
-        let folder = root.trim_start_matches("crates/").split('/').next().unwrap_or_default();
+        let folder = root.trim_start_matches("crates/").split("/src/").next().unwrap_or_default();
         match declarations(repository, root) {
             Ok(types) => {
                 for (name, places) in types.into_iter().filter(|(_, places)| places.len() > 1) {
@@ -39,10 +39,9 @@ fn check_except(repository: &Repository, excepted: &[(&str, &str)]) -> Vec<Probl
     problems
 }
 
-/// `crates/NAME/src/lib.rs` and `crates/NAME/src/main.rs`.
+/// The main file of a library or program.
 fn is_root(path: &str) -> bool {
-    let below = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
-    below.is_some_and(|(_, file)| ["src/lib.rs", "src/main.rs"].contains(&file))
+    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
 }
 
 /// Where each type of a crate is declared, once per module.
