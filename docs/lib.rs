@@ -26,6 +26,10 @@ struct Informers;
 struct Operations;
 
 #[cfg(doctest)]
+#[doc = include_str!("scaling.md")]
+struct Scaling;
+
+#[cfg(doctest)]
 #[doc = include_str!("testing.md")]
 struct Testing;
 
