@@ -7,6 +7,7 @@ use kube_wire::shard::{ShardField, ShardSelector};
 use serde_json::{Value, json};
 
 use crate::common::both::{AnyServer, Features};
+use crate::common::things::{THINGS, define, definition, post};
 use crate::common::{MAPS, create, get, minor_version, names, version_of};
 
 const ALL: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
@@ -49,15 +50,10 @@ async fn knows_shards(client: &Client) -> bool {
 
 async fn a_list_has_the_objects_of_its_shard(_server: AnyServer, client: Client) {
     create(&client, &ALL).await;
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let things = "/apis/example.com/v1/namespaces/default/things";
-    post(&client, definitions, &definition()).await;
-    while get(&client, things).await.status != StatusCode::OK {
-        tokio::task::yield_now().await;
-    }
+    define(&client, &definition()).await;
     for name in ALL {
         let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"}});
-        post(&client, things, &thing).await;
+        post(&client, THINGS, &thing).await;
     }
     let known = knows_shards(&client).await;
     for field in [ShardField::Uid, ShardField::Namespace] {
@@ -67,7 +63,7 @@ async fn a_list_has_the_objects_of_its_shard(_server: AnyServer, client: Client)
                 (MAPS, raw::JSON, true),
                 (&format!("{MAPS}?resourceVersion=0"), raw::JSON, true),
                 (MAPS, METADATA, false),
-                (things, raw::JSON, false),
+                (THINGS, raw::JSON, false),
                 ("/api/v1/namespaces", raw::JSON, true),
             ] {
                 let whole = get(&client, path).await.json();

@@ -18,8 +18,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::common::both::{AnyServer, Features};
-use crate::common::get;
 use crate::common::informers::long;
+use crate::common::things::{define, definition};
 
 const SLOTS: usize = 64;
 /// The reconciles that a replica runs at the same time.
@@ -40,7 +40,8 @@ async fn c11_replicas_share_the_work_of_a_stream_that_they_filter() {
 async fn share(features: Features) {
     let (AnyServer::Real(server), client) = AnyServer::real(features).await else { unreachable!() };
     let count = if long() { 20_000 } else { 1_000 };
-    let things = install(&client).await;
+    define(&client, &definition()).await;
+    let things = Api::namespaced_with(client.clone(), "default", &resource());
     create(&things, count).await;
     let mut judge = Judge::watch(&client).await;
     judge.expect(0..count, 0);
@@ -102,36 +103,6 @@ fn resource() -> ApiResource {
         kind: "Thing".to_owned(),
         plural: "things".to_owned(),
     }
-}
-
-/// Creates the definition of things, and waits until the server serves them.
-async fn install(client: &Client) -> Api<DynamicObject> {
-    let value = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": value, "status": value}}},
-            }],
-        },
-    }))
-    .unwrap();
-    let definitions = ApiResource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "apiextensions.k8s.io/v1".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-    };
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &definitions);
-    api.create(&PostParams::default(), &definition).await.unwrap();
-    while get(client, "/apis/example.com/v1/namespaces/default/things").await.status != 200 {
-        tokio::task::yield_now().await;
-    }
-    Api::namespaced_with(client.clone(), "default", &resource())
 }
 
 async fn create(things: &Api<DynamicObject>, count: usize) {

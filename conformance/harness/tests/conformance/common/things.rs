@@ -14,6 +14,7 @@ pub(crate) const THINGS: &str = "/apis/example.com/v1/namespaces/default/things"
 /// The definition of things with any fields, and with a status.
 pub(crate) fn definition() -> Value {
     json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
@@ -25,10 +26,12 @@ pub(crate) fn definition() -> Value {
     })
 }
 
-/// Creates a definition of things and waits until the server serves them.
+/// Creates a definition of things, and waits until the server serves them.
 pub(crate) async fn define(client: &Client, definition: &Value) {
     post(client, CRDS, definition).await;
-    while get(client, THINGS).await.status == StatusCode::NOT_FOUND {}
+    while get(client, THINGS).await.status != StatusCode::OK {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Creates an object.
