@@ -194,9 +194,11 @@ impl Link {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let mut connection = 0;
-        self.state.send_modify(|state| {
+        // No connection waits for another one to open.
+        self.state.send_if_modified(|state| {
             connection = state.opened;
             state.opened += 1;
+            false
         });
         self.passable(connection).await?;
         let is_of_maps = asked.contains("/configmaps?") && asked.contains("watch=");
