@@ -5,6 +5,7 @@
 mod access;
 mod against_captures;
 mod breaks;
+mod concurrent_model;
 mod concurrent_writes;
 mod connections;
 mod custom_resources;
