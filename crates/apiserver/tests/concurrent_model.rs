@@ -417,17 +417,19 @@ impl Log {
                     }
                 }
             }
-            (Change::DeleteNamespace(name), 200) => {
-                let left = self.listed(Scope::Namespace(name), *answered);
-                let old = left.iter().filter(|object| revision(object) <= *sent);
-                assert_eq!(old.count(), 0, "{left:?} outlived {write:?}");
-            }
             // A namespace that terminates or is gone; another writer deletes or creates it.
-            (Change::Create(_), 403 | 404) | (Change::DeleteNamespace(_), 404 | 409) => {}
+            (Change::Create(_), 403 | 404) | (Change::DeleteNamespace(_), 200 | 404 | 409) => {}
             (Change::CreateNamespace, 201 | 409) => {}
             unexpected => panic!("unexpected response {unexpected:?}: {response}"),
         }
         None
+    }
+
+    /// Whether the objects that a namespace had when its deletion was requested are gone when the request is answered.
+    fn is_emptied_by(&self, write: &Write) -> bool {
+        let Change::DeleteNamespace(name) = write.what else { return false };
+        let left = self.listed(Scope::Namespace(name), write.answered);
+        left.iter().all(|object| revision(object) > write.sent)
     }
 }
 
@@ -480,16 +482,35 @@ fn check_all(log: &Log, writes: &[Write], lists: &[Listed], watched: &[Watched])
         }
     }
     // Deletions also follow from those of collections and namespaces.
-    for (at, key) in log.keys.iter().filter(|(_, key)| *key != "default/counter") {
-        let deletes = |write: &Write| match write.what {
-            Change::DeleteAll(namespace, _) | Change::DeleteNamespace(namespace) => {
-                key.starts_with(namespace) && (write.sent + 1..=write.answered).contains(at)
-            }
-            _ => false,
+    for (at, key) in &log.keys {
+        if key == "default/counter" {
+            continue;
+        }
+        let deletes = |write: &Write| {
+            let concerns = match &write.what {
+                Change::DeleteAll(namespace, _) | Change::DeleteNamespace(namespace) => {
+                    key.starts_with(namespace)
+                }
+                // An object that is created while its namespace is emptied is deleted again.
+                Change::Create(created) => created == key && write.code == 201,
+                _ => false,
+            };
+            concerns && (write.sent + 1..=write.answered).contains(at)
         };
         let is_explained =
             caused.contains(at) || (log.deleted.contains_key(at) && writes.iter().any(deletes));
         assert!(is_explained, "no request caused the change of {key} at {at}");
+    }
+    // The request that began a deletion empties the namespace; others are answered while it is emptied.
+    let mut deletions = BTreeMap::<String, Vec<&Write>>::new();
+    for write in writes {
+        if let Write { what: Change::DeleteNamespace(_), code: 200, response, .. } = write {
+            deletions.entry(response["metadata"]["uid"].to_string()).or_default().push(write);
+        }
+    }
+    for deletion in deletions.values() {
+        let is_emptied = deletion.iter().any(|write| log.is_emptied_by(write));
+        assert!(is_emptied, "objects outlived their namespace: {deletion:?}");
     }
     for list in lists {
         assert!((list.sent..=list.answered).contains(&list.revision), "{list:?}");

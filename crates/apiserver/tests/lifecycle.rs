@@ -127,6 +127,17 @@ async fn a_namespace_is_removed_after_its_last_object() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_without_finalizers_is_removed() {
+    let session = session().await;
+    let mut namespace = session.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await;
+    namespace["spec"]["finalizers"] = json!([]);
+    session.json("PUT", "/api/v1/namespaces/n/finalize", namespace).await;
+    assert_eq!(session.find("/api/v1/namespaces/n").await.unwrap()["spec"], json!({}));
+    session.json("DELETE", "/api/v1/namespaces/n", json!({})).await;
+    assert_eq!(session.find("/api/v1/namespaces/n").await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_running_pod_is_removed_after_its_grace_period() {
     let session = session().await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "node", "terminationGracePeriodSeconds": 20, "containers": [{"name": "c"}]}});

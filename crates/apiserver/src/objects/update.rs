@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::meta::{self, set};
+use super::namespaces::is_held;
 use super::unsupported::{Subject, WriteOperation};
 use super::{
     Outcome, Shown, Target, WriteOptions, Writer, create, defaults, definitions, manage, misfit, names, reset,
@@ -176,7 +177,8 @@ impl Writer<'_> {
             return Ok(Ok(Outcome::ok(Shown::Stored(stored.clone()))));
         }
         // The last finalizer of a terminating object was removed: remove the object.
-        let held = |object: &Value| meta::has_finalizers(object) || has_spec_finalizers(resource, object);
+        let is_namespace = resource.is("", "namespaces");
+        let held = |object: &Value| if is_namespace { is_held(object) } else { meta::has_finalizers(object) };
         let waits_for_grace = meta::meta(&object)["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
         let gone = meta::is_deleting(current) && held(current) && !held(&object) && !waits_for_grace;
         if options.dry_run {
@@ -253,12 +255,6 @@ fn check_identity(target: &Target, key: &str, stored: &Stored, object: &Value) -
         return Err(Status::modified(&target.resource, &target.name));
     }
     Ok(())
-}
-
-/// Namespaces also have finalizers in their spec.
-fn has_spec_finalizers(resource: &Resource, object: &Value) -> bool {
-    resource.is("", "namespaces")
-        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 /// Whether a change increments the generation. For custom resources, everything except metadata counts (and except
