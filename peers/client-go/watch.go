@@ -84,6 +84,7 @@ func benchStart() {
 	var options options
 	options.add(flags)
 	namespaces := flags.Int("namespaces", 50, "number of namespaces, with one informer each")
+	strip := flags.Bool("strip", false, "drop managedFields before objects are stored")
 	flags.Parse(os.Args[2:])
 	client := options.client()
 
@@ -92,7 +93,11 @@ func benchStart() {
 	wall, cpu := time.Now(), cpuSeconds()
 	var started []cache.SharedIndexInformer
 	for number := range *namespaces {
-		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespaceName(number)))
+		settings := []informers.SharedInformerOption{informers.WithNamespace(namespaceName(number))}
+		if *strip {
+			settings = append(settings, informers.WithTransform(stripManagedFields))
+		}
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, settings...)
 		started = append(started, factory.Core().V1().Pods().Informer())
 		factory.Start(ctx.Done())
 	}

@@ -5,7 +5,7 @@
 //! kube-rs-peer informer FILE [--objects LOAD] [--watch-list] [--strip] [--metadata] [--reads] [--idle SECONDS]
 //!                            [--relist]
 //! kube-rs-peer watch FILE --changes N [--watch-list] [--strip] [--label]
-//! kube-rs-peer start FILE [--watch-list] [--namespaces N]
+//! kube-rs-peer start FILE [--watch-list] [--strip] [--namespaces N]
 //! ```
 //!
 //! A load is `pods`, `varied-pods`, `secrets` or `widgets`; widgets are custom resources, read as `DynamicObject`.

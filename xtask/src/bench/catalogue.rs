@@ -43,7 +43,10 @@ const FOLLOWING: &[Subject] = &[
     Floor,
 ];
 /// Without the subjects that would take minutes.
-const LARGE: &[Subject] = &[Ours, OursJson, ClientGo, KubeRsStreaming, Floor];
+const LARGE: &[Subject] =
+    &[Ours, OursDecoding, OursJson, ClientGo, ClientGoStripped, KubeRsStreaming, KubeRsStripped, Floor];
+/// Without handlers.
+const STARTING: &[Subject] = &[Ours, ClientGo, ClientGoStripped, KubeRs, KubeRsStripped];
 /// Without the floor, which cannot recognise the last change that is written.
 const WRITTEN_TO: &[Subject] = &[
     Ours,
@@ -327,7 +330,7 @@ fn start(count: u64, repetitions: usize) -> Scenario {
         ),
         work: Work::Start { count, namespaces: NAMESPACES },
         repetitions,
-        subjects: THREE,
+        subjects: STARTING,
         columns: START,
     }
 }
