@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube_informer::Scope;
 use kube_informer::building_blocks::{Reflector, SourceError};
-use kube_informer::testing::{Request, WatchListSupport};
+use kube_informer::testing::{Request, ScriptedSource, WatchListSupport};
 use kube_wire::{Status, WatchEvent};
 use serde_json::json;
 use support::*;
@@ -371,6 +371,29 @@ async fn an_unreadable_event_resumes_once_then_relists_then_shows_as_degraded() 
     source.send_unreadable_event();
     rig.source.requests_made(9).await;
     assert_eq!(rig.requests()[8], r#"watch rv="101""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_third_watch_that_fails_in_a_row_shows_as_degraded_however_it_fails() {
+    let failures: [fn(&ScriptedSource); 2] =
+        [ScriptedSource::close_watches, |source| source.send_error(status(403, "Forbidden"))];
+    for fails in failures {
+        let source = pods();
+        let mut rig = Rig::start(&source, listing());
+        for round in 1..=3 {
+            rig.source.requests_made(2 * round).await;
+            rig.settle().await;
+            rig.watching().await;
+            fails(&source);
+        }
+        rig.source.requests_made(8).await;
+        rig.settle().await;
+        assert_eq!(rig.requests()[7], WATCH_100, "the next watch is open");
+        let state = rig.status.borrow().state.to_string();
+        assert!(state.starts_with("degraded: watch "), "{state}");
+        source.put(pod("a"));
+        rig.watching().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

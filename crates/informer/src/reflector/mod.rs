@@ -39,7 +39,7 @@ use crate::queue::{Scope, Sink, SinkError};
 use crate::source::ListerWatcher;
 use backoff::Backoff;
 use error::InvalidList;
-use watch::BrokenWatches;
+use watch::FailedWatches;
 use watchdog::Watchdog;
 
 /// The longest resourceVersion that a watch is resumed from. A server's has at most 20 digits; those of aggregated APIs may be
@@ -86,7 +86,7 @@ pub struct Reflector<S> {
     incomplete: bool,
     /// A list at `"0"` was paginated: the server has no watch cache for this resource.
     paginated: bool,
-    broken_watches: BrokenWatches,
+    failed_watches: FailedWatches,
     watchdog: Watchdog,
     backoff: Backoff,
     /// The source's selection in this cycle; 0 for one that never changes.
@@ -147,7 +147,7 @@ impl<S: Sink> Reflector<S> {
             version_unavailable: false,
             incomplete: false,
             paginated: false,
-            broken_watches: BrokenWatches::default(),
+            failed_watches: FailedWatches::default(),
             opened_at: None,
             asked_to_last: Duration::ZERO,
             unverified: false,
@@ -199,7 +199,13 @@ impl<S: Sink> Reflector<S> {
         if stream.is_none() {
             self.list().await?;
         }
-        self.watch(stream).await
+        let ended = self.watch(stream).await;
+        if let Err(CycleEnd::Cycle(error)) = &ended
+            && !matches!(**error, ReflectorError::Sink(_))
+        {
+            self.failed_watches.add(error);
+        }
+        ended
     }
 
     /// Fixes the source's selection for this cycle. If it has changed, the sink is incomplete until the next list.

@@ -26,7 +26,7 @@ const EARLY: Duration = Duration::from_secs(5);
 /// Internal errors further apart than this are separate incidents.
 const INTERNAL_ERROR_RESET: Duration = Duration::from_secs(60);
 
-/// After this many broken watches in a row without progress, the state is degraded.
+/// After this many failed watches in a row without progress, the state is degraded.
 const DEGRADED_AT: u32 = 3;
 
 /// How a watch ended.
@@ -51,10 +51,13 @@ pub(super) enum UnreadableEvent {
     Deleted(Key),
 }
 
-/// Consecutive broken watches without progress.
+/// Consecutive failed watches without progress.
 #[derive(Debug, Default)]
-pub(super) struct BrokenWatches {
-    strikes: u32,
+pub(super) struct FailedWatches {
+    /// All of them.
+    count: u32,
+    /// Those that are resumed once.
+    broken: u32,
     error: Option<Arc<ReflectorError>>,
 }
 
@@ -225,11 +228,11 @@ impl<S: Sink> Reflector<S> {
     /// Resumes the first time, immediately or after backing off. Ends the cycle the second time without progress.
     async fn resume_once(&mut self, error: ReflectorError, backs_off: bool) -> Result<(), CycleEnd> {
         let error = Arc::new(error);
-        self.broken_watches.strikes += 1;
-        self.broken_watches.error = Some(error.clone());
-        if self.broken_watches.strikes != 1 {
+        self.failed_watches.broken += 1;
+        if self.failed_watches.broken != 1 {
             return Err(CycleEnd::Cycle(error));
         }
+        self.failed_watches.add(&error);
         let wait = if backs_off { self.backoff_wait(&error) } else { Duration::ZERO };
         self.report(&error, NextStep::Resume(wait));
         if backs_off {
@@ -239,8 +242,8 @@ impl<S: Sink> Reflector<S> {
     }
 
     fn enter_watching(&self) {
-        self.enter(match &self.broken_watches {
-            BrokenWatches { strikes: DEGRADED_AT.., error: Some(error) } => {
+        self.enter(match &self.failed_watches {
+            FailedWatches { count: DEGRADED_AT.., error: Some(error), .. } => {
                 ReflectorState::Degraded { error: error.clone() }
             }
             _ => ReflectorState::Watching,
@@ -260,7 +263,7 @@ impl<S: Sink> Reflector<S> {
         let mut synthetic = matches!(version, "" | "0");
         self.watchdog.opened(Instant::now());
         let mut settled_at =
-            after(self.config.backoff.reset_after).filter(|_| self.broken_watches.ends_with_time());
+            after(self.config.backoff.reset_after).filter(|_| self.failed_watches.ends_with_time());
         let source = self.source.clone();
         let mut outdated = source.outdated();
         loop {
@@ -371,7 +374,7 @@ impl<S: Sink> Reflector<S> {
         let now = Instant::now();
         let progressed = self.last_version.advance(advances.then_some(&*self.event_version), now);
         self.watchdog.event(now);
-        if progressed && self.broken_watches.strikes > 0 {
+        if progressed && self.failed_watches.count > 0 {
             self.recovered();
         }
         Ok(())
@@ -408,7 +411,7 @@ impl<S: Sink> Reflector<S> {
 
     /// The watch works again.
     fn recovered(&mut self) {
-        self.broken_watches = BrokenWatches::default();
+        self.failed_watches = FailedWatches::default();
         self.enter(ReflectorState::Watching);
     }
 }
@@ -433,9 +436,14 @@ impl UnreadableEvent {
     }
 }
 
-// === impl BrokenWatches ===
+// === impl FailedWatches ===
 
-impl BrokenWatches {
+impl FailedWatches {
+    pub(super) fn add(&mut self, error: &Arc<ReflectorError>) {
+        self.count += 1;
+        self.error = Some(error.clone());
+    }
+
     /// Whether a watch that lives for a while ends the degraded state. Silence does not end silence, and neither does a watch
     /// that would live forever.
     fn ends_with_time(&self) -> bool {
@@ -443,7 +451,7 @@ impl BrokenWatches {
             self.error.as_deref(),
             Some(ReflectorError::Silent(_) | ReflectorError::Watch(SourceError::Overdue { .. }))
         );
-        self.strikes > 0 && !lives
+        self.count > 0 && !lives
     }
 }
 
