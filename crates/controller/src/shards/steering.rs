@@ -226,8 +226,13 @@ impl<'a> Steering<'a> {
 
     /// When the work of slots that begin to be released now is cancelled.
     fn cut_at(&self) -> Instant {
+        Instant::now() + self.grace()
+    }
+
+    /// How long the work of a slot can continue after its release has begun.
+    pub(super) fn grace(&self) -> Duration {
         let grace = self.controllers.iter().map(|controller| controller.grace()).max().unwrap_or_default();
-        Instant::now() + grace.min(crate::LONGEST)
+        grace.min(crate::LONGEST)
     }
 
     /// Considers everything that the cache has: loses slots whose records were changed, and begins to release those that others should
