@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Schedule, Server, Verb};
 use http::HeaderValue;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
 use kube_core::ObjectMeta;
-use kube_informer::{Informer, Key, Shard};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{Informer, Key, Shard, WatchList};
 use kube_informer_controller::leader::FencingToken;
 use kube_informer_controller::{
     Action, BuildError, Context, Controller, Error, LeaderElection, LeaseTiming, Manager, RunError,
@@ -1156,6 +1157,37 @@ async fn c11_a_replica_that_cannot_list_gives_its_slots_back() {
         rig.settled().await;
         rig.observer.check();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_a_slow_list_with_one_error_keeps_its_slots() {
+    let rig = Rig::start(60).await;
+    let one = Replica::start(&rig, "one", 1);
+    rig.balanced(&[&one]).await;
+    let list = || Match::verb(Verb::List).resource("configmaps").user_agent("two");
+    rig.server.faults().arm(Fault::new(FaultAction::Delay(3 * SECOND)).on(list()));
+    let error = Fault::new(FaultAction::Html { code: 500 }).on(list());
+    let error = rig.server.faults().arm(error.schedule(Schedule::After { matches: 22, times: 1 }));
+
+    let lease = lease(&rig, "two", 2);
+    let mut reflector = ReflectorConfig::default();
+    (reflector.page_size, reflector.watch_list, reflector.seed) = (Some(1), WatchList::Off, Some(2));
+    let maps = Informer::<ConfigMap>::builder(rig.client("two")).labels("test").shard(lease.shard());
+    let maps = maps.reflector(reflector).start().unwrap();
+    let data = Data { replica: "two", observer: rig.observer.clone() };
+    let controller = Controller::builder("maps", &maps).shared(&lease).build(data, reconcile).unwrap();
+    let (two, began) = (Replica::run("two", lease, controller), Instant::now());
+    sleep(10 * SECOND).await;
+    let identity = two.lease.status().identity;
+    while rig.server.faults().fired(error) == Some(0) {
+        sleep(SECOND / 10).await;
+    }
+    let failed = Instant::now();
+    assert!(failed > began + 60 * SECOND, "{:?}", failed - began);
+    rig.balanced(&[&one, &two]).await;
+    assert!(failed.elapsed() > 60 * SECOND, "the second list is slow, too: {:?}", failed.elapsed());
+    assert_eq!((two.lease.status().identity, two.lease.status().released), (identity, 0));
+    rig.observer.check();
 }
 
 #[tokio::test(start_paused = true)]
