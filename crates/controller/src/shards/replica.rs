@@ -91,6 +91,7 @@ impl<'a> SharingReplica<'a> {
     fn new(lease: &ShardedLease, controllers: Vec<&'a dyn Managed>) -> Result<Self, RunError> {
         let ShardedLease { client, namespace, name, timing, .. } = lease;
         let slots = lease.status.slots().clone();
+        let mut random: StdRng = lease.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64);
         let steering = Steering {
             group: watch(lease)?,
             slots,
@@ -105,10 +106,10 @@ impl<'a> SharingReplica<'a> {
             timing: *timing,
             clock: lease.clock.clone(),
             name: name.clone(),
+            random: StdRng::from_rng(&mut random),
             wanted: Default::default(),
             free_since: Default::default(),
         };
-        let random = lease.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64);
         Ok(Self { lease: lease.clone(), steering, random, attempt: None, waiting_since: None, conflicts: 0 })
     }
 
