@@ -66,7 +66,7 @@ fn main() {
     let replicas: Vec<Replica> = (0..=REPLICAS).map(|number| Replica::new(number.to_string())).collect();
     let (before, after) = (&replicas[..REPLICAS], &replicas[..]);
     println!(
-        "| slots | objects per replica | slots per replica | longest selector | moved when one joins | Leases with records |"
+        "| slots | objects per replica | slots per replica | longest selector | moved when one replica joins | Leases with records |"
     );
     println!("|---|---|---|---|---|---|");
     for (slots, objects) in objects_per_slot(&[128, 256, 1024, 4096]) {

@@ -87,7 +87,11 @@ pub async fn settle(server: &Server, manager: &RunningManager) -> Result<(), Not
     settle_at(&[(None, server)], manager).await
 }
 
-/// As [`settle`], for a controller of several clusters: each name with its server. Other clusters are not waited for.
+/// As [`settle`], for a controller of several clusters: each name with its server.
+///
+/// The informers and the failing keys of other clusters are ignored, and so are those of clusters that were removed. But all
+/// clusters share the queue and the workers: no key of any cluster may be queued, running, waiting for its own writes, or due within
+/// a second.
 ///
 /// # Errors
 /// As [`settle`].

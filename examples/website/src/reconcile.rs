@@ -60,7 +60,7 @@ async fn apply(ctx: &Context<Data>, site: &Website) -> Result<Action, Error> {
         ctx.patch_status(site, &status).await?;
         return Err(Error::terminal(problem));
     }
-    let children = Children::of(site);
+    let children = Children::of(site).map_err(Error::terminal)?;
     // Applying an unchanged child writes nothing, so there is nothing to compare first.
     ctx.apply(&children.config_map).await?;
     ctx.apply(&children.service).await?;
@@ -78,7 +78,7 @@ async fn apply(ctx: &Context<Data>, site: &Website) -> Result<Action, Error> {
 /// deleted here, too.
 async fn clean_up(ctx: &Context<Data>, site: &Website) -> Result<Action, Error> {
     ctx.data().directory.0.lock().remove(ctx.key());
-    let children = Children::of(site);
+    let children = Children::of(site).map_err(Error::terminal)?;
     ctx.delete(&children.config_map).await?;
     ctx.delete(&children.service).await?;
     ctx.delete(&children.deployment).await?;

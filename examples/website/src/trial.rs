@@ -2,6 +2,7 @@
 //! converges. It does not depend on the server, so the same test runs on the embedded server and on a real one.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -98,29 +99,18 @@ impl Trial {
     }
 
     async fn damage_one(&self, name: &str, how: u32) -> Result<(), ClientError> {
-        let merge = PatchParams::default();
         let delete = DeleteParams::default();
-        let no_labels = json!({"metadata": {"labels": null}});
         match how {
             0 => drop(self.api::<Deployment>().delete(name, &delete).await?),
             1 => drop(self.api::<Service>().delete(name, &delete).await?),
             2 => drop(self.api::<ConfigMap>().delete(name, &delete).await?),
-            3 => {
-                let patch = Patch::Merge(json!({"spec": {"replicas": 7}}));
-                self.api::<Deployment>().patch(name, &merge, &patch).await?;
-            }
-            4 => {
-                let patch = Patch::Merge(json!({"data": {"index.html": "defaced"}}));
-                self.api::<ConfigMap>().patch(name, &merge, &patch).await?;
-            }
-            5 => drop(self.api::<Service>().patch(name, &merge, &Patch::Merge(no_labels)).await?),
-            6 => {
-                let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
-                self.api::<ConfigMap>().patch(name, &merge, &patch).await?;
-            }
+            3 => self.change::<Deployment>(name, json!({"spec": {"replicas": 7}})).await?,
+            4 => self.change::<ConfigMap>(name, json!({"data": {"index.html": "defaced"}})).await?,
+            5 => self.change::<Service>(name, json!({"metadata": {"labels": null}})).await?,
+            6 => self.change::<ConfigMap>(name, json!({"metadata": {"ownerReferences": null}})).await?,
             7 => {
-                let patch = Patch::Merge(json!({"spec": {"html": format!("{name}, new"), "replicas": 3}}));
-                self.api::<Website>().patch(name, &merge, &patch).await?;
+                let spec = json!({"html": format!("{name}, new"), "replicas": 3});
+                self.change::<Website>(name, json!({"spec": spec})).await?;
             }
             8 => drop(self.api::<Website>().delete(name, &delete).await?),
             _ => {
@@ -170,7 +160,7 @@ impl Trial {
         let (services, deployments) = (self.list::<Service>().await?, self.list::<Deployment>().await?);
         let mut wrong = Vec::new();
         for (name, site) in &sites {
-            let children = Children::of(site);
+            let children = Children::of(site)?;
             let parts = [
                 ("website", website_is_settled(site, deployments.get(name))),
                 ("config map", is_part_of(site, children.config_map, maps.get(name))),
@@ -206,12 +196,17 @@ impl Trial {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
+    async fn change<K>(&self, name: &str, change: Value) -> Result<(), ClientError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let change = Patch::Merge(change);
+        self.api::<K>().patch(name, &PatchParams::default(), &change).await.map(drop)
+    }
+
     async fn list<K>(&self) -> anyhow::Result<BTreeMap<String, K>>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     {
         let items = self.api::<K>().list(&ListParams::default()).await?.items;
         Ok(items.into_iter().map(|item| (item.name_any(), item)).collect())

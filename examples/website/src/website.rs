@@ -8,14 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A web page that is served under a host name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "example.com",
-    version = "v1",
-    kind = "Website",
-    namespaced,
-    status = "WebsiteStatus",
-    derive = "PartialEq"
-)]
+#[kube(group = "example.com", version = "v1", kind = "Website", namespaced)]
+#[kube(status = "WebsiteStatus", derive = "PartialEq")]
 #[kube(crates(kube_core = "::kube_core", k8s_openapi = "::k8s_openapi"))]
 #[serde(rename_all = "camelCase")]
 pub struct WebsiteSpec {

@@ -20,14 +20,8 @@ async fn with_site(metadata: Value, spec: Value, status: Value) -> (Server, Test
     for (field, values) in [("metadata", metadata), ("spec", spec)] {
         site[field].as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
     }
-    let server = Server::builder()
-        .without_socket()
-        .seed(1)
-        .crds([definition()])
-        .objects([site])
-        .start()
-        .await
-        .unwrap();
+    let server = Server::builder().without_socket().seed(1).crds([definition()]);
+    let server = server.objects([site]).start().await.unwrap();
     let websites = Informer::<Website>::builder(server.client().unwrap()).start().unwrap();
     websites.synced().await.unwrap();
     let data = Data { directory: Directory::default(), events: EventRecorder::for_test() };

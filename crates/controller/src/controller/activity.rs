@@ -40,6 +40,17 @@ impl Activity {
     pub(super) fn succeeds(&self, key: &Key) {
         self.failing.lock().remove(key);
     }
+
+    /// Forgets keys that fail.
+    pub(super) fn forget(&self, is_key: impl Fn(&Key) -> bool) {
+        self.failing.lock().retain(|key, _| !is_key(key));
+    }
+
+    /// The first key that fails and passes the test, with its error.
+    fn first_failing(&self, is_checked: impl Fn(&Key) -> bool) -> Option<(Key, String)> {
+        let failing = self.failing.lock();
+        failing.iter().find(|(key, _)| is_checked(key)).map(|(key, error)| (key.clone(), error.clone()))
+    }
 }
 
 /// Returns the revision that the server of a cluster has; `None` for a cluster that is not checked.
@@ -52,12 +63,15 @@ impl<D> Job<D> {
     /// Why the controller has not settled at these revisions of its servers; `None` if it has.
     pub(super) fn unsettled(&self, revisions: Revisions<'_>) -> Option<String> {
         let intake = &self.intake;
+        // A reconcile that ran when its cluster was removed may have failed since.
+        let is_checked =
+            |key: &Key| revisions(key.cluster()).is_some() && self.members.get(key.cluster()).is_some();
         let reason =
             if let Some(reason) = self.members.all().iter().find_map(|member| member.unsettled(revisions)) {
                 reason
-            } else if let Some((key, error)) = self.activity.failing.lock().first_key_value() {
+            } else if let Some((key, error)) = intake.activity.first_failing(is_checked) {
                 format!("{key} fails: {error}")
-            } else if self.activity.running.load(Ordering::Relaxed) > 0 {
+            } else if intake.activity.running.load(Ordering::Relaxed) > 0 {
                 "a reconcile is running".to_owned()
             } else if !intake.queue.is_empty() {
                 format!("{} keys are queued", intake.queue.len())

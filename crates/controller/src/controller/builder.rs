@@ -364,8 +364,6 @@ impl<M> ControllerBuilder<M> {
             deadline: self.deadline,
             reconciles: AtomicU64::new(0),
             cut_short: AtomicUsize::new(0),
-            #[cfg(feature = "testing")]
-            activity: super::activity::Activity::default(),
         };
         let (concurrency, grace) = (self.concurrency, self.grace);
         let team = Team { job: Arc::new(job), concurrency, grace };

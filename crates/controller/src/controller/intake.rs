@@ -26,6 +26,8 @@ pub(crate) struct Intake {
     pub(crate) writes: Writes,
     /// Which keys this replica may work on; `None` if all.
     pub(crate) slot_keys: Option<SlotKeys>,
+    #[cfg(feature = "testing")]
+    pub(super) activity: super::activity::Activity,
     /// Keys whose objects no longer pass the main trigger's filter, and were not reconciled since.
     leaving: Mutex<HashSet<Key>>,
 }
@@ -37,12 +39,22 @@ impl Intake {
         writes: Writes,
         slot_keys: Option<SlotKeys>,
     ) -> Self {
-        Self { queue, capacity, writes, slot_keys, leaving: Mutex::default() }
+        Self {
+            queue,
+            capacity,
+            writes,
+            slot_keys,
+            #[cfg(feature = "testing")]
+            activity: super::activity::Activity::default(),
+            leaving: Mutex::default(),
+        }
     }
 
     /// Forgets the keys of a cluster, and the informers of these numbers.
     pub(crate) fn forget(&self, key: impl Fn(&Key) -> bool, informer: impl Fn(usize) -> bool) {
         self.leaving.lock().retain(|leaving| !key(leaving));
+        #[cfg(feature = "testing")]
+        self.activity.forget(&key);
         // Queue the parked keys: the worker that takes them finds that their cluster was removed, and drops them.
         for (key, priority) in self.writes.forget_all(key, informer) {
             self.add(key, priority);

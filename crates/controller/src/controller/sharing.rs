@@ -31,7 +31,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The time limit of one request.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 
-/// How long requests can fail while caches list gained slots. Then another replica should try.
+/// How long requests can fail while caches list gained slots, counted from the first failure. Then another replica should try.
 const LIST_MAX: Duration = Duration::from_secs(60);
 
 /// How long caches can take to reach a resourceVersion. A watch of a quiet resource receives a bookmark about once per minute.
@@ -105,9 +105,10 @@ impl<D: Send + Sync + 'static> Team<D> {
     }
 }
 
-/// Waits until an informer has listed the assigned shard. A list may take long; errors may not.
+/// Waits until an informer has listed the assigned shard. A list may take long; errors may not. A list that is repeated after an
+/// error may take long, too, so only another error ends the wait.
 async fn list_shard(controller: &str, watched: &dyn Watched) -> Result<(), CannotCatchUp> {
-    let until = Instant::now() + LIST_MAX;
+    let mut failing_since: Option<Instant> = None;
     loop {
         let error = match timeout(RETRY_PAUSE, watched.shard_synced()).await {
             Ok(Ok(())) => return Ok(()),
@@ -118,11 +119,18 @@ async fn list_shard(controller: &str, watched: &dyn Watched) -> Result<(), Canno
             }
             Err(_) => match watched.failure() {
                 Some(error) => error,
-                None => continue,
+                None => {
+                    failing_since = None;
+                    continue;
+                }
             },
         };
+        let since = *failing_since.get_or_insert_with(Instant::now);
+        if watched.is_retrying() {
+            continue;
+        }
         tracing::warn!(controller, error, "cannot list gained slots; retrying");
-        if Instant::now() >= until {
+        if since.elapsed() >= LIST_MAX {
             return Err(CannotCatchUp::Failed(error));
         }
     }

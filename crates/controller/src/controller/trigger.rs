@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_core::{ApiResource, ObjectMeta};
+use kube_informer::building_blocks::ReflectorState;
 use kube_informer::internals::Filtered;
 use kube_informer::internals::compare_resource_versions;
 use kube_informer::{
@@ -61,6 +62,8 @@ pub(crate) trait Watched: Send + Sync {
     fn shard_synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
     /// The error of a list or watch, while none works.
     fn failure(&self) -> Option<String>;
+    /// Whether a list or watch is being requested, and none waits after an error.
+    fn is_retrying(&self) -> bool;
     /// Whether the informer has stopped.
     fn is_stopped(&self) -> bool;
     /// The namespaces that are watched; `None` for all.
@@ -227,6 +230,14 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
             InformerState::Degraded(error) => Some(error.to_string()),
             _ => None,
         }
+    }
+
+    fn is_retrying(&self) -> bool {
+        use ReflectorState::{BackingOff, Degraded, Listing, Opening, Streaming};
+        let status = self.status();
+        let mut states = status.iter().map(|scope| &scope.reflector().state);
+        let waits = states.clone().any(|state| matches!(state, BackingOff { .. } | Degraded { .. }));
+        !waits && states.any(|state| matches!(state, Listing | Streaming | Opening))
     }
 
     fn is_stopped(&self) -> bool {

@@ -45,8 +45,6 @@ pub(super) struct Job<D> {
     pub(super) reconciles: AtomicU64,
     /// Cancelled reconciles.
     pub(super) cut_short: AtomicUsize,
-    #[cfg(feature = "testing")]
-    pub(super) activity: super::activity::Activity,
 }
 
 /// How long a key waits after its worker panicked. The rate limiter is not asked, because it may have caused the panic.
@@ -314,13 +312,13 @@ impl<D: Send + Sync + 'static> Job<D> {
     fn done(&self, key: &Key) {
         self.intake.queue.forget(key);
         #[cfg(feature = "testing")]
-        self.activity.succeeds(key);
+        self.intake.activity.succeeds(key);
     }
 
     /// Records that the key failed and is retried. Only tests read this.
     #[cfg(feature = "testing")]
     fn retries(&self, key: &Key, error: &impl std::fmt::Display) {
-        self.activity.fails(key, error);
+        self.intake.activity.fails(key, error);
     }
 
     #[cfg(not(feature = "testing"))]
@@ -342,7 +340,7 @@ impl<D: Send + Sync + 'static> Job<D> {
 impl<'a, D> Taken<'a, D> {
     fn new(job: &'a Job<D>, work: Work<Key>) -> Self {
         #[cfg(feature = "testing")]
-        job.activity.took_key();
+        job.intake.activity.took_key();
         Self { job, work, is_leaving: false, started: false, finished: false }
     }
 
@@ -357,7 +355,7 @@ impl<'a, D> Taken<'a, D> {
 impl<D> Drop for Taken<'_, D> {
     fn drop(&mut self) {
         #[cfg(feature = "testing")]
-        self.job.activity.returned_key();
+        self.job.intake.activity.returned_key();
         if self.is_leaving {
             self.job.intake.leaves(self.work.clone());
         }

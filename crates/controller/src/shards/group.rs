@@ -84,7 +84,7 @@ pub(super) struct SeatView {
     pub(super) lease: Arc<Lease>,
     /// Its holder's weight, or the last one's.
     pub(super) weight: u32,
-    /// Its holder leaves.
+    /// Its holder, or the last one, leaves.
     is_leaving: bool,
     /// Its holder has not renewed it in time.
     pub(super) is_expired: bool,
@@ -339,6 +339,19 @@ impl GroupView {
             None => !owners.contains(seat),
         };
         (0..SEATS_MAX).find(is_free).unwrap_or(SEATS_MAX)
+    }
+
+    /// Whether a replica that joins should wait for the seat of one that leaves, rather than take this free seat. A lower seat then
+    /// becomes free soon. With it, the new replica replaces the one that leaves; with a further seat, the shares of all others
+    /// would change, and once more when the lower seat is free.
+    ///
+    /// The replicas that stay work on all slots meanwhile. If they are fewer than those that leave, their shares would grow too much.
+    /// If no replica stays, no slot would have an owner.
+    pub(super) fn should_wait_instead_of(&self, free: u32) -> bool {
+        let leaves = |seat: &SeatView| seat.is_leaving && !holder(&seat.lease).is_empty();
+        let leaving = self.seats.range(..free).filter(|(_, seat)| leaves(seat)).count();
+        let staying = self.members().values().filter(|(weight, stays)| *stays && *weight > 0).count();
+        (1..=staying).contains(&leaving)
     }
 
     /// The seats that own slots, according to the records.

@@ -4,8 +4,9 @@
 //!
 //! A [`ShardedLease`] coordinates any number of replicas through Leases:
 //!
-//! - A replica takes the lowest free *seat*, a Lease that it renews ([`seat`]). A renewal counts when its cache shows it. The taken seats determine which replica should own
-//!   which slot ([`seats`]).
+//! - A replica takes the lowest free *seat*, a Lease that it renews ([`seat`]). If the holder of a lower one leaves, it waits for that
+//!   one ([`group`]). A renewal counts when its cache shows it. The taken seats determine which replica should own which slot
+//!   ([`seats`]).
 //! - The records of slots share a few other Leases ([`table`]). A record names the slot's owner and term, and is written only when the
 //!   slot changes hands ([`steering`]).
 //! - A slot changes hands when its owner has released it, or has lost its seat. Its next owner works on it when its caches have what

@@ -56,6 +56,8 @@ struct SharingReplica<'a> {
     steering: Steering<'a>,
     random: StdRng,
     attempt: Option<Attempt>,
+    /// Since when it waits for the seat of a replica that leaves.
+    waiting_since: Option<Instant>,
     /// How often in a row another replica was faster, or the cache was behind.
     conflicts: i32,
 }
@@ -89,6 +91,7 @@ impl<'a> SharingReplica<'a> {
     fn new(lease: &ShardedLease, controllers: Vec<&'a dyn Managed>) -> Result<Self, RunError> {
         let ShardedLease { client, namespace, name, timing, .. } = lease;
         let slots = lease.status.slots().clone();
+        let mut random: StdRng = lease.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64);
         let steering = Steering {
             group: watch(lease)?,
             slots,
@@ -103,11 +106,11 @@ impl<'a> SharingReplica<'a> {
             timing: *timing,
             clock: lease.clock.clone(),
             name: name.clone(),
+            random: StdRng::from_rng(&mut random),
             wanted: Default::default(),
             free_since: Default::default(),
         };
-        let random = lease.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64);
-        Ok(Self { lease: lease.clone(), steering, random, attempt: None, conflicts: 0 })
+        Ok(Self { lease: lease.clone(), steering, random, attempt: None, waiting_since: None, conflicts: 0 })
     }
 
     async fn run(&mut self, stop: &Stop, ended: &CancellationToken) -> Result<(), RunError> {
@@ -141,6 +144,7 @@ impl<'a> SharingReplica<'a> {
     async fn join(&mut self, has_joined: bool, stop: &Stop) -> Result<Option<Seat>, RunError> {
         let lease = self.lease.full_name();
         let (mut watched_since, mut is_synced) = (Instant::now(), true);
+        self.waiting_since = None;
         while !stop.is_stopping() {
             let lasts = self.lease.timing.lease_duration;
             let is_behind = !self.steering.group.is_fresh() || self.conflicts > 0;
@@ -172,7 +176,7 @@ impl<'a> SharingReplica<'a> {
                     self.conflicts = 0;
                     return Ok(Some(seat));
                 }
-                // Another replica was faster, or the tables are being created: the cache will show it.
+                // Another replica was faster or leaves its seat, or the tables are being created: the cache will show it.
                 Ok(None) => {
                     let factor = 2_f64.powi(self.conflicts.min(5));
                     retry.mul_f64(self.random.random_range(0.01..0.1) * factor)
@@ -195,7 +199,7 @@ impl<'a> SharingReplica<'a> {
     }
 
     async fn try_join(&mut self) -> Result<Option<Seat>, JoinError> {
-        let Self { lease, steering, random, attempt, conflicts } = self;
+        let Self { lease, steering, random, attempt, waiting_since, conflicts } = self;
         let view = steering.group.view();
         if let Some(mismatch) = view.unusable.values().next() {
             return Err(JoinError::Unusable(mismatch.to_string()));
@@ -220,7 +224,18 @@ impl<'a> SharingReplica<'a> {
             };
             Attempt { candidate, unknown: BTreeSet::new() }
         });
-        let number = view.seat_of(&attempt.candidate.identity).unwrap_or_else(|| view.free_seat());
+        let held = view.seat_of(&attempt.candidate.identity);
+        let number = held.unwrap_or_else(|| view.free_seat());
+        if held.is_none() && view.should_wait_instead_of(number) {
+            let since = *waiting_since.get_or_insert_with(|| {
+                tracing::info!(lease = lease.full_name(), "waiting for the seat of a replica that leaves");
+                Instant::now()
+            });
+            // A replica that leaves cancels its work after the grace period. If it crashes, its seat expires.
+            if since.elapsed() < lease.timing.lease_duration.saturating_add(steering.grace()) {
+                return Ok(None);
+            }
+        }
         let leases = steering.leases.named(steering.group.seat_name(number));
         let taken = view.seats.get(&number).map(|seat| &*seat.lease);
         attempt.unknown.insert(number);

@@ -21,6 +21,8 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt, join_all, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
+use rand::RngExt as _;
+use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +49,7 @@ pub(super) struct Steering<'a> {
     pub(super) clock: LeaseClock,
     /// The name of the sharded lease.
     pub(super) name: String,
+    pub(super) random: StdRng,
     /// The last result of the assignment, and what it was computed from.
     pub(super) wanted: (BTreeMap<u32, (u32, bool)>, Vec<Option<u32>>),
     /// Slots without an owner: since when.
@@ -190,7 +193,7 @@ impl<'a> Steering<'a> {
                 },
                 ended = ended_writes(&mut writes) => {
                     writes = None;
-                    retry_at = Instant::now() + self.pause_after(&ended);
+                    retry_at = Instant::now() + pause_after(&ended, self.timing.retry_period, &mut self.random);
                     let gained = self.written(ended, me);
                     self.begin_catching_up(gained, &catching_up);
                 }
@@ -201,16 +204,6 @@ impl<'a> Steering<'a> {
                 }
             }
         }
-    }
-
-    /// How long to wait before the next writes: after a conflict until the cache has the change, and longer after an error.
-    fn pause_after(&self, ended: &[EndedWrite]) -> Duration {
-        let pause = |write: &EndedWrite| match write.result {
-            Ok(_) => Duration::ZERO,
-            Err(LeaseError::Conflict) => self.timing.retry_period / 20,
-            Err(_) => self.timing.retry_period / 2,
-        };
-        ended.iter().map(pause).max().unwrap_or_default()
     }
 
     /// This replica leaves its slots to others.
@@ -226,8 +219,13 @@ impl<'a> Steering<'a> {
 
     /// When the work of slots that begin to be released now is cancelled.
     fn cut_at(&self) -> Instant {
+        Instant::now() + self.grace()
+    }
+
+    /// How long the work of a slot can continue after its release has begun.
+    pub(super) fn grace(&self) -> Duration {
         let grace = self.controllers.iter().map(|controller| controller.grace()).max().unwrap_or_default();
-        Instant::now() + grace.min(crate::LONGEST)
+        grace.min(crate::LONGEST)
     }
 
     /// Considers everything that the cache has: loses slots whose records were changed, and begins to release those that others should
@@ -536,6 +534,18 @@ async fn catch_up(
     Ok(CaughtUp { slots: terms, reached: needed })
 }
 
+/// How long to wait before the next writes: after a conflict until the cache has the change, and longer after an error. Varies, so
+/// that replicas with conflicting writes do not repeat them at the same time.
+fn pause_after(ended: &[EndedWrite], retry: Duration, random: &mut StdRng) -> Duration {
+    let pause = |write: &EndedWrite| match write.result {
+        Ok(_) => Duration::ZERO,
+        Err(LeaseError::Conflict) => retry / 20,
+        Err(_) => retry / 2,
+    };
+    let pause = ended.iter().map(pause).max().unwrap_or_default();
+    pause.mul_f64(random.random_range(0.5..1.5))
+}
+
 /// Waits until the writes have ended; forever without any.
 async fn ended_writes(writes: &mut Option<BoxFuture<'static, Vec<EndedWrite>>>) -> Vec<EndedWrite> {
     match writes {
@@ -553,5 +563,31 @@ fn include(needed: &mut WrittenVersions, others: &WrittenVersions) {
         {
             version.clone_into(known);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    #[test]
+    fn writes_that_conflict_are_repeated_after_various_pauses() {
+        let ended = |result| [EndedWrite { lease: "web-slots-0".to_owned(), result, hand_over: None }];
+        let retry = Duration::from_secs(2);
+        let pauses = |seed: u64| {
+            let mut random = StdRng::seed_from_u64(seed);
+            let conflict = ended(Err(LeaseError::Conflict));
+            (0..50).map(|_| pause_after(&conflict, retry, &mut random)).collect::<Vec<_>>()
+        };
+        let limits = Duration::from_millis(50)..Duration::from_millis(150);
+        assert!(pauses(1).iter().all(|pause| limits.contains(pause)), "{:?}", pauses(1));
+        assert_eq!(pauses(1), pauses(1));
+        assert!(pauses(1).iter().zip(pauses(2)).all(|(one, other)| *one != other));
+        let mut random = StdRng::seed_from_u64(1);
+        assert_eq!(pause_after(&ended(Ok(Lease::default())), retry, &mut random), Duration::ZERO);
+        let failed = ended(Err(LeaseError::TimedOut(retry)));
+        assert!(pause_after(&failed, retry, &mut random) >= retry / 4);
     }
 }

@@ -18,6 +18,9 @@ pub(super) const GROUP_LABEL: &str = "kube-informer/sharded-lease";
 /// How many slots share one object. Annotations of an object have up to 256 KiB; a record has about 200 bytes.
 pub(super) const SLOTS_PER_TABLE: u32 = 256;
 
+/// The size limit of the records of one object. The rest of Kubernetes' 256 KiB is for other annotations.
+const RECORDS_BYTES_MAX: usize = 240 << 10;
+
 /// The records of one object.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct SlotTable {
@@ -62,13 +65,33 @@ impl SlotTable {
         serde_json::from_str(text).ok()
     }
 
-    /// The Lease with these records.
+    /// The Lease with these records. If they exceed the size limit, the longest lists of written resourceVersions are dropped: the
+    /// next owners of those slots catch up with the server instead.
     pub(super) fn write_to(&self, lease: &Lease) -> Lease {
         let mut lease = lease.clone();
-        // Cannot fail: keys are numbers and text.
-        let text = serde_json::to_string(self).unwrap_or_default();
+        let mut text = json_of(self);
+        if let Some(excess) = text.len().checked_sub(RECORDS_BYTES_MAX) {
+            text = json_of(&self.shortened(excess));
+        }
         lease.metadata.annotations.get_or_insert_default().insert(SLOTS_ANNOTATION.to_owned(), text);
         lease
+    }
+
+    /// The table without the longest lists of written resourceVersions, shorter by at least this many bytes if possible.
+    fn shortened(&self, excess: usize) -> Self {
+        let mut shortened = self.clone();
+        let lists = shortened.slots.values_mut().filter(|record| record.written.is_some());
+        let mut lists: Vec<_> = lists.map(|record| (json_of(&record.written).len(), record)).collect();
+        lists.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let mut dropped = 0;
+        for (bytes, record) in lists {
+            if dropped >= excess {
+                break;
+            }
+            record.written = None;
+            dropped += bytes;
+        }
+        shortened
     }
 
     /// The record of a slot.
@@ -88,6 +111,11 @@ impl SlotRecord {
     pub(super) fn released(&self, written: Option<BTreeMap<String, String>>) -> Self {
         Self { owner: String::new(), seat: 0, term: self.term, written }
     }
+}
+
+fn json_of(value: &impl Serialize) -> String {
+    // Cannot fail: keys are numbers and text.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// A Lease without records or holder, of the group of this name.
@@ -112,6 +140,34 @@ mod tests {
         assert_eq!(SlotTable::read(&lease), Some(table.clone()));
         assert_eq!(table.record(9).taken("two", 1).term, 2, "a released slot continues its terms");
         assert_eq!(table.record(8).written, None, "an earlier table may have had another owner");
+    }
+
+    #[test]
+    fn records_never_exceed_the_limit_of_annotations() {
+        const KUBERNETES_MAX: usize = 256 << 10;
+        let written = |kinds: usize| {
+            let kinds = 0..kinds;
+            kinds.map(|kind| (format!("kind-{kind}.example.com"), "1234567890".to_owned())).collect()
+        };
+        let record = |slot: u32| match slot {
+            0..4 => SlotRecord::default().taken(&"x".repeat(100), slot).released(Some(written(2000))),
+            4..100 => SlotRecord::default().taken(&"x".repeat(100), slot),
+            _ => SlotRecord::default().taken("one", slot).released(Some(written(35))),
+        };
+        let division = Division { of: SLOTS_PER_TABLE, by_namespace: false };
+        let slots: BTreeMap<u32, SlotRecord> =
+            (0..SLOTS_PER_TABLE).map(|slot| (slot, record(slot))).collect();
+        let table = SlotTable { division, slots };
+        let lease = table.write_to(&group_lease("web", "web-slots-0".to_owned()));
+        let text = &lease.metadata.annotations.as_ref().unwrap()[SLOTS_ANNOTATION];
+        assert!(text.len() < KUBERNETES_MAX, "{} bytes", text.len());
+        let read = SlotTable::read(&lease).unwrap();
+        for (slot, record) in &table.slots {
+            let kept = read.record(*slot);
+            let without_written = SlotRecord { written: None, ..record.clone() };
+            assert_eq!(SlotRecord { written: None, ..kept.clone() }, without_written);
+            assert_eq!(kept == *record, *slot >= 4, "slot {slot}: the largest are dropped first");
+        }
     }
 
     #[test]

@@ -125,6 +125,28 @@ async fn c3_a_cluster_is_reconciled_when_it_is_synced_and_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn settling_ignores_failing_keys_of_other_and_removed_clusters() {
+    let (east, west) = (server(&["a"]).await, server(&["b"]).await);
+    let reconcile = async |_: Context, key: Key| match key.cluster() {
+        Some("west") => Err(Error::new("no disk")),
+        _ => done(),
+    };
+    let controller = Controller::of_clusters("t").build((), reconcile).unwrap();
+    let clusters = controller.clusters();
+    clusters.add("east", triggers(&east)).unwrap();
+    clusters.add("west", triggers(&west)).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle_clusters(&[("east", &east)], &manager).await.unwrap();
+    let both = [("east", &east), ("west", &west)];
+    let error = testing::settle_clusters(&both, &manager).await.unwrap_err();
+    assert_eq!(error.reason, "controller `t`: west//default/b fails: no disk");
+
+    assert!(clusters.remove("west"));
+    testing::settle_clusters(&both, &manager).await.unwrap();
+    manager.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn c6_the_writes_of_a_cluster_are_awaited_in_its_informers() {
     let (east, west) = (server(&["a"]).await, server(&["a"]).await);
     let log = Log::default();

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Schedule, Server, Verb};
 use http::HeaderValue;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
 use kube_core::ObjectMeta;
-use kube_informer::{Informer, Key, Shard};
+use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::{Informer, Key, Shard, WatchList};
 use kube_informer_controller::leader::FencingToken;
 use kube_informer_controller::{
     Action, BuildError, Context, Controller, Error, LeaderElection, LeaseTiming, Manager, RunError,
@@ -244,6 +245,18 @@ async fn reconcile(ctx: Context<Data>, key: Key) -> Result<Action, Error> {
     Ok(Action::Done)
 }
 
+/// How long one reconcile of a busy replica takes at most.
+const BUSY: Duration = Duration::from_secs(12);
+
+/// Reconciles a config map again and again, and writes nothing. The times differ, so some reconciles always take a few more seconds.
+async fn busy(ctx: Context<Data>, key: Key) -> Result<Action, Error> {
+    let Data { replica, observer } = ctx.data();
+    let _acting = observer.begin(replica, &key, false, ctx.term().unwrap().token());
+    let number: u32 = key.name().trim_start_matches('m').parse().unwrap();
+    sleep(BUSY - (number % 9) * SECOND).await;
+    Ok(Action::RequeueAfter(SECOND))
+}
+
 struct Replica {
     name: &'static str,
     lease: ShardedLease,
@@ -263,6 +276,14 @@ impl Replica {
         Self::run(name, lease, builder.build(data, reconcile).unwrap())
     }
 
+    /// A replica that needs a while to release a slot.
+    fn busy(rig: &Rig, name: &'static str, seed: u64) -> Self {
+        let lease = lease(rig, name, seed);
+        let data = Data { replica: name, observer: rig.observer.clone() };
+        let builder = Controller::builder("maps", &maps(rig, name, &lease)).concurrency(100).shared(&lease);
+        Self::run(name, lease, builder.build(data, busy).unwrap())
+    }
+
     fn run(name: &'static str, lease: ShardedLease, controller: Controller) -> Self {
         let stop = Stop::new();
         let task = tokio::spawn({
@@ -277,8 +298,13 @@ impl Replica {
     }
 
     /// Stops it as on SIGTERM, and waits for its end.
-    async fn end(mut self) {
+    async fn end(self) {
         self.stop.stop();
+        self.ended().await;
+    }
+
+    /// Waits for its end after a stop.
+    async fn ended(mut self) {
         (&mut self.task).await.unwrap().unwrap();
     }
 
@@ -453,6 +479,157 @@ async fn c11_a_rolling_update_moves_each_slot_at_most_twice() {
         assert!(moves.iter().all(|moves| (0..=2).contains(moves)), "surge {surge}: {moves:?}");
         rig.observer.check();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_a_rolling_update_with_slow_drains_moves_each_slot_at_most_twice() {
+    for surge in [true, false] {
+        let rig = Rig::start(30).await;
+        let mut replicas = Vec::new();
+        for (seed, name) in ["old-0", "old-1", "old-2"].into_iter().enumerate() {
+            replicas.push(Replica::busy(&rig, name, seed as u64));
+            rig.balanced(&replicas.iter().collect::<Vec<_>>()).await;
+        }
+        let before = rig.terms().await;
+        let names = ["new-0", "new-1", "new-2"].into_iter().enumerate();
+        let mut new = names.map(|(seed, name)| Replica::busy(&rig, name, 10 + seed as u64));
+        if surge {
+            replicas.extend(new.next());
+            rig.balanced(&replicas.iter().collect::<Vec<_>>()).await;
+        }
+        for _ in 0..3 {
+            let old = replicas.remove(0);
+            old.stop.stop();
+            sleep(SECOND).await;
+            assert!(!old.task.is_finished(), "it still drains");
+            replicas.extend(new.next());
+            old.ended().await;
+            rig.balanced(&replicas.iter().collect::<Vec<_>>()).await;
+        }
+        let after = rig.terms().await;
+        let moves = before.iter().zip(&after).map(|(before, after)| after - before).collect::<Vec<_>>();
+        assert!(moves.iter().all(|moves| (0..=2).contains(moves)), "surge {surge}: {moves:?}");
+        rig.observer.check();
+    }
+}
+
+/// Waits until a replica owns all slots that a draining one has released.
+async fn takes_over(replica: &Replica, draining: &Replica) {
+    let owned = async {
+        while replica.owned().len() + draining.lease.status().releasing.len() < 64 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(SECOND, owned).await.is_ok(), "a released slot has no owner");
+    assert!(!draining.task.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_a_replica_waits_for_the_seat_of_one_that_leaves_while_others_work() {
+    for crashes in [false, true] {
+        let rig = Rig::start(30).await;
+        let (one, two) = (Replica::busy(&rig, "one", 1), Replica::busy(&rig, "two", 2));
+        rig.balanced(&[&one, &two]).await;
+        sleep(10 * SECOND).await;
+        one.stop.stop();
+        sleep(SECOND).await;
+        let three = Replica::busy(&rig, "three", 3);
+        sleep(4 * SECOND).await;
+        assert_eq!((three.lease.status().seat, one.task.is_finished()), (None, false));
+        takes_over(&two, &one).await;
+        let began = Instant::now();
+        if crashes {
+            one.crash().await;
+        } else {
+            one.ended().await;
+        }
+        rig.balanced(&[&two, &three]).await;
+        assert_eq!(three.lease.status().seat, Some(0), "crashes: {crashes}");
+        assert!(began.elapsed() < LEASE + 4 * RETRY + BUSY, "crashes: {crashes}: {:?}", began.elapsed());
+        rig.observer.check();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_no_slot_is_unowned_because_a_replica_waits_for_a_seat() {
+    // All others leave.
+    let rig = Rig::start(30).await;
+    let one = Replica::busy(&rig, "one", 1);
+    rig.balanced(&[&one]).await;
+    sleep(10 * SECOND).await;
+    one.stop.stop();
+    let two = Replica::busy(&rig, "two", 2);
+    sleep(3 * SECOND).await;
+    takes_over(&two, &one).await;
+    assert_eq!(two.lease.status().seat, Some(1));
+    one.ended().await;
+    rig.balanced(&[&two]).await;
+    rig.observer.check();
+
+    // More leave than stay.
+    let rig = Rig::start(30).await;
+    let (one, two) = (Replica::busy(&rig, "one", 1), Replica::busy(&rig, "two", 2));
+    let three = Replica::busy(&rig, "three", 3);
+    rig.balanced(&[&one, &two, &three]).await;
+    sleep(10 * SECOND).await;
+    one.stop.stop();
+    sleep(SECOND).await;
+    let four = Replica::busy(&rig, "four", 4);
+    sleep(SECOND).await;
+    assert_eq!(four.lease.status().seat, None, "two and three stay");
+    two.stop.stop();
+    sleep(SECOND).await;
+    assert_eq!(four.lease.status().seat, Some(3));
+    rig.balanced(&[&three, &four]).await;
+    rig.observer.check();
+
+    // The last one that stays crashes.
+    let rig = Rig::start(30).await;
+    let (one, two) = (Replica::busy(&rig, "one", 1), Replica::busy(&rig, "two", 2));
+    rig.balanced(&[&one, &two]).await;
+    one.stop.stop();
+    sleep(SECOND).await;
+    rig.cut_off("one", FaultAction::Hang);
+    let three = Replica::busy(&rig, "three", 3);
+    sleep(SECOND).await;
+    let crashed = Instant::now();
+    two.crash().await;
+    rig.balanced(&[&three]).await;
+    // After a crash, the caches catch up with the server.
+    assert!(crashed.elapsed() < LEASE + 3 * RETRY, "{:?}", crashed.elapsed());
+    rig.observer.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_the_wait_for_a_seat_is_limited() {
+    let rig = Rig::start(30).await;
+    let stuck = {
+        let lease = lease(&rig, "stuck", 1);
+        let reconcile = async |_: Context, _: Key| std::future::pending::<Result<Action, Error>>().await;
+        let builder = Controller::builder("maps", &maps(&rig, "stuck", &lease)).concurrency(100);
+        let builder = builder.grace(600 * SECOND).shared(&lease);
+        Replica::run("stuck", lease, builder.build((), reconcile).unwrap())
+    };
+    rig.balanced(&[&stuck]).await;
+    sleep(SECOND).await;
+    let two = Replica::start(&rig, "two", 2);
+    sleep(3 * SECOND).await;
+    assert_eq!(two.lease.status().seat, Some(1));
+    stuck.stop.stop();
+    sleep(SECOND).await;
+    let three = {
+        let lease = lease(&rig, "three", 3);
+        let data = Data { replica: "three", observer: rig.observer.clone() };
+        let builder = Controller::builder("maps", &maps(&rig, "three", &lease)).grace(5 * SECOND);
+        Replica::run("three", lease.clone(), builder.shared(&lease).build(data, reconcile).unwrap())
+    };
+    let began = Instant::now();
+    while three.lease.status().seat.is_none() {
+        sleep(SECOND / 10).await;
+    }
+    let limit = LEASE + 5 * SECOND;
+    assert!((limit..limit + SECOND).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert_eq!(three.lease.status().seat, Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -980,6 +1157,37 @@ async fn c11_a_replica_that_cannot_list_gives_its_slots_back() {
         rig.settled().await;
         rig.observer.check();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_a_slow_list_with_one_error_keeps_its_slots() {
+    let rig = Rig::start(60).await;
+    let one = Replica::start(&rig, "one", 1);
+    rig.balanced(&[&one]).await;
+    let list = || Match::verb(Verb::List).resource("configmaps").user_agent("two");
+    rig.server.faults().arm(Fault::new(FaultAction::Delay(3 * SECOND)).on(list()));
+    let error = Fault::new(FaultAction::Html { code: 500 }).on(list());
+    let error = rig.server.faults().arm(error.schedule(Schedule::After { matches: 22, times: 1 }));
+
+    let lease = lease(&rig, "two", 2);
+    let mut reflector = ReflectorConfig::default();
+    (reflector.page_size, reflector.watch_list, reflector.seed) = (Some(1), WatchList::Off, Some(2));
+    let maps = Informer::<ConfigMap>::builder(rig.client("two")).labels("test").shard(lease.shard());
+    let maps = maps.reflector(reflector).start().unwrap();
+    let data = Data { replica: "two", observer: rig.observer.clone() };
+    let controller = Controller::builder("maps", &maps).shared(&lease).build(data, reconcile).unwrap();
+    let (two, began) = (Replica::run("two", lease, controller), Instant::now());
+    sleep(10 * SECOND).await;
+    let identity = two.lease.status().identity;
+    while rig.server.faults().fired(error) == Some(0) {
+        sleep(SECOND / 10).await;
+    }
+    let failed = Instant::now();
+    assert!(failed > began + 60 * SECOND, "{:?}", failed - began);
+    rig.balanced(&[&one, &two]).await;
+    assert!(failed.elapsed() > 60 * SECOND, "the second list is slow, too: {:?}", failed.elapsed());
+    assert_eq!((two.lease.status().identity, two.lease.status().released), (identity, 0));
+    rig.observer.check();
 }
 
 #[tokio::test(start_paused = true)]
