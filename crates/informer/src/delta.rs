@@ -24,6 +24,8 @@ pub enum Delta {
     /// The object is gone, but its deletion was not observed; this is its last cached state. (client-go:
     /// `DeletedFinalStateUnknown`.)
     Vanished(StoredObject),
+    /// A watch reported a new state of an object, which is in another [shard](crate::InformerBuilder::shard): the object has left.
+    Left(StoredObject),
     /// A list contains the object in this state. It replaces the cached state, even a newer one.
     Replaced(StoredObject),
     /// A resync: the object is delivered again, unchanged.
@@ -50,6 +52,7 @@ impl Delta {
             | Self::Deleted(object)
             | Self::DeletedUnread(object)
             | Self::Vanished(object)
+            | Self::Left(object)
             | Self::Replaced(object)
             | Self::Sync(object) => object.scope(),
         }
@@ -63,6 +66,7 @@ impl Delta {
             | Self::Deleted(object)
             | Self::DeletedUnread(object)
             | Self::Vanished(object)
+            | Self::Left(object)
             | Self::Replaced(object)
             | Self::Sync(object) => Some(object),
             Self::Bookmark { .. } | Self::ReplacedAll(_) => None,

@@ -136,13 +136,16 @@ const GAUGES: [Gauge; 10] = [
     }),
 ];
 
-const COUNTERS: [Counter; 5] = [
+const COUNTERS: [Counter; 6] = [
     ("informer_full_states", "Complete lists applied: the initial one and every relist", |core, _| {
         core.counts.complete_lists.load(Ordering::Relaxed)
     }),
     ("informer_changes", "Changes applied one by one", |core, _| core.counts.changes.load(Ordering::Relaxed)),
     ("informer_stale_changes", "Changes dropped because the store had a newer state", |core, _| {
         core.store.stats().stale
+    }),
+    ("informer_foreign_objects", "Objects and events of other shards, received and dropped", |core, _| {
+        core.status().iter().map(|scope| scope.foreign_objects).sum()
     }),
     ("informer_handler_panics", "Handler calls that panicked", |core, _| {
         core.counts.panics.load(Ordering::Relaxed)

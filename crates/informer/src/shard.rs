@@ -3,11 +3,18 @@
 //! The hashes of all objects are divided into slots of equal size; a [`Shard`] is a set of slots. Replicas that divide a kind
 //! among themselves own disjoint sets. The hash is the server's ([`kube_wire::shard`]), so a server that supports
 //! `shardSelector` sends only the part, and elsewhere the reflector selects the same objects by their heads.
+//!
+//! A server hashes only uids and namespaces. An informer can also hash its objects' owners, a label or a field ([`ShardKey`]); then
+//! the server sends all objects, and the reflector selects. Unlike a uid, such a value can change: an object can move between shards.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use kube_core::ObjectMeta;
+use kube_wire::path::PathReader;
+use kube_wire::projection::Kept;
 use kube_wire::shard::{self, ShardField, ShardSelector};
+use kube_wire::{FieldPath, Head, Projection, RawObject, TypeMeta};
 use tokio::sync::watch;
 
 /// Some of the slots that the objects of a kind are divided into, by the hash of their uid or of their namespace.
@@ -44,7 +51,23 @@ pub struct Shard {
 /// # Ok::<(), kube_informer::InvalidShard>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct AssignedShard(Arc<watch::Sender<Assignment>>);
+pub struct AssignedShard {
+    assignment: Arc<watch::Sender<Assignment>>,
+    key: ShardKey,
+}
+
+/// Which text of an object is hashed.
+#[derive(Clone, Debug)]
+pub(crate) enum ShardKey {
+    /// Its uid or namespace, as the shard says. Neither changes, and servers hash them too.
+    Own,
+    /// What the shard would hash of its controlling owner.
+    Owner,
+    /// The value of a label.
+    Label(Arc<str>),
+    /// The value of a field. The reader is compiled for the type of the first object.
+    Field { path: FieldPath, reader: Arc<OnceLock<PathReader>> },
+}
 
 /// A shard, and how often it has changed.
 #[derive(Clone, Debug)]
@@ -54,7 +77,7 @@ pub(crate) struct Assignment {
     pub(crate) shard: Shard,
 }
 
-/// The slots are not valid numbers.
+/// The slots are not valid numbers, or their key cannot be read.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidShard {
@@ -69,6 +92,12 @@ pub enum InvalidShard {
         /// The number of all slots.
         of: u32,
     },
+    /// The field path is invalid, or the kind has no such field.
+    #[error("invalid shard: {0}")]
+    Field(kube_wire::Error),
+    /// The informer does not keep the field, so it would be missing in every object.
+    #[error("invalid shard: the informer drops field `{0}`; keep it, or choose another")]
+    Dropped(FieldPath),
 }
 
 /// The maximum number of ranges in a request. Some proxies limit a URL to 8 KB, and a range takes about 120 bytes of it.
@@ -133,6 +162,10 @@ impl Shard {
         self.has(self.slot(namespace, uid))
     }
 
+    fn selects_text(&self, text: &str) -> bool {
+        self.has(shard::slot(shard::hash(text), self.of))
+    }
+
     fn has(&self, slot: u32) -> bool {
         self.bits.get(slot as usize / 64).is_some_and(|word| word & (1 << (slot % 64)) != 0)
     }
@@ -188,17 +221,18 @@ impl fmt::Debug for Shard {
 impl AssignedShard {
     /// An assignment that begins with this shard.
     pub fn new(shard: Shard) -> Self {
-        Self(Arc::new(watch::Sender::new(Assignment { generation: 1, shard })))
+        let assignment = Arc::new(watch::Sender::new(Assignment { generation: 1, shard }));
+        Self { assignment, key: ShardKey::Own }
     }
 
     /// The current shard.
     pub fn get(&self) -> Shard {
-        self.0.borrow().shard.clone()
+        self.assignment.borrow().shard.clone()
     }
 
     /// Changes the shard of all informers that have this assignment. The same shard changes nothing.
     pub fn set(&self, shard: Shard) {
-        self.0.send_if_modified(|current| {
+        self.assignment.send_if_modified(|current| {
             let changed = current.shard != shard;
             if changed {
                 *current = Assignment { generation: current.generation + 1, shard };
@@ -207,18 +241,68 @@ impl AssignedShard {
         });
     }
 
+    /// The same assignment for an informer of owned objects: each is in the slot of its controlling owner. That is the slot of the
+    /// owner's uid, or, if the slots are by namespace, of the object's own namespace. Objects without an owner reference that has
+    /// `controller: true` are in no slot, so no replica keeps them.
+    ///
+    /// The server sends all objects, and the informer drops those of other slots on arrival: this divides the memory, but not the
+    /// traffic. An object whose owner changes can leave ([`Origin::LeftShard`](crate::Origin::LeftShard)) and enter.
+    ///
+    /// ```no_run
+    /// # use kube_informer::{AssignedShard, Informer, Shard};
+    /// # use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+    /// # fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let assigned = AssignedShard::new(Shard::new(0..16, Shard::SLOTS)?);
+    /// let sets = Informer::<ReplicaSet>::builder(client.clone()).shard(&assigned).start()?;
+    /// let pods = Informer::<Pod>::builder(client).shard(assigned.by_owner()).start()?;  // the pods of these sets
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn by_owner(&self) -> Self {
+        self.with(ShardKey::Owner)
+    }
+
+    /// The same assignment for an informer whose objects are divided by the value of a label. An object without the label is in the
+    /// slot of the empty text. In other respects as [`by_owner`](Self::by_owner).
+    ///
+    /// If the value is the uid of another object, both are in the same slot; with slots by namespace, if it is the other object's
+    /// namespace. Values that differ only in the last two characters are usually in one slot.
+    #[must_use]
+    pub fn by_label(&self, label: &str) -> Self {
+        self.with(ShardKey::Label(label.into()))
+    }
+
+    /// As [`by_label`](Self::by_label), with the value of a field, such as `spec.tenant`. Numbers and booleans count in their
+    /// printed form. If a path leads to several values, the first one counts. A list or an object counts as missing.
+    ///
+    /// # Errors
+    /// Returns an error if the path is invalid. An informer with this shard does not start if the kind has no such field, or if the
+    /// informer drops it.
+    pub fn by_field(&self, path: &str) -> Result<Self, InvalidShard> {
+        let path = path.parse().map_err(InvalidShard::Field)?;
+        Ok(self.with(ShardKey::Field { path, reader: Arc::default() }))
+    }
+
+    fn with(&self, key: ShardKey) -> Self {
+        Self { assignment: self.assignment.clone(), key }
+    }
+
+    pub(crate) fn key(&self) -> &ShardKey {
+        &self.key
+    }
+
     pub(crate) fn current(&self) -> Assignment {
-        self.0.borrow().clone()
+        self.assignment.borrow().clone()
     }
 
     pub(crate) fn generation(&self) -> u64 {
-        self.0.borrow().generation
+        self.assignment.borrow().generation
     }
 
     /// Waits until the assignment is another than that of `generation`.
     pub(crate) async fn changed_from(&self, generation: u64) {
         // Cannot fail: the sender lives in `self`.
-        let _ = self.0.subscribe().wait_for(|current| current.generation != generation).await;
+        let _ = self.assignment.subscribe().wait_for(|current| current.generation != generation).await;
     }
 }
 
@@ -234,14 +318,106 @@ impl From<&Self> for AssignedShard {
     }
 }
 
-/// Handles are equal if they change together.
+/// Handles are equal if they change together, and select the same objects.
 impl PartialEq for AssignedShard {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.assignment, &other.assignment) && self.key == other.key
     }
 }
 
 impl Eq for AssignedShard {}
+
+// === impl ShardKey ===
+
+impl ShardKey {
+    /// Whether the key of an object can change, so that the object moves to another slot.
+    pub(crate) fn can_change(&self) -> bool {
+        !matches!(self, Self::Own)
+    }
+
+    /// Whether an object is in a shard.
+    pub(crate) fn selects(&self, shard: &Shard, object: &RawObject) -> bool {
+        let head = object.head();
+        match self {
+            Self::Own => shard.selects(head.namespace(), head.uid()),
+            Self::Owner => {
+                let owner = head.owners().controller();
+                owner.is_some_and(|owner| shard.selects(head.namespace(), &owner.uid))
+            }
+            Self::Label(label) => shard.selects_text(&head.labels().get(label).unwrap_or_default()),
+            Self::Field { path, reader } => {
+                // A field that cannot be read counts as missing.
+                let text = text_at(path, reader, head).ok().flatten();
+                shard.selects_text(&text.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Whether an object with this metadata is in a shard; `None` if the metadata does not show that.
+    pub(crate) fn selects_meta(&self, shard: &Shard, meta: &ObjectMeta) -> Option<bool> {
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        match self {
+            Self::Own => match meta.uid.as_deref() {
+                Some(uid) => Some(shard.selects(namespace, uid)),
+                None => shard.is_by_namespace().then(|| shard.selects(namespace, "")),
+            },
+            Self::Owner => {
+                let mut owners = meta.owner_references.iter().flatten();
+                let owner = owners.find(|owner| owner.controller == Some(true));
+                Some(owner.is_some_and(|owner| shard.selects(namespace, &owner.uid)))
+            }
+            Self::Label(label) => {
+                let value = meta.labels.as_ref().and_then(|labels| labels.get(&**label));
+                Some(shard.selects_text(value.map_or("", |value| value)))
+            }
+            Self::Field { .. } => None,
+        }
+    }
+
+    /// Checks that an informer has the key: its kind has the field, if the kind is known, and its projection keeps it.
+    pub(crate) fn check(
+        &self,
+        projection: &Projection,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<(), InvalidShard> {
+        // Every projection keeps uid, namespace, owners and labels.
+        let Self::Field { path, .. } = self else { return Ok(()) };
+        if let Some(type_meta) = type_meta {
+            PathReader::new(path, type_meta).map_err(InvalidShard::Field)?;
+        }
+        match projection.keeps(path) {
+            Kept::Dropped => Err(InvalidShard::Dropped(path.clone())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The text of the first value at a path.
+fn text_at(
+    path: &FieldPath,
+    reader: &OnceLock<PathReader>,
+    head: Head<'_>,
+) -> Result<Option<String>, kube_wire::Error> {
+    let reader = match reader.get() {
+        Some(reader) => reader,
+        None => {
+            let compiled = PathReader::new(path, head.type_meta())?;
+            reader.get_or_init(|| compiled)
+        }
+    };
+    Ok(reader.first(head)?.and_then(|value| value.text().map(std::borrow::Cow::into_owned)))
+}
+
+impl PartialEq for ShardKey {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Own, Self::Own) | (Self::Owner, Self::Owner) => true,
+            (Self::Label(one), Self::Label(other)) => one == other,
+            (Self::Field { path: one, .. }, Self::Field { path: other, .. }) => one == other,
+            _ => false,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -265,7 +265,8 @@ impl<M> ControllerBuilder<M> {
     }
 
     /// Reconciles only the keys of this replica's slots, so that several replicas work at the same time. The main informer should have
-    /// the lease's [shard](ShardedLease::shard): then its memory is divided too. All other informers are whole on every replica.
+    /// the lease's [shard](ShardedLease::shard): then its memory is divided too. Informers of owned kinds can follow their owners:
+    /// `.shard(lease.shard().by_owner())`. Informers without a shard are whole on every replica.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -378,12 +379,17 @@ fn can_share(lease: &ShardedLease, plan: Option<&Plan>, has_leader: bool) -> Res
     if has_leader {
         return Err("it has a leader election; use either of them");
     }
-    match &plan.shard {
-        Some(shard) if shard != lease.shard() => Err(
-            "its main informer has the shard of another lease; start it with `ShardedLease::shard` of this one, after all settings",
-        ),
-        _ => Ok(()),
+    if plan.shard.as_ref().is_some_and(|shard| shard != lease.shard()) {
+        return Err(
+            "its main informer has the shard of another lease, or one by owner, label or field; start it with `ShardedLease::shard` of this one, after all settings",
+        );
     }
+    if !lease.is_by_namespace() && plan.owned_shards.contains(lease.shard()) {
+        return Err(
+            "the informer of an owned kind is divided by the uids of its own objects, so it lacks most children; start it with `lease.shard().by_owner()`",
+        );
+    }
+    Ok(())
 }
 
 impl<M> fmt::Debug for ControllerBuilder<M> {

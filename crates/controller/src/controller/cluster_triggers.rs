@@ -41,6 +41,8 @@ pub(super) struct Plan {
     pub(super) client: Option<Client>,
     /// The shard of the main informer, if it has one.
     pub(super) shard: Option<AssignedShard>,
+    /// The shards of the informers of owned kinds.
+    pub(super) owned_shards: Vec<AssignedShard>,
 }
 
 /// Registers a listener on an informer. Its arguments are the informer's number and its cluster.
@@ -67,6 +69,7 @@ impl<M: Send + Sync + 'static> ClusterTriggers<M> {
             keys: Box::new(move || lister.view().iter().map(|object| object.key()).collect()),
             client: informer.client().cloned(),
             shard: informer.assigned_shard().cloned(),
+            owned_shards: Vec::new(),
         };
         Self { main: informer, plan }.attach(main, |_| Ok(itself()))
     }
@@ -81,8 +84,9 @@ impl<M: Send + Sync + 'static> ClusterTriggers<M> {
         self.owned(children.into(), true)
     }
 
-    fn owned<K: Send + Sync + 'static>(self, children: Trigger<K>, controllers_only: bool) -> Self {
+    fn owned<K: Send + Sync + 'static>(mut self, children: Trigger<K>, controllers_only: bool) -> Self {
         let main = self.main.clone();
+        self.plan.owned_shards.extend(children.informer.assigned_shard().cloned());
         self.attach(children, move |children| {
             ensure_index(children, &Index::owner(OWNER_INDEX))?;
             Ok(owners(&main, controllers_only))

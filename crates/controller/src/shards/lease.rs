@@ -82,8 +82,7 @@ impl ShardedLease {
     /// Returns an error if the number is 0 or more than [`Shard::SLOTS_MAX`].
     pub fn slots(self, number: u32) -> Result<Self, InvalidShard> {
         let slots = Slots::new(number)?;
-        let by_namespace = self.status.slots().division().by_namespace;
-        Ok(self.with_slots(if by_namespace { slots.by_namespace() } else { slots }))
+        Ok(self.with_slots(if self.is_by_namespace() { slots.by_namespace() } else { slots }))
     }
 
     /// Divides the objects by namespace instead of by uid: all objects of a namespace have the same owner. All replicas must do the
@@ -146,6 +145,10 @@ impl ShardedLease {
 impl ShardedLease {
     /// This replica's slots, for [`InformerBuilder::shard`](kube_informer::InformerBuilder::shard) of the controller's main informer.
     /// It has none until the controller runs. Only the controller changes it.
+    ///
+    /// For an informer of a kind that the controller owns, pass [`shard().by_owner()`](AssignedShard::by_owner): this replica then keeps
+    /// only the children of its own objects. For a related kind, pass [`shard().by_label(…)`](AssignedShard::by_label) if a label has
+    /// the uid of the main kind's object.
     pub fn shard(&self) -> &AssignedShard {
         self.status.slots().assigned()
     }
@@ -157,6 +160,11 @@ impl ShardedLease {
 
     pub(crate) fn local_slots(&self) -> &Arc<Slots> {
         self.status.slots()
+    }
+
+    /// Whether the slots are by namespace.
+    pub(crate) fn is_by_namespace(&self) -> bool {
+        self.status.slots().division().by_namespace
     }
 
     /// The lease, as `namespace/name`.

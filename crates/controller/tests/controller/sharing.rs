@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use embedded_apiserver::{Action as FaultAction, Fault, Match, Schedule, Server, Verb};
 use http::HeaderValue;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -773,6 +774,110 @@ async fn c11_the_next_owner_sees_what_the_last_one_wrote() {
     assert_eq!(secrets.list(&ListParams::default()).await.unwrap().items.len(), 80, "one per config map");
 }
 
+/// Keeps a secret with the data of each config map.
+async fn mirror(ctx: Context, key: Key) -> Result<Action, Error> {
+    let Some(map) = ctx.object::<ConfigMap>() else { return Ok(Action::Done) };
+    sleep(WORK).await;
+    let data = ByteString(wanted(&map.decode()?).into());
+    let metadata = ObjectMeta { name: Some(key.name().to_owned()), ..ObjectMeta::default() };
+    let data = Some(BTreeMap::from([("n".to_owned(), data)]));
+    ctx.apply(&Secret { metadata, data, ..Secret::default() }).await?;
+    Ok(Action::Done)
+}
+
+/// Waits until each config map owns a secret with its data.
+async fn mirrored(rig: &Rig) {
+    let secrets = Api::<Secret>::default_namespaced(rig.client("test"));
+    let is_mirrored = async || {
+        let maps = rig.maps().list(&ListParams::default().labels("test")).await.unwrap().items;
+        let all = secrets.list(&ListParams::default()).await.unwrap().items;
+        maps.iter().all(|map| {
+            let of_map = |secret: &&Secret| secret.metadata.name == map.metadata.name;
+            all.iter().find(of_map).is_some_and(|secret| {
+                let owners = secret.metadata.owner_references.iter().flatten();
+                let is_owned = owners.map(|owner| &owner.uid).eq(&map.metadata.uid);
+                is_owned && secret.data.as_ref().unwrap()["n"].0 == wanted(map).as_bytes()
+            })
+        })
+    };
+    let mirrored = async {
+        while !is_mirrored().await {
+            sleep(SECOND / 10).await;
+        }
+    };
+    assert!(timeout(60 * SECOND, mirrored).await.is_ok(), "a secret is missing or differs");
+}
+
+/// Checks that each replica has exactly the secrets of the config maps in its slots.
+async fn cached_by_owner(rig: &Rig, replicas: &[&(Replica, Informer<Secret>)]) {
+    let maps = rig.maps().list(&ListParams::default().labels("test")).await.unwrap().items;
+    // The watches may be behind.
+    sleep(SECOND).await;
+    for (replica, secrets) in replicas {
+        secrets.shard_synced().await.unwrap();
+        let owned = replica.owned();
+        let is_ours = |map: &&ConfigMap| {
+            owned.contains(&replica.lease.shard().get().slot("default", map.metadata.uid.as_ref().unwrap()))
+        };
+        let ours = maps.iter().filter(is_ours).map(|map| map.metadata.name.clone().unwrap());
+        let cached =
+            secrets.lister().list().iter().map(|secret| secret.name().to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(cached, ours.collect(), "{}", replica.name);
+        assert!(
+            !cached.is_empty() && cached.len() < maps.len() / 4 * 3,
+            "{}: {}",
+            replica.name,
+            cached.len()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_c11_children_follow_the_slot_of_their_owner() {
+    for supports_shards in [true, false] {
+        let rig = Rig::on(Server::builder().sharded_list_and_watch(supports_shards), 60).await;
+        let start = |name, seed| {
+            let lease = lease(&rig, name, seed);
+            let secrets = Informer::<Secret>::builder(rig.client(name));
+            let secrets = secrets.shard(lease.shard().by_owner()).start().unwrap();
+            let builder = Controller::builder("mirror", &maps(&rig, name, &lease)).concurrency(4);
+            let builder = builder.owns(&secrets).shared(&lease);
+            (Replica::run(name, lease, builder.build((), mirror).unwrap()), secrets)
+        };
+        let secrets = Api::<Secret>::default_namespaced(rig.client("test"));
+        let unowned = serde_json::from_value(json!({"metadata": {"name": "unowned"}})).unwrap();
+        secrets.create(&PostParams::default(), &unowned).await.unwrap();
+        let damage = async || {
+            for n in 0..60 {
+                let name = format!("m{n}");
+                let patch = match n % 3 {
+                    0 => {
+                        secrets.delete(&name, &DeleteParams::default()).await.unwrap();
+                        continue;
+                    }
+                    1 => json!({"data": {"n": ByteString(b"damaged".into())}}),
+                    _ => json!({"metadata": {"ownerReferences": null}}),
+                };
+                secrets.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+            }
+        };
+        let [one, two, three] = [start("one", 1), start("two", 2), start("three", 3)];
+        rig.balanced(&[&one.0, &two.0, &three.0]).await;
+        mirrored(&rig).await;
+        cached_by_owner(&rig, &[&one, &two, &three]).await;
+        damage().await;
+        mirrored(&rig).await;
+        cached_by_owner(&rig, &[&one, &two, &three]).await;
+
+        three.0.end().await;
+        rig.balanced(&[&one.0, &two.0]).await;
+        cached_by_owner(&rig, &[&one, &two]).await;
+        damage().await;
+        mirrored(&rig).await;
+        cached_by_owner(&rig, &[&one, &two]).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn c11_a_deletion_is_reconciled_by_the_owner_of_the_slot() {
     let rig = Rig::start(40).await;
@@ -1416,6 +1521,15 @@ async fn a_controller_that_cannot_be_shared_is_not_built() {
     assert!(reason(built).contains("the shard of another lease"));
     let built = Controller::of_clusters("maps").shared(&lease).build((), nothing);
     assert!(reason(built).contains("several clusters"));
+    let client = || rig.client("one");
+    let by_label =
+        Informer::<ConfigMap>::builder(client()).shard(lease.shard().by_label("owner")).start().unwrap();
+    let built = Controller::builder("maps", &by_label).shared(&lease).build((), nothing);
+    assert!(reason(built).contains("by owner, label or field"));
+    let secrets = Informer::<Secret>::builder(client()).shard(lease.shard()).start().unwrap();
+    let main = Informer::<ConfigMap>::builder(client()).shard(lease.shard()).start().unwrap();
+    let built = Controller::builder("maps", &main).owns(&secrets).shared(&lease).build((), nothing);
+    assert!(reason(built).contains("lease.shard().by_owner()"));
     let election = LeaderElection::new(rig.client("one"), "default", "leader");
     let built = Controller::builder("maps", &maps).shared(&other).leader(election).build((), nothing);
     assert!(reason(built).contains("leader election"));

@@ -168,6 +168,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     /// drops the other objects when they arrive: this divides the memory, but not the traffic
     /// ([`ScopeStatus::foreign_objects`](crate::ScopeStatus::foreign_objects) counts them).
     ///
+    /// With [`AssignedShard::by_owner`](crate::AssignedShard::by_owner), `by_label` or `by_field`, the objects are divided by their
+    /// owner, a label or a field. The server then always sends everything.
+    ///
     /// When the shard changes, the informer lists its new part, and keeps the bytes of unchanged objects. Objects of gained slots
     /// are reported as added ([`Origin::Initial`](crate::Origin::Initial)). Objects of lost slots leave the store: they are reported
     /// as `Deleted` with [`Origin::LeftShard`](crate::Origin::LeftShard), and may still exist. [`Informer::shard_synced`] waits until

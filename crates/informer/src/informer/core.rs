@@ -186,7 +186,9 @@ impl Core {
         let resource: Arc<str> = source.describe().into();
         let span = tracing::debug_span!("reflector", %resource);
         let source = match &self.scopes.shard {
-            Some(assigned) => Arc::new(ShardedSource::new(source, assigned.clone())),
+            Some(assigned) => {
+                Arc::new(ShardedSource::new(source, assigned.clone(), self.scopes.unsplit.clone()))
+            }
             None => source,
         };
         let reflector = Reflector::new(source, with.sink.clone(), scope, with.reflector.clone());

@@ -25,6 +25,10 @@ pub enum StartError {
     /// An index is invalid.
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// The informer cannot read what its shard is divided by.
+    #[cfg(feature = "shards")]
+    #[error(transparent)]
+    Shard(#[from] crate::shard::InvalidShard),
     /// Two settings contradict each other.
     #[error("{0}")]
     Contradiction(&'static str),

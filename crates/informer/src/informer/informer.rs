@@ -316,7 +316,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         let found = self.core().wait_for(&key, version).await?;
         if found.is_none() {
             // It may have left with its slot.
-            self.core().scopes.check_shard(&key, written.meta().uid.as_deref())?;
+            self.core().scopes.check_shard(&key, written.meta())?;
         }
         Ok(found.map(|object| Object::new(object, &self.decoder)))
     }
@@ -345,7 +345,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         let key = Key::new(namespace.unwrap_or_default(), name.unwrap_or_default());
         let labels = meta.labels.iter().flatten().map(|(label, value)| (label.as_str(), value.as_str()));
         self.core().check_labels(&key, labels)?;
-        self.core().scopes.check_shard(&key, meta.uid.as_deref())?;
+        self.core().scopes.check_shard(&key, meta)?;
         Ok(key)
     }
 
@@ -385,7 +385,7 @@ impl<K: Send + Sync + 'static> Informer<K> {
         let version = known(&key, "resourceVersion", meta.resource_version.as_deref())?;
         self.core().wait_deleted(&key, uid, version).await?;
         // It may have left with its slot.
-        self.core().scopes.check_shard(&key, Some(uid))
+        self.core().scopes.check_shard(&key, meta)
     }
 
     /// Waits until the store has no object with this key and uid, for an object that this informer has shown. Returns

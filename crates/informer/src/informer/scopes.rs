@@ -31,6 +31,8 @@ pub(super) struct Scopes {
     pub(super) matching: Option<String>,
     /// The watched part of the objects; `None` for all of them.
     pub(super) shard: Option<AssignedShard>,
+    /// Whether a server was found to ignore the request for that part.
+    pub(super) unsplit: Arc<AtomicBool>,
     /// The progress of the follower of these namespaces.
     followed: OnceLock<Arc<Followed>>,
 }
@@ -100,7 +102,7 @@ pub struct ScopeStatus {
     /// When the last list, event or bookmark was received.
     pub received_at: Option<Instant>,
     /// How many objects and events of other shards were received and dropped. It grows if the server does not support
-    /// `shardSelector`.
+    /// `shardSelector`, or if the shard is by owner, label or field.
     #[cfg_attr(not(feature = "shards"), doc(hidden))]
     pub foreign_objects: u64,
     pub(crate) reflector: ReflectorStatus,

@@ -263,9 +263,14 @@ impl Settings {
         let examples = sources.iter().map(|part| &part.source).chain(examples);
         let json = examples.clone().filter_map(|source| source.json_switch()).collect();
         let budget = self.factory.as_ref().and_then(|factory| factory.budget.clone());
+        let expected = examples.clone().next().and_then(|source| source.expected_type());
+        #[cfg(feature = "shards")]
+        if let Some(assigned) = &self.shard {
+            assigned.key().check(&projection, expected.as_ref())?;
+        }
         let mut store = StoreConfig::default().projection(projection.clone()).memory(self.memory);
         store = store.budget(budget.clone());
-        if let Some(type_meta) = examples.clone().next().and_then(|source| source.expected_type()) {
+        if let Some(type_meta) = expected {
             store = store.type_meta(type_meta);
         }
         let mut indexes = self.indexes;

@@ -4,12 +4,13 @@
 //! The source fixes the shard for each cycle of list and watch, and the reflector's status has the generation of the last
 //! complete list. Comparing that with the assignment shows whether the store has the objects of the assigned shard.
 
+use kube_core::ObjectMeta;
+
 use super::core::Core;
 use super::scopes::{Scopes, Watched};
 use super::{SyncError, WaitError};
 use crate::Key;
 use crate::reflector::ReflectorStatus;
-use crate::shard::AssignedShard;
 
 impl Core {
     /// Waits until the objects of the assigned shard are in the store and published.
@@ -43,20 +44,20 @@ impl Core {
 }
 
 impl Scopes {
-    /// The error of waiting for an object of another shard. Without a uid, only its namespace is checked.
-    pub(super) fn check_shard(&self, key: &Key, uid: Option<&str>) -> Result<(), WaitError> {
-        let Some(shard) = self.shard.as_ref().map(AssignedShard::get) else { return Ok(()) };
-        let namespace = key.namespace();
-        let uid = match uid {
-            Some(uid) => uid,
-            None if shard.is_by_namespace() => "",
-            None => return Ok(()),
-        };
-        if shard.selects(namespace, uid) {
+    /// The error of waiting for an object of another shard, as far as its metadata shows that.
+    pub(super) fn check_shard(&self, key: &Key, meta: &ObjectMeta) -> Result<(), WaitError> {
+        let Some(assigned) = &self.shard else { return Ok(()) };
+        let shard = assigned.get();
+        if assigned.key().selects_meta(&shard, meta).unwrap_or(true) {
             return Ok(());
         }
-        let (slot, of) = (shard.slot(namespace, uid), shard.of());
-        let why = format!("its slot {slot} of {of} is not assigned to this informer");
+        let why = match assigned.key().can_change() {
+            true => "it is not in a slot that is assigned to this informer".to_owned(),
+            false => {
+                let slot = shard.slot(key.namespace(), meta.uid.as_deref().unwrap_or_default());
+                format!("its slot {slot} of {} is not assigned to this informer", shard.of())
+            }
+        };
         Err(WaitError::Never { key: key.clone(), why })
     }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kube_wire::RawObject;
+use kube_wire::{Head, RawObject};
 
 use crate::Key;
 use crate::delta::Delta;
@@ -81,6 +81,15 @@ impl Sink for StoreSink {
         }
     }
 
+    fn may_have(&self, scope: Scope, head: &Head<'_>) -> bool {
+        // In this order: what is no longer pending is stored.
+        self.queue.has_pending(scope) || self.store.has_key(head.namespace(), head.name())
+    }
+
+    async fn leave(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.queue.push(Delta::Left(StoredObject::new(scope, object)?)).await
+    }
+
     async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
         self.queue.push(Delta::Bookmark { scope, resource_version: resource_version.to_owned() }).await
     }
@@ -129,6 +138,10 @@ impl Replace for StoreReplace {
 
     fn within(&mut self, shard: Shard) {
         self.replacement.within(shard);
+    }
+
+    fn leave(&mut self, head: &Head<'_>) {
+        self.replacement.leave(head);
     }
 
     fn remove(&mut self, key: &Key) {

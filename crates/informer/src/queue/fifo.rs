@@ -169,6 +169,11 @@ impl Fifo {
         self.shared.when(QueueTopic::Processed(scope), idle).await
     }
 
+    /// Whether something queued for a scope has not been processed yet.
+    pub(crate) fn has_pending(&self, scope: Scope) -> bool {
+        self.shared.state.lock().scope(scope).pending > 0
+    }
+
     /// Whether the first list of a scope has been processed.
     pub fn is_synced(&self, scope: Scope) -> bool {
         self.shared.state.lock().is_synced(scope)

@@ -95,7 +95,7 @@ impl KeyedState {
 
 /// Whether a delta is a deletion.
 pub(super) fn deletes(delta: &Delta) -> bool {
-    matches!(delta, Delta::Deleted(_) | Delta::DeletedUnread(_) | Delta::Vanished(_))
+    matches!(delta, Delta::Deleted(_) | Delta::DeletedUnread(_) | Delta::Vanished(_) | Delta::Left(_))
 }
 
 /// Appends a delta. Merges two consecutive deletions, preferring one with a final state. Returns how many were merged.

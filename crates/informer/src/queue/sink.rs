@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::future::Future;
 
-use kube_wire::RawObject;
+use kube_wire::{Head, RawObject};
 
 use crate::budget::OverBudget;
 use crate::scope::Scope;
@@ -62,6 +62,22 @@ pub trait Sink: Send + Sync + 'static {
     /// # Errors
     /// Returns an error if the sink is closed.
     fn delete_unread(&self, scope: Scope, key: &Key) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// Whether an object of this key may be in the sink. Asked only by the writer of the scope.
+    #[doc(hidden)]
+    fn may_have(&self, scope: Scope, head: &Head<'_>) -> bool {
+        let _ = (scope, head);
+        true
+    }
+
+    /// An object was changed, and its new state, `object`, is in another shard: it leaves, and may still exist.
+    ///
+    /// # Errors
+    /// Returns an error if the sink rejects the object or is closed.
+    #[doc(hidden)]
+    fn leave(&self, scope: Scope, object: RawObject) -> impl Future<Output = Result<(), SinkError>> + Send {
+        self.delete(scope, object)
+    }
 
     /// Nothing changed in this scope up to `resource_version`.
     ///
@@ -165,6 +181,12 @@ pub trait Replace: Send {
     #[doc(hidden)]
     fn within(&mut self, shard: Shard) {
         let _ = shard;
+    }
+
+    /// The new state contains this object, but in another shard: if it is cached, it has left.
+    #[doc(hidden)]
+    fn leave(&mut self, head: &Head<'_>) {
+        let _ = head;
     }
 
     /// Removes an object again: it was deleted while the state was streamed.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_wire::{Encoding, Limits, ObjectReader, Projection, RawObject};
+use kube_wire::{Encoding, Head, Limits, ObjectReader, Projection, RawObject};
 
 use super::{Committed, Newest, Replace, Sink, SinkError};
 use crate::Key;
@@ -64,6 +64,14 @@ impl<S: Sink> Sink for TransformSink<S> {
         self.sink.delete_unread(scope, key).await
     }
 
+    fn may_have(&self, scope: Scope, head: &Head<'_>) -> bool {
+        self.sink.may_have(scope, head)
+    }
+
+    async fn leave(&self, scope: Scope, object: RawObject) -> Result<(), SinkError> {
+        self.sink.leave(scope, object).await
+    }
+
     async fn bookmark(&self, scope: Scope, resource_version: &str) -> Result<(), SinkError> {
         self.sink.bookmark(scope, resource_version).await
     }
@@ -112,6 +120,10 @@ impl<R: Replace> Replace for TransformReplace<R> {
 
     fn within(&mut self, shard: Shard) {
         self.replace.within(shard);
+    }
+
+    fn leave(&mut self, head: &Head<'_>) {
+        self.replace.leave(head);
     }
 
     fn remove(&mut self, key: &Key) {

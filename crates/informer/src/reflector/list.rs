@@ -191,11 +191,7 @@ impl<S: Sink> Reflector<S> {
                         replace.keep_unlisted();
                     }
                     first.get_or_insert_with(|| key_hash(head.namespace(), head.name()));
-                    if !self.is_foreign(&object)
-                        && let Err(error) = replace.put(object)
-                    {
-                        self.refused(error)?;
-                    }
+                    self.put_or_leave(replace, object)?;
                 }
                 Ok(ListPart::End(head)) => {
                     return Ok(self.check_list(head).map(|head| ListPage { head, first, complete }));
@@ -215,6 +211,18 @@ impl<S: Sink> Reflector<S> {
             }
         }
         Ok(Err(SourceError::Wire(kube_wire::Error::Truncated { what: "list", at: 0 })))
+    }
+
+    /// Adds an object to a replace, unless it belongs to another shard.
+    pub(super) fn put_or_leave(&self, replace: &mut S::Replace, object: RawObject) -> Result<(), CycleEnd> {
+        if self.is_foreign(&object) {
+            if self.source.selects_by_state() {
+                replace.leave(&object.head());
+            }
+        } else if let Err(error) = replace.put(object) {
+            self.refused(error)?;
+        }
+        Ok(())
     }
 
     /// An item of another kind invalidates the whole list: without the item, the object would count as deleted.

@@ -100,6 +100,8 @@ pub struct Reflector<S> {
     unverified: bool,
     /// The final state of the most recently deleted object, since the last complete list.
     last_deletion: Option<RawObject>,
+    /// The state in which an object most recently left the shard, since the last complete list.
+    last_left: Option<RawObject>,
     /// The resourceVersion of the current event; a field to reuse the allocation.
     event_version: String,
     rng: StdRng,
@@ -152,6 +154,7 @@ impl<S: Sink> Reflector<S> {
             asked_to_last: Duration::ZERO,
             unverified: false,
             last_deletion: None,
+            last_left: None,
             event_version: String::new(),
             watchdog: Watchdog::default(),
             selection: 0,
@@ -239,7 +242,7 @@ impl<S: Sink> Reflector<S> {
         self.version_unavailable = false;
         self.incomplete = false;
         self.unverified = false;
-        self.last_deletion = None;
+        (self.last_deletion, self.last_left) = (None, None);
         self.status.send_modify(|status| {
             status.listed = true;
             status.selection = self.selection;
@@ -307,9 +310,9 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    /// Whether an object belongs to another shard: the server does not select, or selects less exactly.
+    /// Whether an object belongs to another shard: the server does not select, or selects less exactly. Counts it.
     fn is_foreign(&self, object: &RawObject) -> bool {
-        let foreign = !self.source.selects(&object.head());
+        let foreign = !self.source.selects(object);
         if foreign {
             self.last_version.count_foreign();
         }

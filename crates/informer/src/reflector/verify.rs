@@ -5,7 +5,7 @@
 //! history, which do not mention the objects that were lost or reappeared. So the cached state is compared before events
 //! are trusted: at exactly the last resourceVersion, the server must have the newest cached object with the same content,
 //! and must not have the most recently deleted object. That costs one list of one object, and a second one after a
-//! deletion.
+//! deletion. If objects can move to another shard, the last one that did is treated as a deleted one.
 
 use std::time::Duration;
 
@@ -93,23 +93,31 @@ impl<S: Sink> Reflector<S> {
             // Its resourceVersion is not comparable with the list's.
             Newest::Object { .. } => true,
         };
-        let same = same && self.is_still_deleted(newest, version).await?;
+        let same = same
+            && self.is_still_gone(self.last_deletion.as_ref(), newest, version).await?
+            && self.is_still_gone(self.last_left.as_ref(), newest, version).await?;
         Ok(if same { History::Same } else { History::Other })
     }
 
-    /// Whether the most recently deleted object is gone, if its deletion is newer than every cached object.
-    async fn is_still_deleted(&self, newest: &Newest, version: &str) -> Result<bool, SourceError> {
-        let Some(deleted) = self.last_deletion.as_ref().map(RawObject::head) else { return Ok(true) };
+    /// Whether an object that was deleted, or has left, is gone, if that is newer than every cached object.
+    async fn is_still_gone(
+        &self,
+        gone: Option<&RawObject>,
+        newest: &Newest,
+        version: &str,
+    ) -> Result<bool, SourceError> {
+        let Some(gone) = gone.map(RawObject::head) else { return Ok(true) };
         if deliberate_bug!("deletion-not-verified") {
             return Ok(true);
         }
         if let Newest::Object { object, .. } = newest
-            && !is_older(object.resource_version(), deleted.resource_version())
+            && !is_older(object.resource_version(), gone.resource_version())
         {
             return Ok(true);
         }
-        let found = self.object_at(Some(&Key::of_head(&deleted)), version).await?;
-        Ok(!matches!(found, Found::Object(object) if object.head().uid() == deleted.uid()))
+        let found = self.object_at(Some(&Key::of_head(&gone)), version).await?;
+        let is_back = |object: &RawObject| object.head().uid() == gone.uid() && self.source.selects(object);
+        Ok(!matches!(found, Found::Object(object) if is_back(&object)))
     }
 
     /// The object with this key (or any object) at exactly this resourceVersion.

@@ -13,7 +13,7 @@ use super::{CycleEnd, NextStep, Reflector, ReflectorError, ReflectorState};
 use crate::Key;
 use crate::deadline::{after, until};
 use crate::panic::guarded;
-use crate::queue::Sink;
+use crate::queue::{Sink, SinkError};
 use crate::source::{ListOptions, SourceError, VersionMatch, WatchOptions, WatchStream};
 
 /// A watch that ends within this time without a new event counts as an error, however it ended: the next one would end the
@@ -344,11 +344,10 @@ impl<S: Sink> Reflector<S> {
         }
         object.head().resource_version().clone_into(&mut self.event_version);
         let taken = match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
-                if self.is_foreign(&object) =>
-            {
-                Ok(())
+            WatchEvent::Added(object) | WatchEvent::Modified(object) if self.is_foreign(&object) => {
+                self.take_foreign(object).await
             }
+            WatchEvent::Deleted(object) if self.is_foreign(&object) && !self.may_be_cached(&object) => Ok(()),
             WatchEvent::Added(object) if self.is_reentry_missed(&object) => Ok(()),
             WatchEvent::Added(object) => self.sink.add(self.scope, object).await,
             WatchEvent::Deleted(_) if self.is_deletion_missed() => Ok(()),
@@ -396,6 +395,20 @@ impl<S: Sink> Reflector<S> {
         self.last_version.advance(None, now);
         self.watchdog.event(now);
         Ok(None)
+    }
+
+    /// Takes a state of an object that belongs to another shard. If the object was in this one before, it leaves.
+    async fn take_foreign(&mut self, object: RawObject) -> Result<(), SinkError> {
+        if !self.may_be_cached(&object) {
+            return Ok(());
+        }
+        self.last_left = Some(object.clone());
+        self.sink.leave(self.scope, object).await
+    }
+
+    /// Whether a foreign object may be cached, because an earlier state of it was not foreign.
+    fn may_be_cached(&self, object: &RawObject) -> bool {
+        self.source.selects_by_state() && self.sink.may_have(self.scope, &object.head())
     }
 
     /// A deliberate bug: an object that left the selection is not added when it comes back.

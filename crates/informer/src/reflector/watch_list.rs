@@ -151,14 +151,14 @@ impl<S: Sink> Reflector<S> {
                     return Ok(Initial::Broken(SourceError::Other(Arc::new(InvalidList::Nameless))));
                 }
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    if self.is_expected(&object)
-                        && !self.is_foreign(&object)
-                        && let Err(error) = replace.put(object)
-                    {
-                        self.refused(error)?;
+                    if self.is_expected(&object) {
+                        self.put_or_leave(&mut replace, object)?;
                     }
                 }
-                WatchEvent::Deleted(object) if self.is_expected(&object) && !self.is_foreign(&object) => {
+                WatchEvent::Deleted(object)
+                    if self.is_expected(&object)
+                        && (!self.is_foreign(&object) || self.source.selects_by_state()) =>
+                {
                     replace.remove(&Key::of_head(&object.head()));
                 }
                 WatchEvent::Bookmark(object)

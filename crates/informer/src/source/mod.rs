@@ -44,7 +44,7 @@ pub(crate) use sharded::ShardedSource;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use kube_wire::{Head, ListHead, RawObject, TypeMeta, WatchEvent};
+use kube_wire::{ListHead, RawObject, TypeMeta, WatchEvent};
 
 use crate::shard::Shard;
 
@@ -101,11 +101,17 @@ pub trait ListerWatcher: Send + Sync + 'static {
 
     /// Whether an object belongs to the selection. A reflector drops others: the server may not support the selection.
     #[doc(hidden)]
-    fn selects(&self, head: &Head<'_>) -> bool {
-        self.inner().is_none_or(|inner| inner.selects(head))
+    fn selects(&self, object: &RawObject) -> bool {
+        self.inner().is_none_or(|inner| inner.selects(object))
     }
 
-    /// The selection, if it is a shard.
+    /// Whether an object can change so that [`selects`](Self::selects) no longer returns the same.
+    #[doc(hidden)]
+    fn selects_by_state(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.selects_by_state())
+    }
+
+    /// The selection, if it is a shard, and an object's uid and namespace show whether the object has left it.
     #[doc(hidden)]
     fn shard(&self) -> Option<Shard> {
         self.inner()?.shard()

@@ -3,12 +3,16 @@
 //! It sends `shardSelector` with its requests. The reflector also drops every other object on arrival, because a server without the
 //! feature returns all objects, and lists of custom resources do not show whether they were filtered. The part is fixed for one
 //! cycle of list and watch, so that all requests of a cycle agree.
+//!
+//! Servers select only by uid and namespace. For any other key, all objects are requested.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{self, StreamExt};
-use kube_wire::Head;
+use kube_wire::RawObject;
+use kube_wire::shard::ShardSelector;
 use parking_lot::Mutex;
 
 use super::{ListOptions, ListPart, ListStream, ListerWatcher, SourceError, WatchOptions, WatchStream};
@@ -19,20 +23,55 @@ pub(crate) struct ShardedSource {
     source: Arc<dyn ListerWatcher>,
     assigned: AssignedShard,
     /// The assignment of the current cycle.
-    fixed: Mutex<Assignment>,
+    fixed: Mutex<FixedShard>,
+    /// Whether this informer has reported that the server ignores the selector.
+    reported: Arc<AtomicBool>,
+}
+
+struct FixedShard {
+    generation: u64,
+    shard: Shard,
+    /// What requests select; `None` for everything.
+    selector: Option<ShardSelector>,
 }
 
 impl ShardedSource {
-    pub(crate) fn new(source: Arc<dyn ListerWatcher>, assigned: AssignedShard) -> Self {
-        let fixed = Mutex::new(assigned.current());
-        Self { source, assigned, fixed }
+    /// `reported` is shared by all sources of an informer.
+    pub(crate) fn new(
+        source: Arc<dyn ListerWatcher>,
+        assigned: AssignedShard,
+        reported: Arc<AtomicBool>,
+    ) -> Self {
+        let fixed = Mutex::new(FixedShard::of(&assigned));
+        Self { source, assigned, fixed, reported }
     }
 
     /// The text of `shardSelector`; `None` if the shard has no slots.
     fn selector(&self) -> Option<String> {
         let fixed = self.fixed.lock();
-        let selector = fixed.shard.selector().map(|selector| selector.to_string());
+        let selector = fixed.selector.as_ref().map(ToString::to_string);
         (!fixed.shard.is_empty()).then(|| selector.unwrap_or_default())
+    }
+
+    /// An object of another shard was received. If it was not requested, the server ignores the selector.
+    fn received_foreign(&self, object: &RawObject, requested: Option<&ShardSelector>) {
+        let head = object.head();
+        let is_split = requested.is_none_or(|selector| selector.selects(head.namespace(), head.uid()));
+        if !is_split && !self.reported.swap(true, Ordering::Relaxed) {
+            let resource = self.source.describe();
+            tracing::info!(
+                resource,
+                "the server ignores `shardSelector` and sends all objects; the informer drops those of other shards"
+            );
+        }
+    }
+}
+
+impl FixedShard {
+    fn of(assigned: &AssignedShard) -> Self {
+        let Assignment { generation, shard } = assigned.current();
+        let selector = shard.selector().filter(|_| !assigned.key().can_change());
+        Self { generation, shard, selector }
     }
 }
 
@@ -79,18 +118,29 @@ impl ListerWatcher for ShardedSource {
     }
 
     fn begin_cycle(&self) -> u64 {
-        let current = self.assigned.current();
+        let current = FixedShard::of(&self.assigned);
         let generation = current.generation;
         *self.fixed.lock() = current;
         generation
     }
 
-    fn selects(&self, head: &Head<'_>) -> bool {
-        self.fixed.lock().shard.selects(head.namespace(), head.uid())
+    fn selects(&self, object: &RawObject) -> bool {
+        let fixed = self.fixed.lock();
+        let selects = self.assigned.key().selects(&fixed.shard, object);
+        if !selects && !self.reported.load(Ordering::Relaxed) {
+            self.received_foreign(object, fixed.selector.as_ref());
+        }
+        selects
+    }
+
+    fn selects_by_state(&self) -> bool {
+        self.assigned.key().can_change()
     }
 
     fn shard(&self) -> Option<Shard> {
-        Some(self.fixed.lock().shard.clone())
+        let fixed = self.fixed.lock();
+        // Without slots, every object has left.
+        (!self.selects_by_state() || fixed.shard.is_empty()).then(|| fixed.shard.clone())
     }
 
     fn outdated(&self) -> BoxFuture<'_, ()> {

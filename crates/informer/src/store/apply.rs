@@ -18,7 +18,7 @@ impl Store {
     ///   until the next list: its states count whatever their resourceVersion.
     /// - A repeated state is reported as a resync; in another encoding it is replaced silently.
     /// - A key under which another object (another uid) was stored is reported as deleted, final state unknown, and added.
-    /// - The deletion of an object that is not stored changes nothing.
+    /// - The deletion of an object that is not stored changes nothing, and neither does its move to another shard.
     ///
     /// A repeated key starts a second step, and so does a complete list among other deltas.
     pub fn apply(&self, deltas: &[Delta]) -> ChangeBatch {
@@ -65,6 +65,7 @@ impl Store {
             Delta::Deleted(last) => self.delete(last, commit, changes),
             Delta::DeletedUnread(last) => self.remove(last, Origin::Live, commit, changes),
             Delta::Vanished(last) => self.remove(last, Origin::Relist, commit, changes),
+            Delta::Left(state) => self.leave(state, commit, changes),
             Delta::Sync(object) => {
                 // If another state was stored meanwhile, that change was reported separately.
                 let stored = self
@@ -138,6 +139,18 @@ impl Store {
         }
     }
 
+    /// Removes an object whose new state is in another shard.
+    fn leave(&self, state: &StoredObject, commit: &mut Commit<'_, '_>, changes: &mut Vec<Change>) {
+        let Some(old) = self.stored(state) else { return };
+        if is_older(state.resource_version(), old.resource_version()) {
+            return self.count_stale();
+        }
+        // Under another uid, the stored object was deleted, and its successor is in another shard.
+        let origin = if old.uid() == state.uid() { Origin::LeftShard } else { Origin::Live };
+        changes.push(Change::Deleted { last: old.clone(), final_state_known: false, origin });
+        commit.remove(old);
+    }
+
     fn count_stale(&self) {
         self.stale.fetch_add(1, Ordering::Relaxed);
     }
@@ -146,9 +159,11 @@ impl Store {
 /// The resourceVersion up to which a scope is complete with a delta.
 fn reached(delta: &Delta) -> Option<&str> {
     match delta {
-        Delta::Added(object) | Delta::Updated(object) | Delta::Deleted(object) | Delta::Replaced(object) => {
-            Some(object.resource_version())
-        }
+        Delta::Added(object)
+        | Delta::Updated(object)
+        | Delta::Deleted(object)
+        | Delta::Left(object)
+        | Delta::Replaced(object) => Some(object.resource_version()),
         Delta::Bookmark { resource_version, .. } => Some(resource_version),
         // They carry an earlier state, which does not date the event.
         Delta::DeletedUnread(_) | Delta::Vanished(_) | Delta::Sync(_) | Delta::ReplacedAll(_) => None,

@@ -48,8 +48,8 @@ pub enum Origin {
     Relist,
     /// Nothing changed: the object is delivered again.
     Resync,
-    /// The object left with its slot, which the informer's [shard](crate::InformerBuilder::shard) no longer has. It was not
-    /// deleted, as far as the informer knows.
+    /// The object left the informer's [shard](crate::InformerBuilder::shard): the informer has lost the object's slot, or the object
+    /// has moved to another slot. It was not deleted, as far as the informer knows.
     LeftShard,
 }
 

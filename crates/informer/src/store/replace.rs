@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use kube_wire::RawObject;
+use kube_wire::{Head, RawObject};
 
 use super::change::{Change, FullList, Origin};
 use super::commit::{Commit, Writer};
@@ -40,6 +40,8 @@ pub struct Replacement {
     keeps_unlisted: bool,
     /// The shard of the list. Stored objects of others have left.
     shard: Option<Shard>,
+    /// Which of the stored objects are listed in a state that is in another shard. `None` for none so far.
+    left: Option<ListedBits>,
     /// The differences, in the order of the list. `None` if the key was put again or removed.
     staged: Vec<Option<Change>>,
     /// The positions of keys in `staged`.
@@ -81,7 +83,7 @@ struct StagedPlace {
     at: u32,
 }
 
-/// One bit per place of the table: whether the object there is listed.
+/// One bit per place of the table: whether the object there is listed, or listed elsewhere.
 #[derive(Debug)]
 struct ListedBits {
     /// Where the bits of each leaf begin.
@@ -137,6 +139,7 @@ impl Replacement {
             listed,
             keeps_unlisted: false,
             shard: None,
+            left: None,
             staged,
             places,
             recreated,
@@ -247,6 +250,20 @@ impl Replacement {
         self.shard = Some(shard);
     }
 
+    /// The list contains an object in a state that is in another shard: if it is stored, it has left.
+    pub(crate) fn leave(&mut self, head: &Head<'_>) {
+        let (namespace, name) = (head.namespace(), head.name());
+        let hash = key_hash(namespace, name);
+        self.unstage(hash, namespace, name);
+        let objects = &self.base.0.objects;
+        let Some((place, known)) = objects.find(hash, |known| known.has_key(namespace, name)) else { return };
+        self.listed.unset(place);
+        // Under another uid, the stored object was deleted.
+        if known.scope() == self.scope && known.uid() == head.uid() {
+            self.left.get_or_insert_with(|| ListedBits::new(objects)).set(place);
+        }
+    }
+
     /// Removes an object that was put before.
     pub fn remove(&mut self, key: &Key) {
         let (namespace, name) = (key.namespace(), key.name());
@@ -254,6 +271,7 @@ impl Replacement {
         self.unstage(hash, namespace, name);
         if let Some((place, _)) = self.base.0.objects.find(hash, |known| known.has_key(namespace, name)) {
             self.listed.unset(place);
+            self.left.iter_mut().for_each(|left| left.unset(place));
         }
     }
 
@@ -272,7 +290,18 @@ impl Replacement {
         let (swapped, recreated) = (self.take_swapped(), self.take_recreated());
         let keeps_unlisted = self.keeps_unlisted;
         let Self {
-            scope, origin, base, listed, shard, staged, mut values, places, charge, mut unstored, ..
+            scope,
+            origin,
+            base,
+            listed,
+            shard,
+            left,
+            staged,
+            mut values,
+            places,
+            charge,
+            mut unstored,
+            ..
         } = self;
         drop(places);
         // In place: a large list is held only once.
@@ -289,16 +318,22 @@ impl Replacement {
                 || changes.iter().any(|change| regresses(change, reached))
                 || recreated.iter().any(|(old, new)| is_older(new.resource_version(), old.resource_version()))
         });
+        let has_left = |last: &StoredObject| {
+            let place = || base.0.objects.find(last.key_hash(), |known| known.ptr_eq(last));
+            let is_elsewhere = |left: &ListedBits| place().is_some_and(|(place, _)| left.has(place));
+            left.as_ref().is_some_and(is_elsewhere)
+                || shard.as_ref().is_some_and(|shard| !shard.selects(last.namespace(), last.uid()))
+        };
         let mut removed = listed.missing(&base, scope);
-        if keeps_unlisted || deliberate_bug!("tombstone-skipped") {
+        if keeps_unlisted {
+            removed.retain(has_left);
+        }
+        if deliberate_bug!("tombstone-skipped") {
             removed.clear();
         }
         let (removed_len, gone_len) = (removed.len(), removed.len() + recreated.len());
         if gone_len > 0 {
             // A missing object was stored before, so it is not part of an initial list.
-            let has_left = |last: &StoredObject| {
-                shard.as_ref().is_some_and(|shard| !shard.selects(last.namespace(), last.uid()))
-            };
             let removed = removed.into_iter().map(|last| match has_left(&last) {
                 true => (last, Origin::LeftShard),
                 false => (last, Origin::Relist),
@@ -458,6 +493,11 @@ impl ListedBits {
         let (word, bit) = self.bit(place);
         self.count -= usize::from(self.bits[word] & bit != 0);
         self.bits[word] &= !bit;
+    }
+
+    fn has(&self, place: TablePlace) -> bool {
+        let (word, bit) = self.bit(place);
+        self.bits[word] & bit != 0
     }
 
     /// The stored objects of a scope that are not listed.

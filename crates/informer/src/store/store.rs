@@ -17,6 +17,7 @@ use super::{Snapshot, StoredObject};
 use crate::Key;
 use crate::budget::{Budget, Charge, OBJECT_BYTES, OverBudget};
 use crate::memory::Memory;
+use crate::object::key_hash;
 use crate::packing::Packer;
 use crate::panic::guarded;
 use crate::scope::Scope;
@@ -222,6 +223,12 @@ impl Store {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether an object of this key is stored.
+    pub(crate) fn has_key(&self, namespace: &str, name: &str) -> bool {
+        let is_it = |object: &StoredObject| object.has_key(namespace, name);
+        self.read(|root| root.objects.get(key_hash(namespace, name), is_it).is_some())
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&Root) -> T) -> T {
