@@ -70,7 +70,7 @@ async function views() {
   // Not the first one, which other tests change.
   const { items } = await demo.api("objects/deployments?limit=1&offset=7&column=spec.replicas");
   return {
-    overview: { hash: "#/", shown: ['tbody tr[data-resource="pods"]', "tr[data-controller]"] },
+    overview: { hash: "#/", shown: ['tbody tr[data-resource="pods"]', "tr[data-controller]", "tr[data-replica]"] },
     changes: { hash: "#/changes", shown: [".changes .row"] },
     objects: { hash: "#/objects/pods", shown: [".rows .row a"] },
     object: { hash: `#/object/deployments.apps/${items[0].namespace}/${items[0].name}`, shown: [".yaml .row", ".graph svg rect"] },
@@ -141,7 +141,7 @@ test("the footer says what the view can change", async (t) => {
     await until(async () => (await foot.innerText()).startsWith("Read-only view"), `${hash} is read-only`);
   }
   await page.goto(`${demo.url}#/demo`);
-  await until(async () => (await foot.innerText()).startsWith("Only the faults"), "faults can be changed");
+  await until(async () => (await foot.innerText()).startsWith("Only the faults of the demo"), "faults can be changed");
 });
 
 test("controls have visible borders, in light and in dark", async (t) => {
@@ -548,6 +548,35 @@ test("the overview shows reconciles, failures and the lag per handler", async (t
   assert.deepEqual(controllers.map((controller) => controller.name), ["availability"]);
 });
 
+test("the overview shows the slots of each replica, and a hand-over", async (t) => {
+  const page = await visit(t);
+  const replicas = ["replica-1", "replica-2", "replica-3"];
+  const figure = (replica, name) => page.locator(`tr[data-replica="${replica}"] [data-figure="${name}"]`);
+  const slots = () => Promise.all(replicas.map((replica) => number(figure(replica, "slots"))));
+  const isShared = (slots, owners) => slots.reduce((sum, owned) => sum + owned, 0) === 64 && slots.every((owned, at) => owned > 0 === owners[at]);
+  await figure("replica-3", "slots").waitFor();
+  await until(async () => isShared(await slots(), [true, true, true]), "each replica has slots");
+  assert.equal(await number(figure("replica-1", "members")), 3);
+  assert.match(await figure("replica-1", "unownedSeconds").innerText(), /^\d+\.\d s$/);
+  await page.goto(`${demo.url}#/demo`);
+  const stop = page.locator('[data-fault="replica"]');
+  await stop.click();
+  await until(async () => (await stop.getAttribute("aria-checked")) === "true", "the replica is stopped");
+  assert.match(await stop.innerText(), /Stop replica-3[^]*on$/);
+  await page.goto(`${demo.url}#/`);
+  await until(async () => isShared(await slots(), [true, true, false]), "the others have its slots");
+  assert.ok((await number(figure("replica-3", "released"))) > 0);
+  await page.goto(`${demo.url}#/demo`);
+  await stop.click();
+  await page.goto(`${demo.url}#/`);
+  await until(async () => isShared(await slots(), [true, true, true]), "each replica has slots again");
+  const serve = await Program.serve("pods", "-A", "--port", "0", "--kubeconfig", demo.kubeconfig);
+  const other = await visit(t, "", {}, serve.url);
+  await until(async () => (await number(other.locator(".tile .figure").first())) > 0, "objects are shown");
+  for (const name of ["Controllers", "Replicas"]) assert.equal(await other.locator(`section[aria-label="${name}"]`).isVisible(), false, `serve runs none: ${name}`);
+  await serve.stop();
+});
+
 test("the page survives a restart of the program", async (t) => {
   const port = await freePort();
   const arguments_ = ["pods", "-A", "--port", String(port), "--kubeconfig", demo.kubeconfig];
@@ -726,7 +755,12 @@ test("pictures of every view", async (t) => {
     const page = await visit(t, "", { colorScheme, deviceScaleFactor: 1 });
     for (const [name, view] of Object.entries(await views())) {
       await show(page, demo.url, view);
-      if (name === "overview") await until(() => isWatching(page), "every informer watches", 60_000);
+      if (name === "overview") {
+        await until(() => isWatching(page), "every informer watches", 60_000);
+        await until(() => hasSlots(page), "every replica has slots", 60_000);
+        // The charts show the last seconds.
+        await nextStatus(page, 12);
+      }
       if (name === "object") await until(() => showsLastChange(page), "the last change is visible");
       if (name === "changes") await selectForPicture(page);
       const fault = page.locator('[data-fault="overloaded"]');
@@ -755,6 +789,12 @@ async function showsLastChange(page) {
 async function isWatching(page) {
   const states = await page.locator("tbody tr[data-resource] .state").allInnerTexts();
   return states.length > 0 && states.every((state) => state === "watching");
+}
+
+/// Whether every replica of the overview has slots.
+async function hasSlots(page) {
+  const slots = await page.locator('tr[data-replica] [data-figure="slots"]').allInnerTexts();
+  return slots.length > 0 && slots.every((number) => Number(number) > 0);
 }
 
 /// Selects a change with several differences in a list that no longer moves. Rows outside of the visible part are reused while the

@@ -25,6 +25,7 @@ const model = {
   rates: new Map(),
   controllers: [],
   reconciles: new Map(),
+  sharing: [],
   changes: [],
   changeCount: 0,
   latest: new Map(),
@@ -84,6 +85,7 @@ async function hello(data) {
   model.rates.clear();
   model.controllers = [];
   model.reconciles.clear();
+  model.sharing = [];
   await readTimelines();
 }
 
@@ -94,8 +96,9 @@ async function readTimelines() {
   clearTimeout(timelinesTimer);
   timelinesTimer = 0;
   try {
-    const { informers, controllers } = await get("informers");
+    const { informers, controllers, sharing } = await get("informers");
     model.controllers = controllers;
+    model.sharing = sharing;
     for (const { name, reconcilesPerSecond } of controllers) model.reconciles.set(name, reconcilesPerSecond ?? []);
     for (const informer of informers) {
       model.informers.set(informer.number, informer);
@@ -114,6 +117,7 @@ function status(data) {
   model.residentBytes = data.residentBytes;
   if (data.demo) model.demo = data.demo;
   model.controllers = data.controllers;
+  model.sharing = data.sharing;
   for (const { name, rate } of data.controllers) {
     const rates = model.reconciles.get(name) ?? [];
     rates.push(rate);
@@ -192,7 +196,7 @@ function askForToken() {
 
 const VIEWS = { "": Overview, changes: Changes, objects: Objects, object: ObjectView, query: Query, demo: Demo };
 const READ_ONLY = "Read-only view of the mirrors in this process.";
-const DEMO_ONLY = "Only the faults of the demo's own server can be changed here.";
+const DEMO_ONLY = "Only the faults of the demo can be changed here.";
 const TITLES = { "": "Overview", changes: "Changes", objects: "Objects", object: "Object", query: "Query", demo: "Demo" };
 
 function closeView() {

@@ -1,11 +1,12 @@
-// The demo's own server: its clock, its clients, its armed faults, and faults that can be switched on to see the informers recover.
+// The demo's own server: its clock, its clients, its armed faults, and faults that can be switched on to see the informers and the
+// controller recover.
 
 import { send } from "./api.js";
 import { h, setAttribute, setText } from "./dom.js";
 import { count, counted, dateTime, duration } from "./format.js";
 
 /// Most rows of a table.
-const ROWS_MAX = 20;
+const ROWS_MAX = 32;
 
 export class Demo {
   constructor(model) {
@@ -30,7 +31,7 @@ export class Demo {
       h("table", { class: "table" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Client"), h("th", { scope: "col" }, "Verb"), h("th", { scope: "col", class: "right" }, "Requests"))), this.clients),
     );
     this.element = [
-      h("div", { class: "head" }, h("h1", {}, "Demo"), h("p", {}, "An embedded API server with a simulated cluster. Inject faults and watch the overview: the informers recover without help.")),
+      h("div", { class: "head" }, h("h1", {}, "Demo"), h("p", {}, "An embedded API server with a simulated cluster. Inject faults and watch the overview: the informers and the controller recover without help.")),
       this.error,
       h(
         "div",
@@ -67,7 +68,8 @@ export class Demo {
       const known = this.switches.get(fault.name) ?? this.control(fault);
       if (!fault.switch) continue;
       setAttribute(known.button, "aria-checked", String(fault.armed));
-      setText(known.fired, fault.armed ? `on; affected ${counted(fault.fired, "request")}` : "off");
+      const affected = fault.fired === null ? "" : `; affected ${counted(fault.fired, "request")}`;
+      setText(known.fired, fault.armed ? `on${affected}` : "off");
     }
     this.showArmed(demo.armed ?? []);
     this.showClients(demo.clients ?? []);

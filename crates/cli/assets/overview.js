@@ -5,6 +5,7 @@ import { Controllers } from "./controllers.js";
 import { h, setAttribute, setText } from "./dom.js";
 import { bytes, clock, count, counted, tone, total } from "./format.js";
 import { Pipeline } from "./pipeline.js";
+import { Replicas } from "./replicas.js";
 
 /// The period that a timeline shows.
 const SPAN = 5 * 60_000;
@@ -21,6 +22,7 @@ export class Overview {
     this.opened = null;
     this.pipeline = new Pipeline();
     this.controllers = new Controllers();
+    this.replicas = new Replicas();
     this.tiles = {};
     this.body = h("tbody");
     this.element = [
@@ -76,6 +78,7 @@ export class Overview {
         h("span", { "data-tone": "line" }, "a watch broke and was reopened"),
       ),
       this.controllers.element,
+      this.replicas.element,
     ];
   }
 
@@ -170,6 +173,7 @@ export class Overview {
     setText(tiles.lag.note, coalesced > 0 ? `slow handlers: ${counted(coalesced, "burst")} coalesced` : "waiting for the slowest handler");
     this.pipeline.update(model);
     this.controllers.update(model);
+    this.replicas.update(model);
     for (const number of [...model.informers.keys()].sort((a, b) => a - b)) this.updateRow(number);
   }
 

@@ -13,7 +13,7 @@ const IMAGE: &str = "image/svg+xml";
 const INDEX: &str = include_str!("../../assets/index.html");
 
 /// Name, type and content.
-const FILES: [(&str, &str, &str); 18] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("page.css", STYLE, include_str!("../../assets/page.css")),
     ("icon.svg", IMAGE, include_str!("../../assets/icon.svg")),
     ("app.js", SCRIPT, include_str!("../../assets/app.js")),
@@ -25,6 +25,7 @@ const FILES: [(&str, &str, &str); 18] = [
     ("charts.js", SCRIPT, include_str!("../../assets/charts.js")),
     ("pipeline.js", SCRIPT, include_str!("../../assets/pipeline.js")),
     ("controllers.js", SCRIPT, include_str!("../../assets/controllers.js")),
+    ("replicas.js", SCRIPT, include_str!("../../assets/replicas.js")),
     ("overview.js", SCRIPT, include_str!("../../assets/overview.js")),
     ("changes.js", SCRIPT, include_str!("../../assets/changes.js")),
     ("objects.js", SCRIPT, include_str!("../../assets/objects.js")),

@@ -23,6 +23,9 @@ use crate::failure::Failure;
 /// Most concurrent connections. When another one arrives, the oldest is closed: clients that read slowly or send
 /// nothing must not delay a health check.
 const CONNECTIONS_MAX: usize = 256;
+/// The size of a connection's buffers, and thus of the headers of a request. With the default of 408 KiB, unfinished requests could
+/// take 100 MiB.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// How long a client may take to send its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long pending responses may take during the shutdown.
@@ -102,6 +105,7 @@ async fn serve(stream: TcpStream, router: Router, stop: CancellationToken) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     // Errors are ignored: the client disconnected, or did not send HTTP.

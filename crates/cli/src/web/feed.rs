@@ -5,7 +5,7 @@
 //! | `hello` | the run of the program, and the number of the newest change |
 //! | `change` | one change; its `id` lets a client resume with `Last-Event-ID` |
 //! | `skipped` | how many changes were left out at this point, and why |
-//! | `status` | once per second, the informers whose figures have changed, and the controllers |
+//! | `status` | once per second, the informers whose figures have changed, the controllers, and the replicas that share work |
 //!
 //! If a client reads slowly, or the cluster changes quickly, the changes of one object are coalesced. If that is not enough, the
 //! oldest changes are left out, and `skipped` takes their place. A status that does not fit is delayed. Memory and bytes per second are
@@ -341,6 +341,7 @@ impl Feed {
             "time": jiff::Timestamp::now().as_millisecond(),
             "informers": informers.iter().map(|(_, informer)| informer).collect::<Vec<_>>(),
             "controllers": self.served.timelines.controllers(),
+            "sharing": self.served.timelines.sharing(),
             "changes": self.served.journal.last(),
             "residentBytes": process::resident_bytes(),
             "demo": self.served.playground.as_deref().map(|playground| playground.report()),

@@ -1,4 +1,4 @@
-//! `GET /api/v1/informers`: the state and the counters of each informer and controller; `GET /api/v1`: the resources and paths.
+//! `GET /api/v1/informers`: the state and the counters of each informer, controller and replica; `GET /api/v1`: the resources and paths.
 
 use std::sync::Arc;
 
@@ -47,7 +47,11 @@ pub(super) async fn informers(State(served): State<Arc<Served>>) -> Response {
         informer
     };
     let informers: Vec<_> = (0..served.mirrors.len()).map(informer).collect();
-    routes::json(&json!({"informers": informers, "controllers": served.timelines.controllers_with_past()}))
+    routes::json(&json!({
+        "informers": informers,
+        "controllers": served.timelines.controllers_with_past(),
+        "sharing": served.timelines.sharing(),
+    }))
 }
 
 /// The figures that change often; the stream sends them every second.

@@ -1,4 +1,5 @@
-//! `/debug/informers`: the state of each informer, its resourceVersion, the age of its last event, and a checksum of its objects.
+//! `/debug/informers`: the state of each informer, its resourceVersion, the age of its last event, and a checksum of its objects; and
+//! the slots of replicas that share work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +10,15 @@ use http::header::CONTENT_TYPE;
 use kube_informer::{InformerState, ScopeStatus, StoredObject};
 use serde_json::{Value, json};
 
-use super::{Served, scopes};
+use super::{Served, gauges, scopes};
 use crate::mirror::Mirror;
 
-/// All informers, as JSON.
+/// All informers, and the replicas that share work, as JSON.
 pub(super) async fn debug(State(served): State<Arc<Served>>) -> impl IntoResponse {
     let informers: Vec<_> = served.mirrors.iter().map(informer).collect();
-    ([(CONTENT_TYPE, "application/json")], format!("{:#}\n", json!({"informers": informers})))
+    let sharing = gauges::read(&served.registry).sharing();
+    let report = json!({"informers": informers, "sharing": sharing});
+    ([(CONTENT_TYPE, "application/json")], format!("{report:#}\n"))
 }
 
 fn informer(mirror: &Mirror) -> Value {

@@ -33,10 +33,12 @@ pub(super) struct Timelines {
     controllers: Mutex<ControllerPast>,
 }
 
-/// The controllers as they were at the last full second, and their reconciles per second, by name.
+/// The controllers and the replicas that share work, as they were at the last full second, and the reconciles per second by the
+/// controller's name.
 #[derive(Default)]
 struct ControllerPast {
     present: Vec<Value>,
+    sharing: Vec<Value>,
     rates: BTreeMap<String, VecDeque<u64>>,
 }
 
@@ -73,6 +75,11 @@ impl Timelines {
     /// The controllers of this process; `serve` runs no controller.
     pub(super) fn controllers(&self) -> Vec<Value> {
         self.lock_controllers().present.clone()
+    }
+
+    /// The replicas of this process that share work.
+    pub(super) fn sharing(&self) -> Vec<Value> {
+        self.lock_controllers().sharing.clone()
     }
 
     /// The controllers with their past.
@@ -137,7 +144,7 @@ pub(super) async fn sample(served: Arc<Served>) {
         let is_second = tick.is_multiple_of(SAMPLES_PER_SECOND);
         if is_second {
             let before = std::mem::replace(&mut gauges, gauges::read(&served.registry));
-            served.timelines.lock_controllers().note(gauges.controllers(&before));
+            served.timelines.lock_controllers().note(gauges.controllers(&before), gauges.sharing());
         }
         for (number, mirror) in served.mirrors.iter().enumerate() {
             // Before the informer is synced, an estimate would be far too low.
@@ -203,13 +210,13 @@ impl Timeline {
 }
 
 impl ControllerPast {
-    fn note(&mut self, controllers: Vec<Value>) {
+    fn note(&mut self, controllers: Vec<Value>, sharing: Vec<Value>) {
         for controller in &controllers {
             if let (Some(name), Some(rate)) = (controller["name"].as_str(), controller["rate"].as_u64()) {
                 remember(self.rates.entry(name.to_owned()).or_default(), rate);
             }
         }
-        self.present = controllers;
+        (self.present, self.sharing) = (controllers, sharing);
     }
 }
 

@@ -13,6 +13,7 @@ mod get;
 mod get_flags;
 mod get_watch;
 mod hostile;
+mod hostile_clients;
 mod others;
 mod plugins;
 mod raw_server;

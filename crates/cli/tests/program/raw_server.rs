@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -58,6 +59,16 @@ impl RawServer {
                 );
                 stream.write_all(head.as_bytes()).await?;
                 stream.write_all(body.as_bytes()).await
+            })
+        })
+    }
+
+    /// An answer that begins later.
+    pub(crate) fn delayed(time: Duration, answer: Answer) -> Answer {
+        Box::new(move |stream| {
+            Box::pin(async move {
+                tokio::time::sleep(time).await;
+                answer(stream).await
             })
         })
     }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::support::{Running, World};
 
 /// Asks; gives the status line's code and the body.
-async fn ask(address: SocketAddr, request: &str, headers: &str) -> (u16, String) {
+pub(crate) async fn ask(address: SocketAddr, request: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -21,14 +21,14 @@ async fn ask(address: SocketAddr, request: &str, headers: &str) -> (u16, String)
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-async fn address_of(serve: &mut Running) -> SocketAddr {
+pub(crate) async fn address_of(serve: &mut Running) -> SocketAddr {
     let line = serve.line_with(&["mirroring"]).await;
     let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
     address.parse().unwrap()
 }
 
 /// Asks until it is ready.
-async fn ready(address: SocketAddr) {
+pub(crate) async fn ready(address: SocketAddr) {
     while ask(address, "GET /readyz", "").await.0 != 200 {
         tokio::task::yield_now().await;
     }

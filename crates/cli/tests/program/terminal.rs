@@ -1,11 +1,15 @@
 //! On a terminal: colours, the progress bar, the demo's live view, and the terminal's state after the program has ended.
 
+use std::ops::Range;
+use std::time::Duration;
+
 use pty_process::{Command, Pty, Size};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
 use crate::hostile::{paging_server, pod_list};
+use crate::raw_server::RawServer;
 use crate::support::{PROGRAM, World};
 
 /// Rows and columns of a terminal that is neither narrow nor wide.
@@ -232,6 +236,48 @@ async fn a_list_that_takes_long_shows_its_progress() {
         assert_eq!(get.row_with("reading the initial state").await, "reading the initial state: 0 objects");
         get.assert_not_wrapped();
         assert_eq!(get.ctrl_c().await, Some(130));
+        get.assert_left_as_it_was();
+    }
+}
+
+/// A page of a server's table of pods.
+fn table_of_pods(numbers: Range<u32>, next: &str) -> String {
+    let row = |number: u32| json!({"cells": [format!("pod-{number:03}")]});
+    let column =
+        json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0});
+    let rows = numbers.map(row).collect::<Vec<_>>();
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1", "continue": next},
+        "columnDefinitions": [column], "rows": rows})
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_several_pages_shows_its_progress_at_every_size() {
+    // The second page takes long enough for the progress after the first one to be seen.
+    let server = RawServer::start(|path| {
+        let (path, query) = path.split_once('?')?;
+        let is_first = !query.contains("continue=");
+        (path == "/api/v1/namespaces/default/pods").then(|| match is_first {
+            true => RawServer::json(table_of_pods(0..500, "second")),
+            false => RawServer::delayed(Duration::from_secs(1), RawServer::json(table_of_pods(500..501, ""))),
+        })
+    })
+    .await;
+    let world = World::at(&server.url()).await;
+    for size in SIZES {
+        let mut get = OnTerminal::start(&world, &["get", "pods"], size, true);
+        get.row_with("500 objects").await;
+        // The number has a line of its own if the terminal is narrow.
+        match size.1 {
+            40 => assert_eq!(get.rows(), ["reading pods in namespace default", "500 objects"]),
+            _ => assert_eq!(get.rows(), ["reading pods in namespace default  500 objects"]),
+        }
+        get.assert_not_wrapped();
+        assert!(!get.written.contains("NAME"), "the columns are as wide as the rows of all pages need");
+        while get.read().await {}
+        assert_eq!(get.child.wait().await.unwrap().code(), Some(0));
+        assert_eq!(get.written.matches("pod-").count(), 501);
+        assert!(get.rows().iter().all(|row| !row.contains("objects")), "{:?}", get.rows());
         get.assert_left_as_it_was();
     }
 }

@@ -879,10 +879,74 @@ async fn the_demos_controller_shows_reconciles_and_failures_and_handlers_show_th
     assert!(!report["controllers"][0]["reconcilesPerSecond"].as_array().unwrap().is_empty(), "{report}");
 }
 
+/// The slots of each replica of the demo's controller.
+fn slots(report: &Value) -> BTreeMap<&str, u64> {
+    let replicas = report["sharing"].as_array().unwrap().iter();
+    replicas
+        .map(|replica| {
+            assert_eq!(replica["name"], "availability", "{report}");
+            (replica["replica"].as_str().unwrap(), replica["slots"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demos_replicas_share_their_slots_and_hand_them_over() {
+    let world = World::new().await;
+    let site = Site::demo(&world, &["--objects", "100", "--rate", "100"]).await;
+    let mut events = site.stream("?kind=nodes", "").await;
+    // The first report can have no replica: it is a second old at most.
+    let sum = |slots: &BTreeMap<&str, u64>| slots.values().sum::<u64>();
+    let shared = loop {
+        let status = events.named("status").await.data;
+        let slots = slots(&status);
+        if sum(&slots) == 64 && slots.values().all(|slots| *slots > 0) {
+            assert_eq!(slots.into_keys().collect::<Vec<_>>(), ["replica-1", "replica-2", "replica-3"]);
+            break status;
+        }
+    };
+    for replica in shared["sharing"].as_array().unwrap() {
+        assert!(replica["members"] == 3 && replica["gained"].as_u64() > Some(0), "{replica}");
+        assert!(replica["unownedSeconds"].as_f64().is_some() && replica["lost"].is_u64(), "{replica}");
+    }
+    let state = site.send("PUT", "/api/v1/demo/faults/replica", "").await.json();
+    assert!(
+        state["faults"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|fault| fault["name"] == "replica" && fault["armed"] == true)
+    );
+    assert_eq!(state["armed"], json!([]), "it is no fault of the server");
+    loop {
+        let status = events.named("status").await.data;
+        let slots = slots(&status);
+        if slots["replica-3"] == 0 && sum(&slots) == 64 {
+            assert!(status["sharing"][2]["released"].as_u64() > Some(0), "{status}");
+            break;
+        }
+    }
+    for path in ["/debug/informers", "/api/v1/informers"] {
+        let report = site.get(path).await.json();
+        assert_eq!(slots(&report)["replica-3"], 0, "{path}: {report}");
+    }
+    let metrics = site.get("/metrics").await.body;
+    assert!(
+        metrics.contains("shard_slots_owned{replica=\"replica-3\",name=\"availability\"} 0\n"),
+        "{metrics}"
+    );
+    site.send("DELETE", "/api/v1/demo/faults/replica", "").await;
+    while slots(&events.named("status").await.data)["replica-3"] == 0 {}
+    assert_eq!(site.process.end().await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn outside_of_the_demo_nothing_can_be_changed() {
     let world = world().await;
     let site = Site::serve(&world, &["pods", "-A"]).await;
+    for path in ["/debug/informers", "/api/v1/informers"] {
+        assert_eq!(site.get(path).await.json()["sharing"], json!([]), "{path}: no replica shares work");
+    }
     for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         for path in ["/", "/api/v1/objects/pods", "/api/v1/demo/faults/slow", "/api/v1/stream"] {
             assert_eq!(site.send(method, path, "").await.code, 405, "{method} {path}");

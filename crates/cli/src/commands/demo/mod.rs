@@ -1,7 +1,7 @@
 //! `kube-informer demo`: an embedded API server, a simulated cluster on it, and informers that follow it live.
 //!
-//! The informers and a small controller connect through a socket, like those of any other program. The simulation writes to the
-//! server directly. A page shows both. At the end the demo compares the mirrors with the server, object by object.
+//! The informers and the replicas of a small controller connect through a socket, like those of any other program. The simulation
+//! writes to the server directly. A page shows both. At the end the demo compares the mirrors with the server, object by object.
 
 mod api;
 mod armed_faults;
@@ -24,7 +24,6 @@ use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
 use kube_client::Client;
 use kube_informer::{Event, Index, InformerMetrics};
-use kube_informer_controller::ControllerMetrics;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -42,7 +41,7 @@ use crate::signals::{self, Signals};
 use crate::terminal::{ColourChoice, Screen, StatusOn};
 use crate::web::{self, Access, Endpoint, Served};
 use chaos::Chaos;
-use controller::RunningController;
+use controller::{ReplicaMetrics, RunningReplicas};
 use playground::{Stage, Strike};
 use view::View;
 use world::World;
@@ -62,6 +61,9 @@ const SUMMARY: Duration = Duration::from_secs(2);
 const CHAOS: Duration = Duration::from_secs(3);
 /// How often the figures of the server on the page are updated.
 const NOTE: Duration = Duration::from_millis(500);
+/// How often the server sends bookmarks. A replica begins to work on new slots when its caches have caught up, and the caches of kinds
+/// that do not change catch up with bookmarks.
+const BOOKMARKS: Duration = Duration::from_secs(2);
 
 /// Size and pace of the simulation.
 #[derive(clap::Args)]
@@ -115,6 +117,8 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Failure> {
     let server = Server::builder()
         .port(arguments.port)
         .seed(arguments.seed)
+        .sharded_list_and_watch(true)
+        .bookmark_interval(BOOKMARKS)
         .start()
         .await
         .map_err(|error| not_started(&error))?;
@@ -169,7 +173,7 @@ async fn demo(
     let started = Instant::now();
     let mut registry = Registry::default();
     let metrics = InformerMetrics::register(&mut registry);
-    let controller_metrics = ControllerMetrics::register(&mut registry);
+    let replica_metrics = ReplicaMetrics::register(&mut registry);
     let options = MirrorOptions { metrics: Some(&metrics), ..MirrorOptions::default() };
     // The state shows errors.
     let (errors, _) = mirror::errors();
@@ -196,13 +200,13 @@ async fn demo(
     }
     screen.line(format!("{mirrored} objects mirrored in {:.1?}", started.elapsed())).await?;
 
-    let controller = RunningController::start(server, mirrors, &controller_metrics)?;
+    let replicas = RunningReplicas::start(server, mirrors, &replica_metrics, &stage.replica())?;
     let mut show =
         Show { arguments, server, mirrors, stage: &stage, strikes, view: View::new(arguments.quiet) };
     show.run(&mut world, signals, screen).await?;
     screen.clear_status();
     server.faults().clear();
-    controller.shutdown().await;
+    replicas.shutdown().await;
     let equal = tokio::select! {
         biased;
         _ = signals.next() => return Ok(()),

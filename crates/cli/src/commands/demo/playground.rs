@@ -1,4 +1,5 @@
-//! The demo's server on the page: its figures, faults that can be switched on and off, and faults that strike once.
+//! The demo's server on the page: its figures, faults that can be switched on and off, and faults that strike once. One of the
+//! switches stops a replica of the demo's controller instead.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -8,15 +9,15 @@ use std::time::Duration;
 use embedded_apiserver::{Action, Fault, FaultId, Faults, Match, RequestCount, Server, Verb};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::armed_faults;
-use super::controller::USER_AGENT;
+use super::controller::{SWITCHED, USER_AGENT};
 use crate::web::{Playground, UnknownFault};
 
 /// Maximum number of clients that are shown.
-const CLIENTS_MAX: usize = 20;
+const CLIENTS_MAX: usize = 32;
 /// Maximum number of strikes that wait to be carried out; further ones are ignored.
 const STRIKES_MAX: usize = 16;
 
@@ -28,6 +29,9 @@ const SWITCHES: [(&str, &str); 5] = [
     ("expired", "Answer 410 to watches, so that informers list again"),
     ("failing", "Answer 500 to the controller's writes, so that its reconciles fail"),
 ];
+
+/// The switch that stops a replica.
+const REPLICA: &str = "replica";
 
 /// Faults that strike once: name and description.
 const STRIKES: [(&str, &str); 2] =
@@ -46,6 +50,8 @@ pub(super) struct Stage {
     /// The faults that each switch has armed, by the number of the switch.
     armed: Mutex<[Vec<FaultId>; SWITCHES.len()]>,
     strikes: mpsc::Sender<Strike>,
+    /// Whether the replica that can be stopped should run.
+    replica: watch::Sender<bool>,
     started: Instant,
     /// The server's time, in milliseconds since 1970.
     clock: AtomicI64,
@@ -71,6 +77,7 @@ impl Stage {
             faults: server.faults(),
             armed: Mutex::default(),
             strikes,
+            replica: watch::Sender::new(true),
             started: Instant::now(),
             clock: AtomicI64::new(clock(server)),
             revision: AtomicU64::new(server.revision()),
@@ -78,6 +85,11 @@ impl Stage {
             clients: Mutex::default(),
         };
         (stage, struck)
+    }
+
+    /// Whether the replica that can be stopped should run.
+    pub(super) fn replica(&self) -> watch::Receiver<bool> {
+        self.replica.subscribe()
     }
 
     /// Updates the figures of the server.
@@ -123,6 +135,10 @@ impl Playground for Stage {
             let fired = self.fired(number);
             json!({"name": name, "title": title, "switch": true, "armed": fired.is_some(), "fired": fired})
         });
+        let title = format!("Stop {SWITCHED} of the controller, so that the others take its slots");
+        let is_stopped = !*self.replica.borrow();
+        let replica =
+            json!({"name": REPLICA, "title": title, "switch": true, "armed": is_stopped, "fired": null});
         let strikes =
             STRIKES.iter().map(|(name, title)| json!({"name": name, "title": title, "switch": false}));
         json!({
@@ -131,7 +147,7 @@ impl Playground for Stage {
             "revision": self.revision.load(Ordering::Relaxed),
             "writes": self.writes.load(Ordering::Relaxed),
             "clients": self.clients(),
-            "faults": switches.chain(strikes).collect::<Vec<_>>(),
+            "faults": switches.chain([replica]).chain(strikes).collect::<Vec<_>>(),
             "armed": self.armed(),
         })
     }
@@ -140,6 +156,9 @@ impl Playground for Stage {
         match name {
             "disconnect" => self.strike(Strike::Disconnect),
             "compact" => self.strike(Strike::Compact),
+            REPLICA => {
+                self.replica.send_replace(false);
+            }
             name => {
                 let number = switch(name)?;
                 if self.fired(number).is_some() {
@@ -157,6 +176,10 @@ impl Playground for Stage {
     }
 
     fn disarm(&self, name: &str) -> Result<(), UnknownFault> {
+        if name == REPLICA {
+            self.replica.send_replace(true);
+            return Ok(());
+        }
         let number = switch(name)?;
         let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         armed[number].drain(..).for_each(|id| self.faults.disarm(id));
@@ -171,7 +194,7 @@ fn clock(server: &Server) -> i64 {
 
 /// The number of a switch.
 fn switch(name: &str) -> Result<usize, UnknownFault> {
-    let names = || SWITCHES.iter().chain(&STRIKES).map(|(name, _)| *name).collect();
+    let names = || SWITCHES.iter().chain(&STRIKES).map(|(name, _)| *name).chain([REPLICA]).collect();
     SWITCHES.iter().position(|(known, _)| *known == name).ok_or_else(|| UnknownFault(names()))
 }
 
@@ -225,6 +248,12 @@ mod tests {
         stage.arm("slow").unwrap();
         server.faults().clear();
         assert_eq!(stage.report()["faults"][2]["armed"], false, "the server knows best");
+        let replica = stage.replica();
+        stage.arm("replica").unwrap();
+        assert!(server.faults().armed().is_empty() && !*replica.borrow());
+        assert_eq!(stage.report()["faults"][5]["armed"], true);
+        stage.disarm("replica").unwrap();
+        assert!(*replica.borrow());
         assert!(stage.arm("nothing").unwrap_err().0.contains(&"compact"));
         server.shutdown().await;
     }

@@ -264,7 +264,9 @@ async fn from_server(
             )));
         }
         next.clone_into(&mut query.token);
-        screen.status([Line::from(format!("{asked}: {} objects", table.rows.len()))]);
+        // On a narrow terminal, the number has a line of its own.
+        let parts = [asked.clone(), format!("{} objects", table.rows.len())];
+        screen.status(Line::fill(&parts, None, screen.status_width()));
         screen.flush().await?;
     };
     screen.clear_status();
