@@ -82,7 +82,8 @@ impl ShardedLease {
     /// Returns an error if the number is 0 or more than [`Shard::SLOTS_MAX`].
     pub fn slots(self, number: u32) -> Result<Self, InvalidShard> {
         let slots = Slots::new(number)?;
-        Ok(self.with_slots(if self.is_by_namespace() { slots.by_namespace() } else { slots }))
+        let slots = if self.is_by_namespace() { slots.by_namespace() } else { slots };
+        Ok(self.with_slots(slots))
     }
 
     /// Divides the objects by namespace instead of by uid: all objects of a namespace have the same owner. All replicas must do the
