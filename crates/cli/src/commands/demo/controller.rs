@@ -65,7 +65,7 @@ struct Replica {
     deployments: Informer<Value>,
     replica_sets: Informer<Value>,
     pods: Informer<Value>,
-    readers: Arc<Readers>,
+    readers: Arc<FieldReaders>,
 }
 
 /// Where a reconcile reads.
@@ -73,11 +73,11 @@ struct Caches {
     deployments: Lister<Value>,
     replica_sets: Lister<Value>,
     pods: Lister<Value>,
-    readers: Arc<Readers>,
+    readers: Arc<FieldReaders>,
 }
 
 /// The fields that a reconcile reads.
-struct Readers {
+struct FieldReaders {
     /// Of Deployments and ReplicaSets.
     image: [PathReader; 2],
     is_ready: PathReader,
@@ -118,7 +118,7 @@ impl RunningReplicas {
         let (deployments, replica_sets, pods) =
             (mirror("deployments")?, mirror("replicasets")?, mirror("pods")?);
         pods.informer.add_index(&Index::owner(OWNER_INDEX)).map_err(|error| failed(&error))?;
-        let readers = Readers::new(deployments, replica_sets, pods).map_err(|error| failed(&error))?;
+        let readers = FieldReaders::new(deployments, replica_sets, pods).map_err(|error| failed(&error))?;
         let readers = Arc::new(readers);
         let client = super::client(server, USER_AGENT)?;
         let (stop, mut tasks) = (Stop::new(), Vec::new());
@@ -217,7 +217,7 @@ async fn until(switch: &mut Option<watch::Receiver<bool>>, on: bool) {
     std::future::pending().await
 }
 
-impl Readers {
+impl FieldReaders {
     fn new(deployments: &Mirror, replica_sets: &Mirror, pods: &Mirror) -> Result<Self, kube_wire::Error> {
         let reader = |mirror: &Mirror, path: &str| {
             PathReader::new(&path.parse()?, &mirror.selected.kind.resource.type_meta())
