@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod hostile_http2;
 mod support;
 
 use std::sync::Arc;

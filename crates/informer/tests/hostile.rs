@@ -4,6 +4,7 @@
 //! A program of its own, because it measures the memory of the process.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod hostile_http2;
 mod support;
 
 use std::collections::BTreeMap;
@@ -42,11 +43,16 @@ static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// Fails a test that waits for something that does not happen. Nothing waits this long otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Longer than the time after which an unanswered request retires its connection.
+const LIST_IDLE_MAX: Duration = Duration::from_millis(1200);
+
 /// The longest error report.
 const REPORT_BYTES_MAX: usize = 2 << 10;
 
 /// Where nothing large is read: buffers of connections.
 const SMALL: usize = 4 << 20;
+/// Where many small frames arrive before any is read.
+const BURST: usize = 16 << 20;
 /// Where one object at its limit of 8 MiB is read.
 const ONE_OBJECT: usize = 40 << 20;
 
@@ -106,7 +112,7 @@ impl Client {
         let cluster = Cluster::configured(config, own).unwrap();
         let source = ListWatch::new(cluster.client(), Resource::of::<Pod>())
             .encoding(EncodingPreference::Json)
-            .list_idle_max(Duration::from_secs(1));
+            .list_idle_max(LIST_IDLE_MAX);
         let (reporter, reports) = mpsc::unbounded_channel();
         reflector.on_error = Some(Arc::new(move |report| drop(reporter.send(report.to_string()))));
         let (queue, store) = (Fifo::new(FifoConfig::default()), Arc::new(Store::default()));
@@ -167,36 +173,48 @@ async fn run(case: &Case) -> Vec<String> {
     own.compress_lists = case.name.contains("compress_lists");
     own.unpacked_bytes_max = 32 << 20;
     let mut client = Client::start(server.config(), own, quick(case.stage));
+    let mut wrong = endure(&mut client, |mood| server.enter(mood), case.says, case.memory_max).await;
+    wrong.extend(unauthorized(&server.authorizations()));
+    client.tasks.shutdown().await;
+    wrong
+}
+
+/// Makes a server that behaves hostile, and then makes it behave again. Returns what is wrong.
+async fn endure(client: &mut Client, enter: impl Fn(Mood), says: &str, memory_max: usize) -> Vec<String> {
     client.has(&state_in(Mood::Before)).await;
     let baseline = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
 
-    server.enter(Mood::Hostile);
+    enter(Mood::Hostile);
     let report = client.report().await;
-    server.enter(Mood::After);
+    enter(Mood::After);
     client.has(&state_in(Mood::After)).await;
 
     let held = MEMORY.peak_usage().saturating_sub(baseline);
     let mut wrong = Vec::new();
-    if !report.contains(case.says) {
+    if !report.contains(says) {
         wrong.push(format!("reports {report:?}"));
     }
     if report.len() > REPORT_BYTES_MAX {
         wrong.push(format!("reports {} bytes", report.len()));
     }
-    if held > case.memory_max {
-        wrong.push(format!("{} KiB held, allowed {}", held >> 10, case.memory_max >> 10));
+    if held > memory_max {
+        wrong.push(format!("{} KiB held, allowed {}", held >> 10, memory_max >> 10));
     }
     let expected = [state_in(Mood::Before), state_in(Mood::After)];
     if let Some(other) = client.states.borrow().iter().find(|state| !expected.contains(state)) {
         wrong.push(format!("the cache had {other:?}"));
     }
-    let sent = format!("Bearer {TOKEN}");
-    if server.authorizations().iter().any(|authorization| authorization.as_ref() != Some(&sent)) {
-        wrong.push("a request without credentials".to_owned());
-    }
-    client.tasks.shutdown().await;
     wrong
+}
+
+/// Whether a request lacked the credentials.
+fn unauthorized(authorizations: &[Option<String>]) -> Option<String> {
+    let sent = Some(format!("Bearer {TOKEN}"));
+    authorizations
+        .iter()
+        .any(|authorization| *authorization != sent)
+        .then(|| "a request without credentials".to_owned())
 }
 
 async fn run_all(cases: &[Case]) {
@@ -219,6 +237,13 @@ fn gzip(text: &[u8], times: usize) -> Vec<u8> {
 
 fn event(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+/// The bookmark at the end of a streamed list.
+fn initial_end(version: &str) -> String {
+    let mut end = pod("", version);
+    end["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    event("BOOKMARK", &end)
 }
 
 /// A list with these bytes as its items.
@@ -358,6 +383,10 @@ fn of_lists(stage: Stage) -> Vec<Case> {
         case("duplicate metadata", stage, unreadable, SMALL, {
             bytes(JSON, pods_and(r#"{"metadata":{"name":"x"},"metadata":{"name":"y"}}"#))
         }),
+        case("label that is not UTF-8", stage, unreadable, SMALL, {
+            let labelled = [&br#"{"metadata":{"name":"x","labels":{"x":""#[..], &[0xff], br#""}}}"#];
+            bytes(JSON, pods_and(labelled.concat()))
+        }),
         case("item nested too deeply for its end", stage, "truncated JSON list", ONE_OBJECT, {
             bytes(JSON, format!("{{\"kind\":\"PodList\",\"items\":[{{\"spec\":{deep}"))
         }),
@@ -387,10 +416,11 @@ fn of_lists(stage: Stage) -> Vec<Case> {
 }
 
 fn of_watches(stage: Stage) -> Vec<Case> {
-    let bookmark = |version: &str| {
-        let mut end = pod("", version);
-        end["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-        event("BOOKMARK", &end)
+    let bookmark = initial_end;
+    // A list is streamed again: without these, it would be empty.
+    let known = match stage {
+        Stage::WatchList => event("ADDED", &pod("a", "9")) + &event("ADDED", &pod("b", "10")),
+        _ => String::new(),
     };
     let mut cases = vec![
         case("endless line", stage, "limit on object size in bytes exceeded", ONE_OBJECT, {
@@ -415,6 +445,23 @@ fn of_watches(stage: Stage) -> Vec<Case> {
             bytes_then_silence(JSON, [&[0xff; 1000][..], b"\n"].concat()),
         ),
         case("event without an object", stage, "", SMALL, bytes_then_silence(JSON, "{\"type\":\"ADDED\"}\n")),
+        case("duplicate metadata", stage, "duplicate metadata", SMALL, {
+            let metadata = "\"object\":{\"metadata\":{\"name\":\"y\",\"resourceVersion\":\"12\"},";
+            let event = event("ADDED", &pod("x", "12")).replacen("\"object\":{", metadata, 1);
+            bytes_then_silence(JSON, format!("{known}{event}{}", bookmark("12")))
+        }),
+        case("label that is not UTF-8", stage, "a label's value must be a string", SMALL, {
+            let labelled =
+                [&br#"{"type":"ADDED","object":{"metadata":{"name":"x","labels":{"x":""#[..], &[0xff]];
+            bytes_then_silence(
+                JSON,
+                [known.as_bytes(), &labelled.concat(), b"\"}}}}\n", bookmark("12").as_bytes()].concat(),
+            )
+        }),
+        case("event nested too deeply for its end", stage, "truncated", ONE_OBJECT, {
+            let deep = "[".repeat(1 << 20);
+            bytes(JSON, format!("{{\"type\":\"ADDED\",\"object\":{{\"spec\":{deep}"))
+        }),
         case("object 12", stage, "", SMALL, bytes_then_silence(JSON, "{\"type\":\"ADDED\",\"object\":12}\n")),
         case("object {}", stage, " name", SMALL, {
             // A complete list, except for the name of `b`.
@@ -462,7 +509,7 @@ async fn promise_1_hostile_servers_are_reported_survived_and_bounded() {
         case("closed", Stage::Connect, "connection broken: ", SMALL, bytes("", "")),
         case("endless greeting", Stage::Connect, "connection broken: ", SMALL, endless("220 smtp ")),
         case("silence, then closed", Stage::Connect, "connection broken: ", SMALL, bytes("HTTP/1.1", "")),
-        case("endless 100 Continue", Stage::List, "nothing received for 1s", SMALL, {
+        case("endless 100 Continue", Stage::List, "nothing received for 1.2s", SMALL, {
             forever(lines("HTTP/1.1 100 Continue\r\n\r\n"))
         }),
         case(
@@ -530,34 +577,79 @@ async fn a_redirect_is_an_error_and_no_other_server_is_contacted() {
 async fn strange_but_valid_objects_are_accepted_within_bounds() {
     let _turn = TURN.lock().await;
     let labels = (0..100_000).map(|n| (format!("label-{n}"), json!("v"))).collect::<serde_json::Map<_, _>>();
-    let mut labelled = pod("b", "10");
+    let mut labelled = pod("b", "12");
     labelled["metadata"]["labels"] = Value::Object(labels);
     let deep = format!("{}{}", "[".repeat(1 << 20), "]".repeat(1 << 20));
-    let nested = pod("b", "10").to_string().replacen('{', &format!("{{\"spec\":{deep},"), 1);
+    let nested = pod("b", "12").to_string().replacen('{', &format!("{{\"spec\":{deep},"), 1);
     let utf8 = [
-        br#"{"metadata":{"namespace":"web","name":"b","uid":"u","resourceVersion":"10","labels":{"x":""#,
+        br#"{"metadata":{"namespace":"web","name":"b","uid":"uid-b","resourceVersion":"12"},"spec":{"x":""#,
         &[0xff, 0xfe][..],
-        br#""}}}"#,
+        br#""}}"#,
     ]
     .concat();
-    for (name, item) in
-        [("labels", labelled.to_string().into_bytes()), ("nesting", nested.into_bytes()), ("UTF-8", utf8)]
-    {
-        let body = list_with([pod("a", "9").to_string().as_bytes(), b",", &item].concat());
-        let server = RawServer::start(Stage::List, bytes(JSON, body)).await;
-        let mut client = Client::start(server.config(), ClusterConfig::default(), quick(Stage::List));
-        client.has(&state_in(Mood::Before)).await;
-        let (baseline, lists) = (MEMORY.current_usage(), client.status.borrow().complete_lists);
-        MEMORY.reset_peak_usage();
-        server.enter(Mood::Hostile);
-        let listed = client.status.wait_for(|status| status.complete_lists > lists);
-        tokio::time::timeout(PATIENCE, listed).await.expect(name).unwrap();
-        server.enter(Mood::After);
-        client.has(&state_in(Mood::After)).await;
-        let held = MEMORY.peak_usage().saturating_sub(baseline);
-        assert!(held < ONE_OBJECT, "{name}: {} KiB", held >> 10);
-        client.tasks.shutdown().await;
+    // The last member counts, as for client-go.
+    let duplicates =
+        br#"{"metadata":{"namespace":"web","name":"b","uid":"uid-b","name":"a","resourceVersion":"7",
+        "name":"b","resourceVersion":"12"},"spec":1,"spec":2}"#;
+    let objects = [
+        ("labels", labelled.to_string().into_bytes()),
+        ("nesting", nested.into_bytes()),
+        ("UTF-8", utf8),
+        ("duplicate members", duplicates.map(|byte| if byte == b'\n' { b' ' } else { byte }).to_vec()),
+    ];
+    let mut wrong = Vec::new();
+    for (name, object) in objects {
+        for stage in [Stage::List, Stage::Page, Stage::WatchList, Stage::Watch] {
+            match accepted(stage, &object).await {
+                Ok(held) if held <= ONE_OBJECT => {}
+                Ok(held) => wrong.push(format!("{name} in {stage:?}: {} KiB", held >> 10)),
+                Err(why) => wrong.push(format!("{name} in {stage:?}: {why}")),
+            }
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Sends pod `b` of version 12 as these bytes. Returns how much memory that takes, or what the client reports.
+async fn accepted(stage: Stage, object: &[u8]) -> Result<usize, String> {
+    let first = pod("a", "9").to_string();
+    let line = |kind: &str, object: &[u8]| {
+        // Of duplicate members, the last counts.
+        let ignored = r#"{"type":"DELETED","object":{"metadata":{"namespace":"web","name":"a"}}"#;
+        [format!("{ignored},\"type\":\"{kind}\",\"object\":").as_bytes(), object, b"}\n"].concat()
+    };
+    let answer = match stage {
+        // The first page has pod `a`.
+        Stage::Page => bytes(JSON, list_with(object)),
+        Stage::Watch => bytes_then_silence(JSON, line("MODIFIED", object)),
+        Stage::WatchList => {
+            let events =
+                [line("ADDED", first.as_bytes()), line("ADDED", object), initial_end("12").into_bytes()];
+            bytes_then_silence(JSON, events.concat())
+        }
+        _ => bytes(JSON, list_with([first.as_bytes(), b",", object].concat())),
+    };
+    let server = RawServer::start(stage, answer).await;
+    let mut client = Client::start(server.config(), ClusterConfig::default(), quick(stage));
+    client.has(&state_in(Mood::Before)).await;
+    let baseline = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    server.enter(Mood::Hostile);
+    let mut expected = state_in(Mood::Before);
+    expected.insert("web/b".to_owned(), "12".to_owned());
+    let stored = client.states.wait_for(|states| states.last() == Some(&expected));
+    if tokio::time::timeout(PATIENCE, stored).await.is_err() {
+        return Err(format!(
+            "{:?} stored, {:?} reported",
+            state_of(&client.store),
+            client.reports.try_recv()
+        ));
+    }
+    server.enter(Mood::After);
+    client.has(&state_in(Mood::After)).await;
+    let held = MEMORY.peak_usage().saturating_sub(baseline);
+    client.tasks.shutdown().await;
+    Ok(held)
 }
 
 #[tokio::test]

@@ -4,18 +4,27 @@
 //! call of its own. A connection with eighty watches has eighty frames to send for one change. Therefore the first
 //! flush after a write is deferred: it wakes the task again, which then runs after the tasks of the other streams. The
 //! first flush without new data writes everything.
+//!
+//! A write that the client does not read for long is an error. hyper has no such limit: even after a ping has timed out, it waits
+//! until its last frame is written.
 
+use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 /// The size of one TLS record.
 const PENDING_BYTES_MAX: usize = 16 << 10;
 
 /// Buffer size that an idle connection keeps: thousands of connections may be idle.
 const IDLE_BYTES: usize = 1 << 10;
+
+/// How long a write may be pending.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A stream that buffers writes until the buffer is full or flushed.
 pub(super) struct Coalesced<S> {
@@ -25,18 +34,21 @@ pub(super) struct Coalesced<S> {
     written: usize,
     /// Data was written since the last flush.
     fresh: bool,
+    /// When the pending write times out.
+    overdue: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncWrite + Unpin> Coalesced<S> {
     pub(super) fn new(inner: S) -> Self {
-        Self { inner, pending: Vec::new(), written: 0, fresh: false }
+        Self { inner, pending: Vec::new(), written: 0, fresh: false, overdue: None }
     }
 
     /// Writes out the buffer.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.pending.len() {
             let rest = &self.pending[self.written..];
-            let written = ready!(Pin::new(&mut self.inner).poll_write(context, rest))?;
+            let write = Pin::new(&mut self.inner).poll_write(context, rest);
+            let written = ready!(self.poll_in_time(context, write))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -45,6 +57,21 @@ impl<S: AsyncWrite + Unpin> Coalesced<S> {
         self.pending.clear();
         self.written = 0;
         Poll::Ready(Ok(()))
+    }
+
+    /// The result of a write, or an error if writes have been pending for too long.
+    fn poll_in_time<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if write.is_ready() {
+            self.overdue = None;
+            return write;
+        }
+        let overdue = self.overdue.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+        ready!(overdue.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 
     /// Frees buffer space if it is full. Returns the available space.
@@ -96,12 +123,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Coalesced<S> {
         }
         ready!(self.poll_drain(context))?;
         self.pending.shrink_to(IDLE_BYTES);
-        Pin::new(&mut self.inner).poll_flush(context)
+        let flush = Pin::new(&mut self.inner).poll_flush(context);
+        self.poll_in_time(context, flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_drain(context))?;
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        let shutdown = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.poll_in_time(context, shutdown)
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod bodies;
 pub mod informers;
+pub mod raw_http2;
 pub mod raw_server;
 
 use std::collections::BTreeMap;

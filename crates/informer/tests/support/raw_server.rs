@@ -45,6 +45,16 @@ pub enum Mood {
     After,
 }
 
+/// The answer to a request.
+pub enum Reply {
+    /// The hostile answer of the test.
+    Hostile,
+    /// A complete response: its status line and its body.
+    Whole(&'static str, Value),
+    /// A watch that begins with these events. It ends with [`last_bookmark`] when the server enters another state.
+    Watch(String),
+}
+
 pub struct RawServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -226,66 +236,79 @@ impl Shared {
         self.authorizations.lock().push(authorization);
         let query =
             request.split(' ').nth(1).and_then(|path| path.split_once('?')).map_or("", |(_, query)| query);
-        let parameter =
-            |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-        let version = parameter("resourceVersion").unwrap_or("0");
-        if version.parse::<u64>().is_err() {
-            return refuse(400, "BadRequest", "invalid resource version")(stream).await;
-        }
-        // The client then trusts this server: whether it was restored from a backup is tested elsewhere.
-        if parameter("resourceVersionMatch") == Some("Exact") {
-            return refuse(400, "BadRequest", "unsupported")(stream).await;
-        }
-        let stage = match (parameter("watch"), parameter("sendInitialEvents"), parameter("continue")) {
-            (Some(_), Some(_), _) => Stage::WatchList,
-            (Some(_), None, _) => Stage::Watch,
-            (None, _, Some(_)) => Stage::Page,
-            (None, _, None) => Stage::List,
-        };
-        if mood == Mood::Hostile && stage == self.stage {
-            return (self.answer)(stream).await;
-        }
-        let (now, items) = mood.pods();
-        match stage {
-            // Everything is listed again: the version is from another state.
-            Stage::Watch if mood == Mood::Hostile || version != now => {
-                refuse(410, "Expired", "too old")(stream).await
-            }
-            Stage::Watch => {
-                stream.write_all(JSON.as_bytes()).await?;
-                self.end_with(mood, stream).await
-            }
-            Stage::WatchList => {
-                let mut events = String::new();
-                for item in items {
-                    events += &format!("{}\n", json!({"type": "ADDED", "object": item}));
-                }
-                let end = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": now,
-                    "annotations": {"k8s.io/initial-events-end": "true"}}});
-                events += &format!("{}\n", json!({"type": "BOOKMARK", "object": end}));
+        match reply(self.stage, mood, query) {
+            Reply::Hostile => (self.answer)(stream).await,
+            Reply::Whole(code, body) => json(code, &body)(stream).await,
+            Reply::Watch(events) => {
                 stream.write_all(format!("{JSON}{events}").as_bytes()).await?;
                 self.end_with(mood, stream).await
             }
-            Stage::List if mood == Mood::Hostile && self.stage == Stage::Page => {
-                let mut page = list(now, &items[..1]);
-                page["metadata"]["continue"] = json!("next");
-                json("200 OK", &page)(stream).await
-            }
-            _ => json("200 OK", &list(now, &items))(stream).await,
         }
     }
 
     /// Waits for the end of this state, and ends the watch with a bookmark: the client made progress, and resumes.
     async fn end_with(&self, mood: Mood, mut stream: TcpStream) -> io::Result<()> {
         let _ = self.mood.subscribe().wait_for(|now| *now != mood).await;
-        let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "11"}});
-        let bookmark = format!("{}\n", json!({"type": "BOOKMARK", "object": bookmark}));
-        stream.write_all(bookmark.as_bytes()).await
+        stream.write_all(last_bookmark().as_bytes()).await
     }
+}
+
+/// How a server that is hostile at one stage answers a request with this query.
+pub fn reply(hostile_at: Stage, mood: Mood, query: &str) -> Reply {
+    let parameter = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    let version = parameter("resourceVersion").unwrap_or("0");
+    if version.parse::<u64>().is_err() {
+        return Reply::Whole("400 BadRequest", status(400, "BadRequest", "invalid resource version"));
+    }
+    // The client then trusts this server: whether it was restored from a backup is tested elsewhere.
+    if parameter("resourceVersionMatch") == Some("Exact") {
+        return Reply::Whole("400 BadRequest", status(400, "BadRequest", "unsupported"));
+    }
+    let stage = match (parameter("watch"), parameter("sendInitialEvents"), parameter("continue")) {
+        (Some(_), Some(_), _) => Stage::WatchList,
+        (Some(_), None, _) => Stage::Watch,
+        (None, _, Some(_)) => Stage::Page,
+        (None, _, None) => Stage::List,
+    };
+    if mood == Mood::Hostile && stage == hostile_at {
+        return Reply::Hostile;
+    }
+    let (now, items) = mood.pods();
+    match stage {
+        // Everything is listed again: the version is from another state.
+        Stage::Watch if mood == Mood::Hostile || version != now => {
+            Reply::Whole("410 Expired", status(410, "Expired", "too old"))
+        }
+        Stage::Watch => Reply::Watch(String::new()),
+        Stage::WatchList => {
+            let mut events = String::new();
+            for item in items {
+                events += &format!("{}\n", json!({"type": "ADDED", "object": item}));
+            }
+            let end = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": now,
+                "annotations": {"k8s.io/initial-events-end": "true"}}});
+            Reply::Watch(events + &format!("{}\n", json!({"type": "BOOKMARK", "object": end})))
+        }
+        Stage::List if mood == Mood::Hostile && hostile_at == Stage::Page => {
+            let mut page = list(now, &items[..1]);
+            page["metadata"]["continue"] = json!("next");
+            Reply::Whole("200 OK", page)
+        }
+        _ => Reply::Whole("200 OK", list(now, &items)),
+    }
+}
+
+/// The last event of a watch: the client made progress, and resumes.
+pub fn last_bookmark() -> String {
+    let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "11"}});
+    format!("{}\n", json!({"type": "BOOKMARK", "object": bookmark}))
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({"kind": "Status", "code": code, "reason": reason, "message": message})
 }
 
 /// An error response.
 pub fn refuse(code: u16, reason: &str, message: &str) -> Answer {
-    let status = json!({"kind": "Status", "code": code, "reason": reason, "message": message});
-    json(&format!("{code} {reason}"), &status)
+    json(&format!("{code} {reason}"), &status(code, reason, message))
 }
