@@ -778,7 +778,8 @@ async fn c11_the_next_owner_sees_what_the_last_one_wrote() {
 async fn mirror(ctx: Context, key: Key) -> Result<Action, Error> {
     let Some(map) = ctx.object::<ConfigMap>() else { return Ok(Action::Done) };
     sleep(WORK).await;
-    let data = ByteString(wanted(&map.decode()?).into());
+    let map = map.decode()?;
+    let data = ByteString(wanted(&map).into());
     let metadata = ObjectMeta { name: Some(key.name().to_owned()), ..ObjectMeta::default() };
     let data = Some(BTreeMap::from([("n".to_owned(), data)]));
     ctx.apply(&Secret { metadata, data, ..Secret::default() }).await?;
