@@ -165,7 +165,8 @@ impl<D: Send + Sync + 'static> Job<D> {
         taken: &mut Taken<'_, D>,
         scope: &Scope<'_>,
     ) -> Option<Settled> {
-        if !self.is_ready(tools, &taken.work).await || !taken.is_admitted(tools) {
+        // A live read can outlast a stop.
+        if !self.is_ready(tools, &taken.work).await || scope.stop.is_stopping() || !taken.is_admitted(tools) {
             return None;
         }
         taken.started = true;
