@@ -125,19 +125,22 @@ impl History {
 
     /// Whether the server had exactly this state of an object in an epoch.
     pub(crate) fn had(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        let mut states = self.versions(epoch, object).iter().filter_map(|version| version.state.as_ref());
-        states.any(|state| version(state) == version(object) && is_same_object(state, object, selection))
+        let at = version(object);
+        let states = self.versions(epoch, object).iter().filter(|found| found.revision == at);
+        states.filter_map(|found| found.state.as_ref()).any(|state| is_same_object(state, object, selection))
     }
 
     /// Whether an object left the selection (deleted, replaced, or no longer selected) after this state.
     pub(crate) fn left_after(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        let mut later = self.versions(epoch, object).iter().filter(|later| later.revision > version(object));
+        let at = version(object);
+        let mut later = self.versions(epoch, object).iter().filter(|later| later.revision > at);
         later.any(|later| !is_selected(later, uid(object), selection))
     }
 
     /// Whether an object left the selection at exactly this revision, and had this content before.
     pub(crate) fn left_at(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        let at = self.versions(epoch, object).iter().find(|found| found.revision == version(object));
+        let revision = version(object);
+        let at = self.versions(epoch, object).iter().find(|found| found.revision == revision);
         let before = at.filter(|at| !is_selected(at, uid(object), selection));
         let before = before.and_then(|at| at.before.as_ref());
         before.is_some_and(|before| is_same_object(before, object, selection))
