@@ -88,16 +88,16 @@ impl History {
 
     /// The revision of the first change to a selected object in the current epoch, strictly between two revisions.
     pub(crate) fn change_between(&self, after: u64, before: u64, selection: &Selection) -> Option<u64> {
-        let selected = |state: &Option<Value>| state.as_ref().is_some_and(|state| selection.selects(state));
         let changes = self.epochs.last()?.keys.values().flatten();
-        let changes = changes.filter(|change| selected(&change.before) || selected(&change.state));
-        changes.map(|change| change.revision).filter(|at| (after + 1..before).contains(at)).min()
+        let changes = changes.filter(|change| (after + 1..before).contains(&change.revision));
+        changes.filter(|change| concerns(change, selection)).map(|change| change.revision).min()
     }
 
-    /// Whether a key changed in an epoch, after one revision and up to another.
-    pub(crate) fn changed(&self, epoch: usize, key: &str, (after, upto): (u64, u64)) -> bool {
-        let changes = self.epochs.get(epoch).and_then(|epoch| epoch.keys.get(key));
-        changes.into_iter().flatten().any(|change| change.revision > after && change.revision <= upto)
+    /// Whether a selected object changed in an epoch, after one revision and up to another. No watch reports other changes.
+    pub(crate) fn changed(&self, epoch: usize, key: &str, (after, upto): (u64, u64), of: &Selection) -> bool {
+        let changes = self.epochs.get(epoch).and_then(|epoch| epoch.keys.get(key)).into_iter().flatten();
+        let mut changes = changes.filter(|change| change.revision > after && change.revision <= upto);
+        changes.any(|change| concerns(change, of))
     }
 
     /// Whether a key was deleted in the current epoch after a revision.
@@ -149,6 +149,11 @@ impl History {
     fn versions(&self, epoch: usize, object: &Value) -> &[Version] {
         self.epochs.get(epoch).and_then(|epoch| epoch.keys.get(&key(object))).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether an object was selected before a change, or is afterwards.
+fn concerns(change: &Version, selection: &Selection) -> bool {
+    change.before.iter().chain(&change.state).any(|state| selection.selects(state))
 }
 
 fn is_selected(version: &Version, of: &str, selection: &Selection) -> bool {

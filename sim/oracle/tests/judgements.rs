@@ -285,6 +285,27 @@ fn an_excuse_covers_one_state_until_the_key_changes() {
 }
 
 #[test]
+fn an_excuse_outlasts_changes_outside_of_the_selection() {
+    let mut history = History::default();
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    history.record("BOOKMARK", &object("x10"));
+    let mut trust = Trust::default();
+    trust.listed("", &history);
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    // b leaves the selection, and is deleted. A watch that resumes at 10 reports neither.
+    history.record("MODIFIED", &object("b9"));
+    history.record("BOOKMARK", &object("x10"));
+    let excused = trust.resumed("", 10, &selection(), &history);
+    assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/b"]);
+    let check = |history: &History| check_state(&[object("a3"), object("b2")], &selection(), &trust, history);
+    check(&history).unwrap();
+    history.record("DELETED", &object("b11"));
+    check(&history).unwrap();
+    history.record("ADDED", &object("b12"));
+    check(&history).unwrap_err();
+}
+
+#[test]
 fn two_leaders_and_repeated_tokens_are_reported() {
     let mut leadership = Leadership::default();
     leadership.converged().unwrap_err();
