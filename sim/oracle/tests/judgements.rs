@@ -214,8 +214,8 @@ fn missing_late_and_repeated_cleanups_are_reported() {
     let mut history = History::default();
     history.begin_epoch(&[kept("a1"), kept("b2")], 2);
     let controller = || Controller::new(selection());
-    controller().applies(&kept("a1")).unwrap();
-    controller().applies(&object("a1")).unwrap_err();
+    controller().applies(&kept("a1"), &history).unwrap();
+    controller().applies(&object("a1"), &history).unwrap_err();
 
     let mut once = controller();
     once.cleans_up(&kept("a1"), &history).unwrap();
@@ -226,9 +226,14 @@ fn missing_late_and_repeated_cleanups_are_reported() {
     restarted.cleans_up(&kept("a1"), &history).unwrap();
     let mut applied_again = controller();
     applied_again.cleans_up(&kept("a1"), &history).unwrap();
-    applied_again.applies(&kept("a1")).unwrap();
+    applied_again.applies(&kept("a1"), &history).unwrap();
+    let mut outdated = controller();
+    outdated.cleans_up(&kept("a1"), &history).unwrap();
 
     history.record("MODIFIED", &object("a3"));
+    outdated.starts();
+    outdated.applies(&kept("a1"), &history).unwrap();
+    outdated.cleans_up(&kept("b2"), &history).unwrap();
     history.record("DELETED", &kept("b4"));
     restarted.cleans_up(&kept("b2"), &history).unwrap_err();
     applied_again.cleans_up(&kept("b2"), &history).unwrap_err();

@@ -180,6 +180,8 @@ pub(crate) enum Action {
         object: ObjectPlan,
         deletes: bool,
     },
+    /// Stops the controller of the mirrors, which starts again.
+    RestartMirror,
     /// Changes or deletes a website or one of its children.
     DamageWebsite {
         how: u16,
@@ -285,6 +287,7 @@ impl Action {
             Self::PutAndWait { .. } => "put and wait",
             Self::DeleteAndWait { .. } => "delete and wait",
             Self::BreakMirror { .. } => "break a mirror",
+            Self::RestartMirror => "restart the controller",
             Self::DamageWebsite { .. } => "damage a website",
             Self::Latency { .. } => "latency",
             Self::Refuse { .. } => "refuse",
@@ -368,6 +371,7 @@ impl Action {
                 | Self::PutAndWait { .. }
                 | Self::DeleteAndWait { .. }
                 | Self::BreakMirror { .. }
+                | Self::RestartMirror
                 | Self::DamageWebsite { .. }
                 | Self::Backup
                 | Self::ForgetFaults
@@ -451,6 +455,9 @@ fn work(rng: &mut StdRng, informers: u8, mirrors: bool) -> Action {
     let object = ObjectPlan::draw(rng);
     if mirrors && rng.random_bool(0.08) {
         return Action::BreakMirror { object, deletes: rng.random_bool(0.5) };
+    }
+    if mirrors && rng.random_bool(0.03) {
+        return Action::RestartMirror;
     }
     let informer = rng.random_range(0..informers);
     match rng.random_range(0..100) {

@@ -147,6 +147,7 @@ impl Cast {
                     mirror.was_deleted(&key);
                 }
             }
+            Action::RestartMirror => self.mirror.iter().for_each(Mirror::restart),
             Action::DamageWebsite { how } => {
                 if let Some(websites) = &self.websites {
                     websites.damage(how).await?;
