@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 use crate::faults::ArmedFaults;
 use crate::plan::{NAMESPACES, ObjectPlan, Plan, TEAMS};
 use crate::trace::Trace;
+use crate::wall_clock::WallClock;
 
 const MAPS: &str = "/api/v1/configmaps";
 const SECRETS: &str = "/api/v1/secrets";
@@ -28,6 +29,8 @@ const SLOTS: &str = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.
 /// The server and its history.
 pub(crate) struct World {
     pub(crate) server: Server,
+    /// The server's clock.
+    pub(crate) clock: WallClock,
     pub(crate) trace: Trace,
     pub(crate) faults: ArmedFaults,
     maps: Mutex<Recorder>,
@@ -49,13 +52,12 @@ struct Recorder {
 impl World {
     /// Starts a server and records its history from the beginning.
     pub(crate) async fn start(plan: &Plan, trace: Trace) -> io::Result<Self> {
-        let clock = embedded_apiserver::Clock::starting_at(
-            std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000),
-        );
+        let clock = WallClock::new(1.0);
+        let server_clock = clock.clone();
         let server = Server::builder()
             .without_socket()
             .seed(plan.seed)
-            .clock(clock)
+            .clock(embedded_apiserver::Clock::new(move || server_clock.now()))
             .history(plan.history_events)
             .sharded_list_and_watch(plan.sharing.as_ref().is_some_and(|sharing| sharing.server_splits))
             .start()
@@ -72,7 +74,8 @@ impl World {
             None => None,
         };
         let backup = Mutex::new(server.backup());
-        let world = Self { server, trace, faults: ArmedFaults::default(), maps, secrets, leases, backup };
+        let world =
+            Self { server, clock, trace, faults: ArmedFaults::default(), maps, secrets, leases, backup };
         for object in &plan.initial {
             world.put(*object, 0).await?;
         }
