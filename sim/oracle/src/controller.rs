@@ -34,9 +34,10 @@ impl Controller {
         Self { selection, ..Self::default() }
     }
 
-    /// Records that the controller starts again. It may repeat cleanups.
+    /// Records that the controller starts again. It may repeat cleanups, and does not wait for its earlier writes.
     pub fn starts(&mut self) {
         self.cleanups.clear();
+        self.written.clear();
     }
 
     /// Checks the start of a reconcile whose cache has the version `cached` of the key's mirror; 0 if it has none. The
@@ -73,8 +74,11 @@ impl Controller {
     }
 
     /// Checks that an object is applied under its finalizer.
-    pub fn applies(&mut self, object: &Value) -> Judged {
-        self.cleaned.remove(uid(object));
+    pub fn applies(&mut self, object: &Value, history: &History) -> Judged {
+        // A controller that has started again may not know yet that an object was released.
+        if !history.released(Self::FINALIZER).any(|released| uid(released) == uid(object)) {
+            self.cleaned.remove(uid(object));
+        }
         self.cleanups.retain(|(_, of)| of != uid(object));
         let is_kept = has_finalizer(object, Self::FINALIZER);
         if is_kept { Ok(()) } else { broken("C9", format!("{} has no finalizer", brief(object))) }

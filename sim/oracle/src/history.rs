@@ -88,16 +88,16 @@ impl History {
 
     /// The revision of the first change to a selected object in the current epoch, strictly between two revisions.
     pub(crate) fn change_between(&self, after: u64, before: u64, selection: &Selection) -> Option<u64> {
-        let selected = |state: &Option<Value>| state.as_ref().is_some_and(|state| selection.selects(state));
         let changes = self.epochs.last()?.keys.values().flatten();
-        let changes = changes.filter(|change| selected(&change.before) || selected(&change.state));
-        changes.map(|change| change.revision).filter(|at| (after + 1..before).contains(at)).min()
+        let changes = changes.filter(|change| (after + 1..before).contains(&change.revision));
+        changes.filter(|change| concerns(change, selection)).map(|change| change.revision).min()
     }
 
-    /// Whether a key changed in an epoch, after one revision and up to another.
-    pub(crate) fn changed(&self, epoch: usize, key: &str, (after, upto): (u64, u64)) -> bool {
-        let changes = self.epochs.get(epoch).and_then(|epoch| epoch.keys.get(key));
-        changes.into_iter().flatten().any(|change| change.revision > after && change.revision <= upto)
+    /// Whether a selected object changed in an epoch, after one revision and up to another. No watch reports other changes.
+    pub(crate) fn changed(&self, epoch: usize, key: &str, (after, upto): (u64, u64), of: &Selection) -> bool {
+        let changes = self.epochs.get(epoch).and_then(|epoch| epoch.keys.get(key)).into_iter().flatten();
+        let mut changes = changes.filter(|change| change.revision > after && change.revision <= upto);
+        changes.any(|change| concerns(change, of))
     }
 
     /// Whether a key was deleted in the current epoch after a revision.
@@ -125,19 +125,22 @@ impl History {
 
     /// Whether the server had exactly this state of an object in an epoch.
     pub(crate) fn had(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        let mut states = self.versions(epoch, object).iter().filter_map(|version| version.state.as_ref());
-        states.any(|state| version(state) == version(object) && is_same_object(state, object, selection))
+        let at = version(object);
+        let states = self.versions(epoch, object).iter().filter(|found| found.revision == at);
+        states.filter_map(|found| found.state.as_ref()).any(|state| is_same_object(state, object, selection))
     }
 
     /// Whether an object left the selection (deleted, replaced, or no longer selected) after this state.
     pub(crate) fn left_after(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        let mut later = self.versions(epoch, object).iter().filter(|later| later.revision > version(object));
+        let at = version(object);
+        let mut later = self.versions(epoch, object).iter().filter(|later| later.revision > at);
         later.any(|later| !is_selected(later, uid(object), selection))
     }
 
     /// Whether an object left the selection at exactly this revision, and had this content before.
     pub(crate) fn left_at(&self, epoch: usize, object: &Value, selection: &Selection) -> bool {
-        let at = self.versions(epoch, object).iter().find(|found| found.revision == version(object));
+        let revision = version(object);
+        let at = self.versions(epoch, object).iter().find(|found| found.revision == revision);
         let before = at.filter(|at| !is_selected(at, uid(object), selection));
         let before = before.and_then(|at| at.before.as_ref());
         before.is_some_and(|before| is_same_object(before, object, selection))
@@ -146,6 +149,11 @@ impl History {
     fn versions(&self, epoch: usize, object: &Value) -> &[Version] {
         self.epochs.get(epoch).and_then(|epoch| epoch.keys.get(&key(object))).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether an object was selected before a change, or is afterwards.
+fn concerns(change: &Version, selection: &Selection) -> bool {
+    change.before.iter().chain(&change.state).any(|state| selection.selects(state))
 }
 
 fn is_selected(version: &Version, of: &str, selection: &Selection) -> bool {

@@ -102,7 +102,7 @@ fn compare<'a>(
     let (mut missing, mut excused) = (history.state_at(at.0, at.1, selection), BTreeSet::new());
     let mut excuse = |key: &str, found: Option<&Value>, why: String| {
         excused.insert(key.to_owned());
-        if trust.excuses((key, found), at, history) { Ok(()) } else { Err(why) }
+        if trust.excuses((key, found), at, selection, history) { Ok(()) } else { Err(why) }
     };
     for object in objects {
         let key = key(object);

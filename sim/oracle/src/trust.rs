@@ -2,7 +2,7 @@
 //!
 //! An informer that resumes a watch compares its newest object, and the last deletion that it received, with the server
 //! at its resourceVersion. If both agree, the rollback goes unnoticed. Exactly the keys that differ at that moment are
-//! excused, in exactly the state that they had before, until they change.
+//! excused, in exactly the state that they had before, until a watch of the informer's selection reports a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,13 +73,14 @@ impl Trust {
         &self,
         (key, found): (&str, Option<&Value>),
         (epoch, revision): (usize, u64),
+        selection: &Selection,
         history: &History,
     ) -> bool {
         let identity = |state: &Value| (uid(state).to_owned(), version(state));
         self.excuses.iter().any(|Excuse { since: (begun, since), key: of, stale }| {
             (*begun, &**of) == (epoch, key)
                 && stale.as_ref().map(identity) == found.map(identity)
-                && !history.changed(epoch, key, (*since, revision))
+                && !history.changed(epoch, key, (*since, revision), selection)
         })
     }
 }

@@ -214,8 +214,8 @@ fn missing_late_and_repeated_cleanups_are_reported() {
     let mut history = History::default();
     history.begin_epoch(&[kept("a1"), kept("b2")], 2);
     let controller = || Controller::new(selection());
-    controller().applies(&kept("a1")).unwrap();
-    controller().applies(&object("a1")).unwrap_err();
+    controller().applies(&kept("a1"), &history).unwrap();
+    controller().applies(&object("a1"), &history).unwrap_err();
 
     let mut once = controller();
     once.cleans_up(&kept("a1"), &history).unwrap();
@@ -226,9 +226,14 @@ fn missing_late_and_repeated_cleanups_are_reported() {
     restarted.cleans_up(&kept("a1"), &history).unwrap();
     let mut applied_again = controller();
     applied_again.cleans_up(&kept("a1"), &history).unwrap();
-    applied_again.applies(&kept("a1")).unwrap();
+    applied_again.applies(&kept("a1"), &history).unwrap();
+    let mut outdated = controller();
+    outdated.cleans_up(&kept("a1"), &history).unwrap();
 
     history.record("MODIFIED", &object("a3"));
+    outdated.starts();
+    outdated.applies(&kept("a1"), &history).unwrap();
+    outdated.cleans_up(&kept("b2"), &history).unwrap();
     history.record("DELETED", &kept("b4"));
     restarted.cleans_up(&kept("b2"), &history).unwrap_err();
     applied_again.cleans_up(&kept("b2"), &history).unwrap_err();
@@ -282,6 +287,27 @@ fn an_excuse_covers_one_state_until_the_key_changes() {
     history.record("MODIFIED", &object("b7"));
     check(&[object("a3")], &trust, &history).unwrap_err();
     assert_eq!(check(&[object("a3"), object("b7")], &trust, &history).unwrap(), ["blue/c"]);
+}
+
+#[test]
+fn an_excuse_outlasts_changes_outside_of_the_selection() {
+    let mut history = History::default();
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    history.record("BOOKMARK", &object("x10"));
+    let mut trust = Trust::default();
+    trust.listed("", &history);
+    history.begin_epoch(&[object("a3"), object("b2")], 3);
+    // b leaves the selection, and is deleted. A watch that resumes at 10 reports neither.
+    history.record("MODIFIED", &object("b9"));
+    history.record("BOOKMARK", &object("x10"));
+    let excused = trust.resumed("", 10, &selection(), &history);
+    assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/b"]);
+    let check = |history: &History| check_state(&[object("a3"), object("b2")], &selection(), &trust, history);
+    check(&history).unwrap();
+    history.record("DELETED", &object("b11"));
+    check(&history).unwrap();
+    history.record("ADDED", &object("b12"));
+    check(&history).unwrap_err();
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::run::run;
 type Bug = (&'static str, &'static str);
 
 /// Bugs of replicas that share the work.
-const SHARING_BUGS: [Bug; 8] = [
+const SHARING_BUGS: [Bug; 9] = [
     ("slot-taken-before-release", "a slot is taken before its owner has released it"),
     ("released-while-running", "a slot is released while its reconciles run"),
     ("lost-seat-works-on", "a replica works on after its seat is lost"),
@@ -23,9 +23,10 @@ const SHARING_BUGS: [Bug; 8] = [
     ("catch-up-skipped", "the next owner of a slot does not wait for the writes of the last one"),
     ("gained-keys-not-queued", "the keys of a gained slot are not queued"),
     ("wrong-hash-range", "a replica asks for the wrong range of hashes"),
+    ("slot-forgotten", "a replica never takes one of its slots"),
 ];
 
-const BUGS: [Bug; 39] = [
+const BUGS: [Bug; 42] = [
     ("tombstone-skipped", "a relist reports no deletions"),
     ("relisted-update-missed", "a relist reports no updates"),
     ("replace-deletes-neighbours", "a relist of one namespace removes the objects of the others"),
@@ -45,6 +46,7 @@ const BUGS: [Bug; 39] = [
     ("packed-object-not-replaced", "a packed store keeps the old state"),
     ("index-entry-left-behind", "an index keeps the old value of an object"),
     ("kept-field-dropped", "a projection drops a field that it should keep"),
+    ("older-state-stored", "an event with an older state replaces the newer one"),
     ("recreated-object-as-update", "a new object with the same name is reported as an update"),
     ("repeated-deletion-reported", "a repeated DELETED is reported again"),
     ("notified-before-stored", "listeners are notified before the store shows a change"),
@@ -54,10 +56,12 @@ const BUGS: [Bug; 39] = [
     ("late-listener-starts-empty", "a listener that joins late gets no initial list"),
     ("panic-ends-handler", "a handler that panics is not called again"),
     ("synced-too-early", "Synced is sent after the first of several namespaces"),
+    ("silence-not-detected", "a silent watch is not detected by missing bookmarks"),
     ("wait-ends-early", "a wait for a write returns before the store has the write"),
     ("key-lost-while-running", "a key that changes while it is reconciled is not reconciled again"),
     ("key-handed-out-twice", "a key that changes while it is reconciled goes to a second worker"),
     ("failed-key-not-retried", "a failed reconcile is not retried"),
+    ("key-dropped-at-shutdown", "a key whose reconcile is cancelled is not queued again"),
     ("own-write-not-awaited", "a reconcile begins before its cache shows its own write"),
     ("deletion-not-mapped", "a deletion queues no key"),
     ("owner-not-queued", "a change of an owned object does not queue its owner"),

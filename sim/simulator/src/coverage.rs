@@ -58,11 +58,7 @@ impl Coverage {
             faults[number..].iter().for_each(|two| want("pairs of faults", PAIR, pair(one, two)));
         }
         TRANSITIONS.iter().for_each(|name| want("transitions", "transition", (*name).to_owned()));
-        for row in decision::ROWS {
-            for column in decision::COLUMNS {
-                want("cells of the decision table", decision::CELL, decision::cell(row, column));
-            }
-        }
+        decision::cells().for_each(|cell| want("cells of the decision table", decision::CELL, cell));
         wanted
     }
 

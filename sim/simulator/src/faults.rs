@@ -13,10 +13,12 @@ pub(crate) const USER_AGENT: &str = "sim-";
 /// The name of the fault that revokes a client's token.
 pub(crate) const REVOKED: &str = "token revoked";
 
+const INVALID_SHARD_SELECTOR: &str = "invalid shard selector: as planned";
+
 /// A fault: its name, the requests that it affects, and its action after a number of events.
 type Choice = (&'static str, Verb, fn(u64) -> Action);
 
-const CHOICES: [Choice; 30] = [
+const CHOICES: [Choice; 34] = [
     ("500 to a list", Verb::List, |_| status(500, "InternalError")),
     ("503 to a list", Verb::List, |_| status(503, "ServiceUnavailable")),
     ("429 to a list", Verb::List, |_| Action::Overloaded { retry_after_seconds: 2 }),
@@ -46,6 +48,10 @@ const CHOICES: [Choice; 30] = [
     ("503 to a create", Verb::Create, |_| status(503, "ServiceUnavailable")),
     ("500 to an update", Verb::Update, |_| status(500, "InternalError")),
     ("answer to an update lost", Verb::Update, |_| Action::CutAfterBytes(0)),
+    ("400 in a watch", Verb::Watch, |events| in_stream(events, 400, "BadRequest")),
+    ("invalid shard selector of a list", Verb::List, |_| invalid_shard_selector()),
+    ("invalid shard selector of a watch", Verb::Watch, |_| invalid_shard_selector()),
+    ("invalid shard selector in a watch", Verb::Watch, invalid_shard_selector_in_stream),
     ("web page for a list", Verb::List, |_| Action::Html { code: 200 }),
 ];
 
@@ -96,6 +102,16 @@ impl ArmedFaults {
 fn status(code: u16, reason: &str) -> Action {
     let (reason, message) = (reason.to_owned(), "as planned".to_owned());
     Action::Status { code, reason, message, retry_after_seconds: 0 }
+}
+
+fn invalid_shard_selector() -> Action {
+    let (reason, message) = ("InternalError".to_owned(), INVALID_SHARD_SELECTOR.to_owned());
+    Action::Status { code: 500, reason, message, retry_after_seconds: 0 }
+}
+
+fn invalid_shard_selector_in_stream(events: u64) -> Action {
+    let (reason, message) = ("InternalError".to_owned(), INVALID_SHARD_SELECTOR.to_owned());
+    Action::ErrorAfterEvents { events, code: 500, reason, message }
 }
 
 fn too_large(events: u64) -> Action {

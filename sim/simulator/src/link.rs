@@ -1,6 +1,7 @@
 //! The network between one client and the server: a tower service that delays, cuts, corrupts and drops data.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,19 +11,22 @@ use embedded_apiserver::{ApiBody, ApiService};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use kube_client::client::Body;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::faults::USER_AGENT;
-use crate::plan::Action;
+use crate::plan::{Action, Collection};
+use crate::replay_event::EventReplay;
 use crate::served::Served;
+use crate::silence::{BookmarkIntervals, WatchSilence};
 use crate::trace::Trace;
 
 /// A client's connection to the server.
@@ -34,6 +38,9 @@ pub(crate) struct Link {
     state: Arc<watch::Sender<State>>,
     chance: Arc<Mutex<StdRng>>,
     next: Arc<Mutex<Option<BodyFault>>>,
+    rejection: Arc<Mutex<Option<Rejection>>>,
+    replays: Arc<AtomicBool>,
+    bookmarks: BookmarkIntervals,
     observer: Arc<OnceLock<Observer>>,
     socket: Arc<OnceLock<Socket>>,
 }
@@ -59,7 +66,7 @@ struct State {
     opened: u64,
 }
 
-/// A fault of the next response body.
+/// A fault of a response body: of the next one that it can affect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyFault {
     /// The connection breaks after this many bytes.
@@ -70,7 +77,29 @@ pub(crate) enum BodyFault {
     Junk(u64),
     /// Another body replaces it, with status 200.
     Garbage(u8),
+    /// After this many bytes, a list or watch arrives one byte at a time. A watch does not end then.
+    Drip(u64),
 }
+
+/// The server rejects the resourceVersion of the next request of this kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rejection {
+    pub(crate) of: Collection,
+    pub(crate) code: u16,
+}
+
+/// What the faults depend on.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// `None` for other requests.
+    collection: Option<Collection>,
+    /// A list or watch that begins at a resourceVersion. A check of the cached state does not count.
+    has_version: bool,
+    is_watch_of_maps: bool,
+}
+
+/// The pause between two bytes of a body that drips.
+const DRIP_PAUSE: Duration = Duration::from_secs(20);
 
 type Frames = BoxStream<'static, io::Result<Frame<Bytes>>>;
 
@@ -83,6 +112,9 @@ impl Link {
             state: Arc::new(watch::Sender::default()),
             chance: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))),
             next: Arc::default(),
+            rejection: Arc::default(),
+            replays: Arc::default(),
+            bookmarks: BookmarkIntervals::default(),
             observer: Arc::default(),
             socket: Arc::default(),
         }
@@ -136,9 +168,21 @@ impl Link {
         *self.next.lock() = Some(fault);
     }
 
-    /// Ends all faults, but silent connections stay silent.
+    /// Makes the server reject the resourceVersion of the next such request.
+    pub(crate) fn reject_version(&self, rejection: Rejection) {
+        *self.rejection.lock() = Some(rejection);
+    }
+
+    /// Makes a watch in JSON send an older state of an object again, after a newer one.
+    pub(crate) fn replay_older_event(&self) {
+        self.replays.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends all faults, but silent connections stay silent, and dripping ones continue to drip.
     pub(crate) fn heal(&self) {
         *self.next.lock() = None;
+        *self.rejection.lock() = None;
+        self.replays.store(false, Ordering::Relaxed);
         self.state.send_modify(|state| {
             state.latency_max = Duration::ZERO;
             state.refuses = false;
@@ -201,7 +245,16 @@ impl Link {
             false
         });
         self.passable(connection).await?;
-        let is_of_maps = asked.contains("/configmaps?") && asked.contains("watch=");
+        let of = Asked::of(&request);
+        if let Some(code) = self.rejects(of) {
+            self.delay().await;
+            self.trace.note(format_args!("{}: {asked}: {code}, as planned", self.name));
+            return Ok(invalid_version(code));
+        }
+        // Only an informer that the oracle observes must notice silence.
+        let is_watched = matches!(of.collection, Some(Collection::Watch | Collection::WatchList));
+        let silence = is_watched && self.observer.get().is_some();
+        let silence = silence.then(|| self.bookmarks.of(request.uri().path()));
         let served = Served::of(&request);
         let answered = tower::Service::call(&mut self.server, request);
         let response = tokio::select! {
@@ -223,21 +276,31 @@ impl Link {
         }
         self.passable(connection).await?;
         self.delay().await;
-        let fault = self.next.lock().take();
+        let fault = self.next.lock().take_if(|fault| fault.affects(of));
         self.trace.note(format_args!(
             "{}: {asked}: {}{}",
             self.name,
             response.status().as_u16(),
             Shown(fault)
         ));
-        Ok(self.respond(response, (connection, is_of_maps), fault))
+        Ok(self.respond(response, (connection, of), fault, silence))
+    }
+
+    /// The status code with which the server rejects a request.
+    fn rejects(&self, asked: Asked) -> Option<u16> {
+        let is_meant =
+            |rejection: &mut Rejection| asked.has_version && asked.collection == Some(rejection.of);
+        let Rejection { of, code } = self.rejection.lock().take_if(is_meant)?;
+        self.trace.count("fault", Action::RejectVersion { link: 0, of, code }.kind());
+        Some(code)
     }
 
     fn respond(
         self,
         response: Response<ApiBody>,
-        (connection, is_of_maps): (u64, bool),
+        (connection, asked): (u64, Asked),
         fault: Option<BodyFault>,
+        silence: Option<WatchSilence>,
     ) -> Response<StreamBody<Frames>> {
         let (mut head, body) = response.into_parts();
         if let Some(BodyFault::Garbage(which)) = fault {
@@ -246,17 +309,54 @@ impl Link {
             head.headers.remove(header::CONTENT_LENGTH);
             let (kind, text) = GARBAGE[usize::from(which) % GARBAGE.len()];
             head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-            let only = stream::once(async move { Ok(Frame::data(Bytes::from_static(text.as_bytes()))) });
-            return Response::from_parts(head, StreamBody::new(only.boxed()));
+            return Response::from_parts(head, whole(Bytes::from_static(text.as_bytes())));
         }
-        let reading =
-            Reading { link: self, body, connection, is_of_maps, fault, passed: 0, cut: false, ended: false };
+        let is_watch = asked.collection.is_some_and(|collection| collection != Collection::List);
+        let is_json = head.headers.get(header::CONTENT_TYPE);
+        let is_json = is_json.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        let reading = Reading {
+            link: self,
+            body,
+            connection,
+            is_watch,
+            is_of_maps: asked.is_watch_of_maps,
+            fault,
+            passed: 0,
+            cut: false,
+            ended: false,
+            dripping: Bytes::new(),
+            drips: false,
+            replay: (is_watch && is_json).then(EventReplay::default),
+            silence,
+        };
         let frames = stream::unfold(reading, |mut reading| async move {
             let frame = reading.next().await?;
             Some((frame, reading))
         });
         Response::from_parts(head, StreamBody::new(frames.boxed()))
     }
+}
+
+/// A body that arrives as a whole.
+fn whole(bytes: Bytes) -> StreamBody<Frames> {
+    StreamBody::new(stream::once(async move { Ok(Frame::data(bytes)) }).boxed())
+}
+
+/// The response of a server that does not accept a resourceVersion.
+fn invalid_version(code: u16) -> Response<StreamBody<Frames>> {
+    let reason = if code == 500 { "InternalError" } else { "BadRequest" };
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": "invalid resource version: as planned",
+    });
+    let mut response = Response::new(whole(status.to_string().into()));
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 const GARBAGE: [(&str, &str); 4] = [
@@ -271,6 +371,7 @@ struct Reading {
     link: Link,
     body: ApiBody,
     connection: u64,
+    is_watch: bool,
     /// A watch of ConfigMaps.
     is_of_maps: bool,
     fault: Option<BodyFault>,
@@ -278,6 +379,13 @@ struct Reading {
     /// The connection breaks after the bytes that have passed.
     cut: bool,
     ended: bool,
+    /// Bytes that arrive one at a time.
+    dripping: Bytes,
+    drips: bool,
+    /// Only of a watch in JSON.
+    replay: Option<EventReplay>,
+    /// Measures the silence of an informer's watch.
+    silence: Option<WatchSilence>,
 }
 
 impl Reading {
@@ -289,11 +397,20 @@ impl Reading {
             self.ended = true;
             return Some(Err(io::ErrorKind::ConnectionReset.into()));
         }
+        if !self.dripping.is_empty() {
+            return self.drip().await;
+        }
         let frame = tokio::select! {
             biased;
             error = self.link.was_reset(self.connection) => Some(Err(error)),
             frame = self.body.frame() => frame,
         };
+        if frame.is_none() && self.is_watch && matches!(self.fault, Some(BodyFault::Drip(_))) {
+            // The last byte never arrives.
+            self.begin_to_drip();
+            self.ended = true;
+            return Some(Err(self.link.was_reset(self.connection).await));
+        }
         if self.is_of_maps {
             let is_reset = |state: &State| self.connection < state.reset_below;
             let mut states = self.link.state.subscribe();
@@ -315,13 +432,54 @@ impl Reading {
         self.pass(bytes)
     }
 
+    /// Passes the next of the bytes that arrive one at a time.
+    async fn drip(&mut self) -> Option<io::Result<Frame<Bytes>>> {
+        let (link, connection) = (&self.link, self.connection);
+        let passes = async {
+            sleep(DRIP_PAUSE).await;
+            link.passable(connection).await
+        };
+        let passes = tokio::select! {
+            biased;
+            error = link.was_reset(connection) => Err(error),
+            passes = passes => passes,
+        };
+        if let Err(error) = passes {
+            self.ended = true;
+            return Some(Err(error));
+        }
+        self.silence.iter_mut().for_each(WatchSilence::passed);
+        Some(Ok(Frame::data(self.dripping.split_to(1))))
+    }
+
+    fn begin_to_drip(&mut self) {
+        if !std::mem::replace(&mut self.drips, true) {
+            self.link.trace.count("fault", Action::Drip { link: 0, bytes: 0 }.kind());
+        }
+    }
+
     fn pass(&mut self, bytes: Bytes) -> Option<io::Result<Frame<Bytes>>> {
         let (from, to) = (self.passed, self.passed + bytes.len() as u64);
         self.passed = to;
         let Some(at) = self.fault.and_then(BodyFault::at).filter(|at| *at < to) else {
+            self.silence.iter_mut().for_each(|silence| silence.passed_events(&bytes));
+            if self.link.replays.load(Ordering::Relaxed)
+                && let Some(older) = self.replay.as_mut().and_then(|replay| replay.after(&bytes))
+            {
+                self.link.replays.store(false, Ordering::Relaxed);
+                self.link.trace.count("fault", Action::Replay { link: 0 }.kind());
+                self.link.trace.note(format_args!("{}: an older event follows", self.link.name));
+                return Some(Ok(Frame::data([&bytes[..], &older[..]].concat().into())));
+            }
             return Some(Ok(Frame::data(bytes)));
         };
-        let before = bytes.slice(..(at - from) as usize);
+        let before = bytes.slice(..at.saturating_sub(from) as usize);
+        if let Some(BodyFault::Drip(_)) = self.fault {
+            self.begin_to_drip();
+            self.silence.iter_mut().for_each(WatchSilence::passed);
+            self.dripping = bytes.slice(before.len()..);
+            return Some(Ok(Frame::data(before)));
+        }
         let (kind, passes) = match self.fault {
             Some(BodyFault::End(_)) => {
                 self.ended = true;
@@ -341,12 +499,49 @@ impl Reading {
     }
 }
 
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(Err(violation)) = self.silence.as_ref().map(WatchSilence::ends) {
+            self.link.trace.fail(&format!("{}: {violation}", self.link.name));
+        }
+    }
+}
+
 impl BodyFault {
     /// The position at which it takes effect.
     fn at(self) -> Option<u64> {
         match self {
-            Self::Cut(at) | Self::End(at) | Self::Junk(at) => Some(at),
+            Self::Cut(at) | Self::End(at) | Self::Junk(at) | Self::Drip(at) => Some(at),
             Self::Garbage(_) => None,
+        }
+    }
+
+    /// Whether it can affect the response to this request.
+    fn affects(self, asked: Asked) -> bool {
+        match self {
+            Self::Cut(_) | Self::End(_) | Self::Junk(_) | Self::Garbage(_) => true,
+            Self::Drip(_) => asked.collection.is_some(),
+        }
+    }
+}
+
+impl Asked {
+    fn of<B>(request: &Request<B>) -> Self {
+        let query = request.uri().query().unwrap_or_default();
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let value = |name: &str| pairs.clone().find(|(found, _)| *found == name).map(|(_, value)| value);
+        let version = value("resourceVersion");
+        let collection = match value("watch") {
+            _ if request.method() != Method::GET => None,
+            Some(_) if value("sendInitialEvents").is_some() => Some(Collection::WatchList),
+            Some(_) => Some(Collection::Watch),
+            None => version.map(|_| Collection::List),
+        };
+        let is_check = pairs.any(|pair| pair == ("resourceVersionMatch", "Exact"));
+        Self {
+            collection,
+            has_version: !is_check && version.is_some_and(|version| version != "0"),
+            is_watch_of_maps: request.uri().path().ends_with("/configmaps") && query.contains("watch="),
         }
     }
 }

@@ -16,6 +16,7 @@ mod ownership;
 mod plan;
 mod process;
 mod replay;
+mod replay_event;
 mod replica;
 mod run;
 mod served;
@@ -23,7 +24,9 @@ mod share;
 mod sharing;
 mod sharing_plan;
 mod shrink;
+mod silence;
 mod trace;
+mod wall_clock;
 mod websites;
 mod world;
 

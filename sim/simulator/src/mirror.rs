@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_client::api::{DeleteParams, PostParams, Preconditions};
 use kube_client::{Api, Client};
 use kube_informer::building_blocks::ReflectorConfig;
-use kube_informer::{Informer, Key, Object};
+use kube_informer::{Informer, Key, Object, Scope};
 use kube_informer_controller::{Action, Context, Controller, Error, Stage, Stop, finalize};
 use kube_informer_oracle::{Controller as Judge, Selection, Trust, check_state};
 use parking_lot::Mutex;
@@ -55,6 +55,8 @@ struct Mirroring {
     /// For each informer, the rollbacks that it cannot notice.
     trust: Arc<Mutex<Trusts>>,
     judge: Mutex<Judge>,
+    /// The stop of the running controller.
+    stop: Mutex<Stop>,
     began: Instant,
     chance: Mutex<StdRng>,
 }
@@ -85,6 +87,7 @@ impl Mirror {
             secrets: secrets.start().map_err(io::Error::other)?,
             finalizes: plan.finalizes,
             judge: Mutex::new(Judge::new(selection.clone())),
+            stop: Mutex::new(Stop::new()),
             selection,
             trust,
             began: Instant::now(),
@@ -93,6 +96,12 @@ impl Mirror {
         let stop = Stop::new();
         let running = tokio::spawn(keep_running(shared.clone(), plan.concurrency.into(), stop.clone()));
         Ok(Self { link, shared, stop, running })
+    }
+
+    /// Stops the controller, which starts again.
+    pub(crate) fn restart(&self) {
+        self.shared.world.trace.note(format_args!("mirror: restarts"));
+        self.shared.stop.lock().stop();
     }
 
     /// Records that another client deleted a mirror.
@@ -109,6 +118,7 @@ impl Mirror {
 
     pub(crate) async fn stop(self) {
         self.stop.stop();
+        self.restart();
         let _ = self.running.await;
         self.shared.maps.shutdown().await;
         self.shared.secrets.shutdown().await;
@@ -119,6 +129,8 @@ impl Mirror {
 async fn keep_running(shared: Arc<Mirroring>, concurrency: usize, stop: Stop) {
     while !stop.is_stopping() {
         shared.judge.lock().starts();
+        let run = Stop::new();
+        *shared.stop.lock() = run.clone();
         let controller = Controller::builder("mirror", &shared.maps)
             .watches(&shared.secrets, |secret: &Object<Secret>| [secret.key()])
             .concurrency(concurrency)
@@ -126,12 +138,14 @@ async fn keep_running(shared: Arc<Mirroring>, concurrency: usize, stop: Stop) {
             .build(shared.clone(), |context, key| async move { reconcile(&context, &key).await });
         match controller {
             Ok(controller) => {
-                if let Err(error) = controller.run(&stop).await {
+                if let Err(error) = controller.run(&run).await {
                     shared.world.trace.note(format_args!("mirror: {error}"));
                 }
             }
             Err(error) => shared.world.trace.fail(&format!("cannot build the controller: {error}")),
         }
+        // No reconcile may begin from now on.
+        run.stop();
         tokio::select! {
             biased;
             () = sleep(RESTART_AFTER) => {}
@@ -171,7 +185,8 @@ async fn apply_or_clean_up(
     let shared = context.data();
     let judged = match &stage {
         Stage::Apply(map) => {
-            let judged = shared.judge.lock().applies(&serde_json::to_value(&**map).map_err(Error::new)?);
+            let applied = serde_json::to_value(&**map).map_err(Error::new)?;
+            let judged = shared.world.judge(|history| shared.judge.lock().applies(&applied, history));
             write_mirror(context, key, map, mirror).await?;
             judged
         }
@@ -274,6 +289,13 @@ fn observer(
     }
 }
 
+/// Whether the store has a complete list of each scope.
+fn is_complete<K: Send + Sync + 'static>(informer: &Informer<K>, selection: &Selection) -> bool {
+    let view = informer.lister().view();
+    let scopes = selection.namespaces.len().max(1) as u16;
+    (0..scopes).all(|scope| !view.resource_version(Scope(scope)).is_empty())
+}
+
 fn values<K: Serialize + Send + Sync + 'static>(informer: &Informer<K>) -> Result<Vec<Value>, String> {
     informer.lister().list().iter().map(value).collect()
 }
@@ -297,6 +319,16 @@ impl Mirroring {
         let cached = self.secrets.lister().get(key).and_then(|secret| secret.resource_version().parse().ok());
         let now = self.began.elapsed().as_millis() as u64;
         self.world.trace.count("reconcile", "begun");
+        let unsynced =
+            !is_complete(&self.maps, &self.selection) || !is_complete(&self.secrets, &self.selection);
+        for (is_broken, why) in [
+            (unsynced, "C3 is broken: an informer is not synced"),
+            (self.stop.lock().is_stopping(), "C7 is broken: the controller was stopped"),
+        ] {
+            if is_broken {
+                self.world.trace.fail(&format!("mirror: promise {why} when {key} is reconciled"));
+            }
+        }
         let judged = self.world.judge_secrets(|history| {
             self.judge.lock().begins(key.as_str(), cached.unwrap_or_default(), now, history)
         });

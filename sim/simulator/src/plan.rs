@@ -140,6 +140,14 @@ pub(crate) enum ListenerKind {
     Subscription(u16),
 }
 
+/// A request of a reflector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collection {
+    List,
+    WatchList,
+    Watch,
+}
+
 /// An object and its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectPlan {
@@ -180,6 +188,8 @@ pub(crate) enum Action {
         object: ObjectPlan,
         deletes: bool,
     },
+    /// Stops the controller of the mirrors, which starts again.
+    RestartMirror,
     /// Changes or deletes a website or one of its children.
     DamageWebsite {
         how: u16,
@@ -223,6 +233,21 @@ pub(crate) enum Action {
         link: u8,
         for_ms: u16,
     },
+    /// The next list or watch arrives one byte at a time after this many bytes.
+    Drip {
+        link: u8,
+        bytes: u16,
+    },
+    /// A watch sends an older state again.
+    Replay {
+        link: u8,
+    },
+    /// The server rejects the resourceVersion of a request.
+    RejectVersion {
+        link: u8,
+        of: Collection,
+        code: u16,
+    },
     /// A network that delays only watches of ConfigMaps. Only where replicas share the work.
     HoldMaps {
         link: u8,
@@ -241,6 +266,11 @@ pub(crate) enum Action {
         events: u8,
     },
     ForgetFaults,
+    /// The wall clock of the server or of a replica jumps forwards, or back.
+    JumpClock {
+        clock: u8,
+        seconds: i32,
+    },
     // The clients.
     AddListener {
         informer: u8,
@@ -285,6 +315,7 @@ impl Action {
             Self::PutAndWait { .. } => "put and wait",
             Self::DeleteAndWait { .. } => "delete and wait",
             Self::BreakMirror { .. } => "break a mirror",
+            Self::RestartMirror => "restart the controller",
             Self::DamageWebsite { .. } => "damage a website",
             Self::Latency { .. } => "latency",
             Self::Refuse { .. } => "refuse",
@@ -296,6 +327,11 @@ impl Action {
             Self::JunkNext { .. } => "junk",
             Self::Garbage { .. } => "garbage with 200",
             Self::Revoke { .. } => crate::faults::REVOKED,
+            Self::Drip { .. } => "dripping list or watch",
+            Self::Replay { .. } => "older event",
+            Self::RejectVersion { of: Collection::List, .. } => "rejected version of a list",
+            Self::RejectVersion { of: Collection::WatchList, .. } => "rejected version of a watch-list",
+            Self::RejectVersion { of: Collection::Watch, .. } => "rejected version of a watch",
             Self::HoldMaps { .. } => "held watch",
             Self::Compact => "compact",
             Self::RestartKeepingHistory => "restart, history kept",
@@ -305,6 +341,7 @@ impl Action {
             Self::RestoreAndOvertake => "restart, rolled back and overtaken",
             Self::ServerFault { which, .. } => crate::faults::name(*which),
             Self::ForgetFaults => "forget faults",
+            Self::JumpClock { .. } => "clock jump",
             Self::AddListener { .. } => "add listener",
             Self::RemoveListener { .. } => "remove listener",
             Self::Look { .. } => "look",
@@ -328,6 +365,9 @@ impl Action {
                 | Self::EndNext { .. }
                 | Self::JunkNext { .. }
                 | Self::Garbage { .. }
+                | Self::Drip { .. }
+                | Self::Replay { .. }
+                | Self::RejectVersion { .. }
                 | Self::Revoke { .. }
                 | Self::ServerFault { .. }
         )
@@ -347,11 +387,17 @@ impl Action {
             Self::JunkNext { link, bytes },
             Self::Garbage { link, which: 0 },
             Self::Revoke { link, for_ms: 0 },
+            Self::Drip { link, bytes },
+            Self::Replay { link },
+            Self::RejectVersion { link, of: Collection::List, code: 0 },
+            Self::RejectVersion { link, of: Collection::WatchList, code: 0 },
+            Self::RejectVersion { link, of: Collection::Watch, code: 0 },
             Self::Compact,
             Self::RestartKeepingHistory,
             Self::RestartLosingHistory,
             Self::Restore,
             Self::RestoreAndOvertake,
+            Self::JumpClock { clock: 0, seconds: 0 },
         ];
         let of_server = (0..crate::faults::COUNT).map(crate::faults::name);
         single.iter().map(Self::kind).chain(of_server).collect()
@@ -368,6 +414,7 @@ impl Action {
                 | Self::PutAndWait { .. }
                 | Self::DeleteAndWait { .. }
                 | Self::BreakMirror { .. }
+                | Self::RestartMirror
                 | Self::DamageWebsite { .. }
                 | Self::Backup
                 | Self::ForgetFaults
@@ -452,6 +499,9 @@ fn work(rng: &mut StdRng, informers: u8, mirrors: bool) -> Action {
     if mirrors && rng.random_bool(0.08) {
         return Action::BreakMirror { object, deletes: rng.random_bool(0.5) };
     }
+    if mirrors && rng.random_bool(0.03) {
+        return Action::RestartMirror;
+    }
     let informer = rng.random_range(0..informers);
     match rng.random_range(0..100) {
         0..=34 => Action::Put(object),
@@ -473,7 +523,7 @@ pub(crate) fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
     let link = rng.random_range(0..links);
     // Small offsets are in headers and first frames, large ones in later objects.
     let bytes = if rng.random_bool(0.5) { rng.random_range(0..300) } else { rng.random_range(0..8_000) };
-    match rng.random_range(0..100) {
+    match rng.random_range(0..118) {
         0..=6 => Action::Latency { link, max_ms: [0, 20, 400, 5_000][rng.random_range(0..4)] },
         7..=11 => Action::Refuse { link, for_ms: rng.random_range(10..40_000) },
         12..=16 => Action::Partition { link, for_ms: rng.random_range(10..60_000) },
@@ -490,11 +540,25 @@ pub(crate) fn fault(rng: &mut StdRng, links: u8, leases: bool) -> Action {
         62..=64 => Action::RestartLosingHistory,
         65..=68 => Action::Restore,
         69..=71 => Action::RestoreAndOvertake,
+        100..=102 => Action::Drip { link, bytes },
+        103..=105 => Action::Replay { link },
+        106..=113 => {
+            let of = [Collection::List, Collection::WatchList, Collection::Watch][rng.random_range(0..3)];
+            Action::RejectVersion { link, of, code: [400, 422, 500][rng.random_range(0..3)] }
+        }
+        114..=117 => Action::JumpClock { clock: rng.random(), seconds: clock_jump(rng) },
         _ => Action::ServerFault {
             which: rng.random_range(0..crate::faults::COUNT),
             events: rng.random_range(0..6),
         },
     }
+}
+
+/// A jump of a clock: by less than a lease, by more, or by years.
+fn clock_jump(rng: &mut StdRng) -> i32 {
+    let distance = [5, 60, 3_600, 40_000_000][rng.random_range(0..4)];
+    let distance = rng.random_range(1..=distance);
+    if rng.random_bool(0.5) { distance } else { -distance }
 }
 
 impl ObjectPlan {

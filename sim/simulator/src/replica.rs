@@ -1,7 +1,7 @@
 //! The replicas of a run: they compete for one lease, and act while they lead.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use kube_client::Client;
 use kube_informer_controller::leader::Term;
@@ -11,15 +11,17 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::link::Link;
 use crate::plan::{NAMESPACES, ReplicaPlan};
+use crate::wall_clock::WallClock;
 use crate::world::World;
 
 /// One replica.
 pub(crate) struct Replica {
     pub(crate) link: Link,
+    pub(crate) clock: WallClock,
     running: JoinHandle<()>,
 }
 
@@ -38,12 +40,13 @@ impl Replica {
         let seed = seed.wrapping_mul(31).wrapping_add(number as u64 + 100);
         let link = Link::new(world.server.service(), name.clone(), seed, world.trace.clone());
         let rate = f64::from(plan.clock_percent) / 100.0;
-        let (began, start) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        let clock = WallClock::new(rate);
+        let now = clock.clone();
         let mut election = LeaderElection::new(Client::new(link.clone(), "default"), NAMESPACES[0], "lease")
             .identity(&name)
             .seed(seed)
             .timing(timing(rate))
-            .clock(move || start + began.elapsed().mul_f64(rate));
+            .clock(move || now.now());
         let (world, judge) = (world.clone(), judge.clone());
         // The replica competes for the lease until it is stopped, after every outcome of a term.
         let running = tokio::spawn(async move {
@@ -54,7 +57,7 @@ impl Replica {
                 world.trace.note(format_args!("{name}: {outcome:?}"));
             }
         });
-        Self { link, running }
+        Self { link, clock, running }
     }
 
     pub(crate) fn stop(&self) {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client::Subject;
-use crate::link::{BodyFault, Link};
+use crate::link::{BodyFault, Link, Rejection};
 use crate::mirror::Mirror;
 use crate::plan::{Action, ObjectPlan, Plan};
 use crate::replica::{Judge, Replica};
 use crate::sharing::Sharing;
 use crate::trace::{Recorded, Trace};
+use crate::wall_clock::WallClock;
 use crate::websites::Websites;
 use crate::world::World;
 
@@ -110,6 +111,13 @@ impl Cast {
         fixed.chain(self.sharing.iter().flat_map(Sharing::links)).collect()
     }
 
+    /// The clocks of the server and of the replicas.
+    fn clocks(&self) -> Vec<WallClock> {
+        let replicas = self.replicas.iter().map(|replica| replica.clock.clone());
+        let shares = self.sharing.iter().flat_map(Sharing::clocks);
+        [self.world.clock.clone()].into_iter().chain(replicas).chain(shares).collect()
+    }
+
     async fn play(&self, action: &Action, number: u64) -> io::Result<()> {
         let world = &self.world;
         let subject = |index: u8| &self.subjects[usize::from(index) % self.subjects.len()];
@@ -147,6 +155,7 @@ impl Cast {
                     mirror.was_deleted(&key);
                 }
             }
+            Action::RestartMirror => self.mirror.iter().for_each(Mirror::restart),
             Action::DamageWebsite { how } => {
                 if let Some(websites) = &self.websites {
                     websites.damage(how).await?;
@@ -169,6 +178,15 @@ impl Cast {
             Action::EndNext { link: of, bytes } => link(of).strike_next(BodyFault::End(bytes.into())),
             Action::JunkNext { link: of, bytes } => link(of).strike_next(BodyFault::Junk(bytes.into())),
             Action::Garbage { link: of, which } => link(of).strike_next(BodyFault::Garbage(which)),
+            Action::Drip { link: of, bytes } => link(of).strike_next(BodyFault::Drip(bytes.into())),
+            Action::Replay { link: of } => link(of).replay_older_event(),
+            Action::RejectVersion { link: index, of, code } => {
+                link(index).reject_version(Rejection { of, code });
+            }
+            Action::JumpClock { clock, seconds } => {
+                let clocks = self.clocks();
+                clocks[usize::from(clock) % clocks.len()].jump(seconds);
+            }
             Action::Revoke { link: of, for_ms } => {
                 let (link, world) = (link(of), world.clone());
                 let id = world.faults.revoke(&world.server, link.name());

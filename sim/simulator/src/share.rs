@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -25,6 +25,7 @@ use crate::ownership::{Ownership, SEEN, SENT, SlotToken, Start};
 use crate::plan::{NAMESPACES, ReplicaPlan, SharingPlan};
 use crate::process::{CAN_SUSPEND, Process};
 use crate::replica::timing;
+use crate::wall_clock::WallClock;
 use crate::world::World;
 
 /// The category of what is counted here.
@@ -52,6 +53,7 @@ pub(crate) struct Arbiter {
 pub(crate) struct Share {
     pub(crate) name: String,
     pub(crate) link: Link,
+    pub(crate) clock: WallClock,
     /// Unique to this process.
     pub(crate) number: u64,
     pub(crate) is_suspended: bool,
@@ -70,6 +72,7 @@ struct ShareState {
     seed: u64,
     link: Link,
     rate: f64,
+    clock: WallClock,
     plan: SharingPlan,
     chance: Mutex<StdRng>,
     process: Process,
@@ -160,6 +163,8 @@ impl Share {
         let link = Link::new(arbiter.world.server.service(), name.clone(), seed, trace);
         let judge = arbiter.clone();
         link.through_socket(move |request| judge.sends(request));
+        let rate = f64::from(replica.clock_percent) / 100.0;
+        let clock = WallClock::new(rate);
         let (process, stop, lease) = (Process::default(), Stop::new(), Arc::default());
         let state = Arc::new(ShareState {
             arbiter: arbiter.clone(),
@@ -167,7 +172,8 @@ impl Share {
             number,
             seed,
             link: link.clone(),
-            rate: f64::from(replica.clock_percent) / 100.0,
+            rate,
+            clock: clock.clone(),
             plan: plan.clone(),
             chance: Mutex::new(StdRng::seed_from_u64(seed)),
             process: process.clone(),
@@ -176,7 +182,7 @@ impl Share {
         });
         let running = tokio::spawn(process.run(keep_running(state, stop.clone())));
         let arbiter = arbiter.clone();
-        Self { name, link, number, is_suspended: false, process, stop, lease, running, arbiter }
+        Self { name, link, clock, number, is_suspended: false, process, stop, lease, running, arbiter }
     }
 
     /// Whether it has ended.
@@ -250,15 +256,14 @@ async fn run_once(
     seed: u64,
     stop: &Stop,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let ShareState { plan, link, rate, .. } = &**state;
+    let ShareState { plan, link, rate, clock, .. } = &**state;
     let client = Client::new(link.clone(), "default");
-    let (began, start) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
-    let rate = *rate;
+    let clock = clock.clone();
     let lease = ShardedLease::new(client.clone(), NAMESPACES[0], LEASE)
         .identity(&state.name)
         .seed(seed)
-        .timing(timing(rate))
-        .clock(move || start + began.elapsed().mul_f64(rate))
+        .timing(timing(*rate))
+        .clock(move || clock.now())
         .slots(plan.slots.into())?;
     let lease = if plan.by_namespace { lease.by_namespace() } else { lease };
     let mut config = ReflectorConfig::default();

@@ -14,6 +14,7 @@ use crate::ownership::Ownership;
 use crate::plan::{Action, NAMESPACES, Plan, ReplicaPlan, SharingPlan};
 use crate::run::later;
 use crate::share::{Arbiter, LEASE, SHARE, Share};
+use crate::wall_clock::WallClock;
 use crate::world::World;
 
 /// The number of replicas, except during a rolling update.
@@ -72,6 +73,11 @@ impl Sharing {
     /// The links of all replicas that have not ended.
     pub(crate) fn links(&self) -> Vec<Link> {
         self.crew.state.lock().shares.iter().map(|share| share.link.clone()).collect()
+    }
+
+    /// The clocks of all replicas that have not ended.
+    pub(crate) fn clocks(&self) -> Vec<WallClock> {
+        self.crew.state.lock().shares.iter().map(|share| share.clock.clone()).collect()
     }
 
     /// Does something to a process.

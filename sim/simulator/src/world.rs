@@ -19,19 +19,23 @@ use tower::ServiceExt as _;
 use crate::faults::ArmedFaults;
 use crate::plan::{NAMESPACES, ObjectPlan, Plan, TEAMS};
 use crate::trace::Trace;
+use crate::wall_clock::WallClock;
 
 const MAPS: &str = "/api/v1/configmaps";
 const SECRETS: &str = "/api/v1/secrets";
-const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
+/// Only the records of slots: most writes renew seats.
+const SLOTS: &str = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dshare-slots-0";
 
 /// The server and its history.
 pub(crate) struct World {
     pub(crate) server: Server,
+    /// The server's clock.
+    pub(crate) clock: WallClock,
     pub(crate) trace: Trace,
     pub(crate) faults: ArmedFaults,
     maps: Mutex<Recorder>,
     secrets: Mutex<Recorder>,
-    /// Only if replicas share the work.
+    /// The Lease with the records of slots, if replicas share the work.
     leases: Option<Mutex<Recorder>>,
     backup: Mutex<Backup>,
 }
@@ -48,13 +52,12 @@ struct Recorder {
 impl World {
     /// Starts a server and records its history from the beginning.
     pub(crate) async fn start(plan: &Plan, trace: Trace) -> io::Result<Self> {
-        let clock = embedded_apiserver::Clock::starting_at(
-            std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000),
-        );
+        let clock = WallClock::new(1.0);
+        let server_clock = clock.clone();
         let server = Server::builder()
             .without_socket()
             .seed(plan.seed)
-            .clock(clock)
+            .clock(embedded_apiserver::Clock::new(move || server_clock.now()))
             .history(plan.history_events)
             .sharded_list_and_watch(plan.sharing.as_ref().is_some_and(|sharing| sharing.server_splits))
             .start()
@@ -67,11 +70,12 @@ impl World {
         let maps = Mutex::new(Recorder::start(&server, MAPS).await?);
         let secrets = Mutex::new(Recorder::start(&server, SECRETS).await?);
         let leases = match plan.sharing {
-            Some(_) => Some(Mutex::new(Recorder::start(&server, LEASES).await?)),
+            Some(_) => Some(Mutex::new(Recorder::start(&server, SLOTS).await?)),
             None => None,
         };
         let backup = Mutex::new(server.backup());
-        let world = Self { server, trace, faults: ArmedFaults::default(), maps, secrets, leases, backup };
+        let world =
+            Self { server, clock, trace, faults: ArmedFaults::default(), maps, secrets, leases, backup };
         for object in &plan.initial {
             world.put(*object, 0).await?;
         }
@@ -88,7 +92,7 @@ impl World {
         self.secrets.lock().judge(check)
     }
 
-    /// Runs a check against the history of the Leases up to now. It is empty unless replicas share the work.
+    /// Runs a check against the history of the records of slots up to now. It is empty unless replicas share the work.
     pub(crate) fn judge_leases<T>(&self, check: impl FnOnce(&History) -> T) -> T {
         match &self.leases {
             Some(leases) => leases.lock().judge(check),
@@ -110,13 +114,16 @@ impl World {
             },
             "data": {"value": value.to_string()},
         });
+        let key = format!("{namespace}/map-{name}");
+        let exists = |maps: &History| maps.states(&key).next_back().is_some_and(|(_, last)| last.is_some());
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let (status, mut written) = send(&self.server, Method::POST, &path, Some(&object)).await?;
-        if status == 409 {
+        let (_, written) = if self.judge(exists) {
             // A patch keeps the finalizers.
             let path = format!("{path}/map-{name}");
-            (_, written) = send(&self.server, Method::PATCH, &path, Some(&object)).await?;
-        }
+            send(&self.server, Method::PATCH, &path, Some(&object)).await?
+        } else {
+            send(&self.server, Method::POST, &path, Some(&object)).await?
+        };
         self.trace
             .note(format_args!("server: put {namespace}/map-{name}, revision {}", self.server.revision()));
         Ok(written)
@@ -241,17 +248,25 @@ impl Recorder {
         while let Some(Some(Ok(frame))) = self.watch.frame().now_or_never() {
             let Ok(bytes) = frame.into_data() else { continue };
             self.rest.extend_from_slice(&bytes);
-            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line = self.rest.drain(..=end).collect::<Vec<_>>();
-                let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+            let mut read = 0;
+            while let Some(length) = self.rest[read..].iter().position(|byte| *byte == b'\n') {
+                let line = &self.rest[read..read + length];
+                let mut event: Value = serde_json::from_slice(line).unwrap_or_default();
+                read += length + 1;
+                // No check reads them, and the history would copy them.
+                if let Some(metadata) = event.pointer_mut("/object/metadata").and_then(Value::as_object_mut) {
+                    metadata.remove("managedFields");
+                }
                 self.history.record(event["type"].as_str().unwrap_or_default(), &event["object"]);
             }
+            self.rest.drain(..read);
         }
     }
 }
 
 async fn watch(server: &Server, path: &str, revision: u64) -> io::Result<ApiBody> {
-    let path = format!("{path}?watch=true&timeoutSeconds=100000000&resourceVersion={revision}");
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let path = format!("{path}{separator}watch=true&timeoutSeconds=100000000&resourceVersion={revision}");
     Ok(answer(server, Method::GET, &path, None).await?.into_body())
 }
 

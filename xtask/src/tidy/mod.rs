@@ -12,6 +12,7 @@ mod headers;
 mod language;
 mod modules;
 mod named_tests;
+mod oracle_size;
 mod pictures;
 mod problem;
 mod prose;
@@ -38,6 +39,7 @@ const RULES: &[Rule] = &[
     crates::check,
     modules::check,
     named_tests::check,
+    oracle_size::check,
     test_programs::check,
     headers::check,
     doc_code::check,

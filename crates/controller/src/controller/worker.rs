@@ -163,7 +163,8 @@ impl<D: Send + Sync + 'static> Job<D> {
         taken: &mut Taken<'_, D>,
         scope: &Scope<'_>,
     ) -> Option<Settled> {
-        if !self.is_ready(tools, &taken.work).await || !taken.is_admitted(tools) {
+        // A live read can outlast a stop.
+        if !self.is_ready(tools, &taken.work).await || scope.stop.is_stopping() || !taken.is_admitted(tools) {
             return None;
         }
         taken.started = true;
@@ -359,7 +360,7 @@ impl<D> Drop for Taken<'_, D> {
         if self.is_leaving {
             self.job.intake.leaves(self.work.clone());
         }
-        if self.finished {
+        if self.finished || (self.started && deliberate_bug("key-dropped-at-shutdown")) {
             return;
         }
         let again = AddOptions::new().priority(self.work.priority());

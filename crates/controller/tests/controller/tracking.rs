@@ -222,6 +222,24 @@ async fn c6_an_unknown_outcome_is_settled_by_a_live_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c7_a_live_read_that_outlasts_the_stop_begins_no_reconcile() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    // The answer to the write is lost, and the server answers the live read late.
+    let lost = Fault::new(FaultAction::CutAfterBytes(0)).on(Match::verb(Verb::Patch).resource("secrets"));
+    let late = Fault::new(FaultAction::Delay(2 * SECOND)).on(Match::verb(Verb::Get).resource("secrets"));
+    world.server.faults().arm(lost.once());
+    world.server.faults().arm(late);
+    let (manager, log) = start(&world, async |ctx: Context<Log>| {
+        drop(ctx.apply(&secret("new")).await);
+        Ok(())
+    });
+    log.next(1).await;
+    sleep(SECOND).await;
+    manager.stop().await.unwrap();
+    assert!(log.take().is_empty(), "a reconcile began after the stop");
+}
+
+#[tokio::test(start_paused = true)]
 async fn c6_a_deletion_counts_before_the_cache_has_seen_the_creation() {
     let objects = [object("ConfigMap", "a"), object("Secret", "old")];
     // The cache receives the creation long before the deletion.
