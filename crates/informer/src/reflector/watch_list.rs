@@ -150,10 +150,8 @@ impl<S: Sink> Reflector<S> {
                 {
                     return Ok(Initial::Broken(SourceError::Other(Arc::new(InvalidList::Nameless))));
                 }
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    if self.is_expected(&object) {
-                        self.put_or_leave(&mut replace, object)?;
-                    }
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if self.is_expected(&object) => {
+                    self.put_or_leave(&mut replace, object)?;
                 }
                 WatchEvent::Deleted(object)
                     if self.is_expected(&object)
