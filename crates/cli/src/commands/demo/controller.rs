@@ -205,16 +205,13 @@ impl Replica {
 
 /// Waits until a switch is on or off. Without a switch, it is always on.
 async fn until(switch: &mut Option<watch::Receiver<bool>>, on: bool) {
-    match switch {
-        Some(switch) => {
-            if switch.wait_for(|is_on| *is_on == on).await.is_ok() {
-                return;
-            }
-        }
-        None if on => return,
-        None => {}
+    let has_turned = match switch {
+        Some(switch) => switch.wait_for(|is_on| *is_on == on).await.is_ok(),
+        None => on,
+    };
+    if !has_turned {
+        std::future::pending().await
     }
-    std::future::pending().await
 }
 
 impl FieldReaders {
