@@ -420,7 +420,7 @@ fn server_hello(is_silent: bool) -> Hostility {
             let first = 5 + usize::from(u16::from_be_bytes([records[3], records[4]]));
             stream.write_all(&records[..first]).await?;
             if is_silent {
-                stream.read(&mut [0; 1]).await?;
+                let _first = stream.read_u8().await?;
             }
             Ok(())
         })

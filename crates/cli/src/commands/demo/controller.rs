@@ -210,7 +210,7 @@ async fn until(switch: &mut Option<watch::Receiver<bool>>, on: bool) {
         None => on,
     };
     if !has_turned {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
