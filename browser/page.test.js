@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { PICTURES, Program, freePort, launch, openPage, recordStream, statusWithHost } from "./support.js";
+import { PICTURES, Program, Relay, freePort, launch, openPage, recordStream, simulateVisibility, statusWithHost } from "./support.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const OBJECTS = Number(process.env.OBJECTS ?? 200_000);
@@ -54,10 +54,18 @@ async function until(condition, what, limit = 20_000) {
   }
 }
 
+/// The bytes of a size such as `1.5 kB`, which is rounded to at least 5 %.
+function size(text) {
+  const [value, unit] = text.split(" ");
+  return Number(value) * 1000 ** ["B", "kB", "MB", "GB"].indexOf(unit);
+}
+
+const isNear = (shown, expected) => Math.abs(shown - expected) <= expected * 0.06;
+
 /// A pod that the simulated cluster never changes. Returns its path.
-async function plantPod(name) {
+async function plantPod(name, ownerReferences = []) {
   const spec = { nodeName: "node-0", containers: [{ name: "main", image: "example/main:1" }] };
-  await demo.write("POST", "/api/v1/namespaces/default/pods", { metadata: { name, annotations: { planted: "yes" } }, spec });
+  await demo.write("POST", "/api/v1/namespaces/default/pods", { metadata: { name, annotations: { planted: "yes" }, ownerReferences }, spec });
   const path = `/api/v1/namespaces/default/pods/${name}`;
   await until(async () => (await demo.api(`objects/pods/default/${name}`)).kind === "Pod", "the pod is mirrored");
   return path;
@@ -121,16 +129,66 @@ test("the overview shows the counts of the API", async (t) => {
     const expected = Object.fromEntries(informers.map((informer) => [informer.resource, informer.objects]));
     return JSON.stringify(shown) === JSON.stringify(expected);
   }, "the table equals the API's counts");
-  await until(async () => (await page.locator(".tile .figure").nth(2).innerText()).includes("B"), "the estimate is shown");
-  const stages = await page.locator(".stage h3").allInnerTexts();
-  assert.deepEqual(stages, ["Server", "Reflector", "Queue", "Store", "Handlers"]);
-  const events = page.locator(".stage .figure").nth(1);
-  const earlier = await number(events);
-  await until(async () => (await number(events)) > earlier, "the reflector's counter moves");
   assert.match(await page.locator('section[aria-label="Pipeline"] > .hint').innerText(), /revision numbers every write[^]*Events received counts/);
   const rates = page.locator("tbody tr[data-resource] .rate");
   await until(async () => (await rates.allInnerTexts()).some((text) => Number(text) > 0), "the rate of each kind is a number");
   assert.equal(await rates.count(), (await demo.api("informers")).informers.length);
+});
+
+test("the overview shows the API's estimate of decoded memory", async (t) => {
+  const page = await visit(t);
+  await until(async () => {
+    const { informers } = await demo.api("informers");
+    const expected = informers.map((informer) => informer.decodedBytesEstimate);
+    const sum = expected.reduce((total, estimate) => total + estimate, 0);
+    const stored = informers.reduce((total, informer) => total + informer.storedBytes, 0);
+    const rows = await page.locator("tbody tr[data-resource] td:nth-child(6)").allInnerTexts();
+    const tile = size(await page.locator(".tile .figure").nth(2).innerText());
+    return sum > 0 && !isNear(stored, sum) && rows.length === expected.length && rows.every((text, at) => isNear(size(text), expected[at])) && isNear(tile, sum);
+  }, "the tile and each row have the API's estimate");
+});
+
+test("each stage of the pipeline has the API's counter", async (t) => {
+  const page = await visit(t);
+  assert.deepEqual(await page.locator(".stage h3").allInnerTexts(), ["Server", "Reflector", "Queue", "Store", "Handlers"]);
+  /// Revision, events, objects, and the events of the handler that has most.
+  const counters = async () => {
+    const [{ informers }, { revision }] = await Promise.all([demo.api("informers"), demo.api("demo")]);
+    const sum = (of) => informers.reduce((total, informer) => total + of(informer), 0);
+    const names = new Set(informers.flatMap((informer) => informer.handlers.map((handler) => handler.name)));
+    const delivered = (name) => sum((informer) => informer.handlers.find((handler) => handler.name === name)?.delivered ?? 0);
+    return [revision, sum((informer) => informer.received.events), sum((informer) => informer.objects), Math.max(...[...names].map(delivered))];
+  };
+  await until(async () => {
+    const before = await counters();
+    await nextStatus(page, 3);
+    const texts = await page.locator(".stage .figure").allInnerTexts();
+    const [revision, events, , objects, delivered] = texts.map((text) => Number(text.replaceAll(",", "")));
+    const after = await counters();
+    const moves = (shown, at) => before[at] < shown && shown <= after[at];
+    return moves(revision, 0) && moves(events, 1) && isNear(objects, after[2]) && moves(delivered, 3);
+  }, "every counter is between two answers of the API, and moves");
+});
+
+test("queues and counters of several informers are shown and added up", async (t) => {
+  const page = await visit(t);
+  // The store keeps up with the demo, so its queues are empty: the answer of the API has others.
+  await page.route("**/api/v1/informers", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    report.informers.length = 2;
+    report.informers.forEach((informer, at) => {
+      const figures = { queued: [1234, 66][at], objects: [70, 7][at], received: { ...informer.received, events: [5000, 50][at] } };
+      const handlers = [["journal", 300], ["terminal", 40]].map(([name, delivered]) => ({ ...informer.handlers[0], name, delivered: delivered + at }));
+      Object.assign(informer, figures, { handlers, resourceVersion: { ...informer.resourceVersion, received: String(900 + at) } });
+    });
+    await route.fulfill({ response, json: report });
+  });
+  await page.route("**/api/v1/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: 'event: hello\ndata: {"session":"x","newest":1,"demo":false}\n\n' }));
+  await page.reload();
+  const queues = page.locator("tbody tr[data-resource] td:nth-child(8)");
+  await until(async () => (await queues.allInnerTexts()).join() === "1,234,66", "each queue is shown");
+  assert.deepEqual(await page.locator(".stage .figure").allInnerTexts(), ["901", "5,050", "1,300", "77", "601"]);
 });
 
 test("the footer says what the view can change", async (t) => {
@@ -593,6 +651,30 @@ test("the page survives a restart of the program", async (t) => {
   await page.goto(`${serve.url}#/changes`);
   await until(async () => (await page.locator("main > .hint").innerText()).includes("was restarted"), "it says that changes may be missing");
   await serve.stop();
+});
+
+test("a connection that breaks loses no change", async (t) => {
+  const path = await plantPod("with-a-broken-connection");
+  const relay = await Relay.start(demo.url);
+  const page = await visit(t, "#/changes", {}, relay.url);
+  await page.getByLabel("Text").fill("broken-mark");
+  const rows = page.locator(".changes .row");
+  const mark = (at) => demo.write("PATCH", path, { metadata: { annotations: { mark: `broken-mark-${at}` } } });
+  const marks = async () => (await rows.allInnerTexts()).map((text) => text.match(/broken-mark-\d+$/)[0]).join();
+  await until(async () => (await rows.count()) === 0, "nothing matches yet");
+  await mark(0);
+  await until(async () => (await marks()) === "broken-mark-0", "the stream is open");
+  await page.evaluate(() => { window.isSame = true; });
+  relay.sever();
+  await page.locator('#link[data-state="offline"]').waitFor();
+  for (const at of [1, 2, 3]) await mark(at);
+  relay.restore();
+  await page.locator('#link[data-state="live"]').waitFor();
+  await mark(4);
+  await until(async () => (await marks()).startsWith("broken-mark-4"), "the stream goes on");
+  assert.equal(await marks(), [4, 3, 2, 1, 0].map((at) => `broken-mark-${at}`).join(), "each change once, and in order");
+  assert.equal(await page.evaluate(() => window.isSame), true, "the page was not loaded again");
+  await relay.stop();
 });
 
 test("the page follows a restart of the API server", async (t) => {

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import http from "node:http";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -98,6 +98,69 @@ export class Program {
   }
 }
 
+/// Relays connections to a program. A test can break or silence them while the program runs.
+export class Relay {
+  static async start(url) {
+    const relay = new Relay(Number(new URL(url).port));
+    await new Promise((resolve) => relay.server.listen(0, "127.0.0.1", resolve));
+    relay.url = `http://127.0.0.1:${relay.server.address().port}/`;
+    running.add(relay);
+    return relay;
+  }
+
+  constructor(port) {
+    this.mode = "open";
+    this.clients = new Set();
+    /// The program's end of each connection that works.
+    this.upstreams = new Map();
+    this.server = createServer((client) => this.accept(client, port));
+  }
+
+  accept(client, port) {
+    client.on("error", () => client.destroy());
+    if (this.mode === "broken") return client.destroy();
+    this.clients.add(client);
+    client.on("close", () => {
+      this.clients.delete(client);
+      this.upstreams.delete(client);
+    });
+    if (this.mode === "silent") return;
+    const upstream = connect(port, "127.0.0.1");
+    client.pipe(upstream).pipe(client);
+    upstream.on("error", () => upstream.destroy());
+    upstream.on("close", () => this.upstreams.has(client) && client.destroy());
+    client.on("close", () => upstream.destroy());
+    this.upstreams.set(client, upstream);
+  }
+
+  /// Ends all connections and refuses new ones.
+  sever() {
+    this.mode = "broken";
+    for (const client of this.clients) client.destroy();
+  }
+
+  /// Nothing passes through any connection, and none ends, as if packets were lost.
+  silence() {
+    this.mode = "silent";
+    for (const [client, upstream] of this.upstreams) {
+      client.unpipe(upstream);
+      upstream.unpipe(client);
+    }
+    this.upstreams.clear();
+  }
+
+  /// New connections work; silent ones stay silent.
+  restore() {
+    this.mode = "open";
+  }
+
+  async stop() {
+    running.delete(this);
+    this.sever();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
 export async function launch(...args) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM,
@@ -122,6 +185,18 @@ export async function openPage(browser, url, options = {}) {
   });
   await page.goto(url);
   return page;
+}
+
+/// Adds `show(isShown)` to the pages of this context: it hides or shows a page, because the browser of a test never hides one.
+export async function simulateVisibility(context) {
+  await context.addInitScript(() => {
+    let hidden = false;
+    Object.defineProperty(document, "hidden", { get: () => hidden });
+    window.show = (isShown) => {
+      hidden = !isShown;
+      document.dispatchEvent(new Event("visibilitychange"));
+    };
+  });
 }
 
 /// Records the event streams that a page opens from now on; the result returns what has arrived. A response's body is available
