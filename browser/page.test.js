@@ -677,6 +677,67 @@ test("a connection that breaks loses no change", async (t) => {
   await relay.stop();
 });
 
+test("a silent connection is replaced, even before the response begins", async (t) => {
+  const relay = await Relay.start(demo.url);
+  const page = await visit(t, "", {}, relay.url);
+  let requests = 0;
+  page.on("request", (request) => { if (request.url().includes("/api/v1/stream")) requests += 1; });
+  relay.silence();
+  await page.locator('#link[data-state="offline"]').waitFor();
+  await until(async () => requests > 0, "the page asks again");
+  relay.restore();
+  await page.locator('#link[data-state="live"]').waitFor();
+  await nextStatus(page, 2);
+  await relay.stop();
+});
+
+test("seven tabs of one browser work, because hidden ones have no stream", async (t) => {
+  const names = Array.from({ length: 7 }, (_, at) => `tab-${at}-of-seven`);
+  for (const name of names) await plantPod(name);
+  const first = await visit(t, `#/object/pods/default/${names[0]}`);
+  const context = first.context();
+  await simulateVisibility(context);
+  await first.reload();
+  await first.getByText("kind: Pod").first().waitFor();
+  await first.locator('#link[data-state="live"]').waitFor();
+  let shown = first;
+  for (const name of names.slice(1)) {
+    await shown.evaluate(() => window.show(false));
+    shown = await context.newPage();
+    await shown.goto(`${demo.url}#/object/pods/default/${name}`);
+    await shown.getByText("kind: Pod").first().waitFor();
+    await shown.locator('#link[data-state="live"]').waitFor();
+  }
+  // A tab that is shown again receives what it missed.
+  assert.equal(await first.locator("#link").getAttribute("data-state"), "paused");
+  await demo.write("PATCH", `/api/v1/namespaces/default/pods/${names[0]}`, { metadata: { annotations: { missed: "while-hidden" } } });
+  await shown.evaluate(() => window.show(false));
+  await first.evaluate(() => window.show(true));
+  await first.locator('#link[data-state="live"]').waitFor();
+  await first.getByText("while-hidden").first().waitFor();
+});
+
+test("a tab that was hidden says why changes are left out", async (t) => {
+  const page = await visit(t, "#/changes");
+  await simulateVisibility(page.context());
+  await page.reload();
+  const rows = page.locator(".changes .row");
+  await until(async () => (await rows.count()) > 3, "changes come in");
+  await page.evaluate(() => window.show(false));
+  await page.locator('#link[data-state="paused"]').waitFor();
+  const { revision } = await demo.api("demo");
+  await until(async () => (await demo.api("demo")).revision > revision + 400, "many changes are missed", 60_000);
+  await page.evaluate(() => window.show(true));
+  await page.locator('#link[data-state="live"]').waitFor();
+  await until(async () => (await page.locator("main > .hint").innerText()).includes("left out"), "changes are left out");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await until(async () => {
+    // The row is below the changes that followed.
+    await page.locator(".changes .rows").evaluate((list) => { list.scrollTop += 200; });
+    return (await rows.allInnerTexts()).some((text) => text.includes("changes were left out: this tab was hidden"));
+  }, "the row says why");
+});
+
 test("the page follows a restart of the API server", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "kube-informer-browser-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));

@@ -40,6 +40,8 @@ const model = {
   demo: null,
   session: null,
   statuses: 0,
+  /// The number of statuses when the tab was shown again.
+  shownAt: null,
 };
 
 const main = document.getElementById("main");
@@ -52,7 +54,8 @@ const draw = perFrame(() => view?.update());
 
 const stream = new EventStream(receive, (state, error) => {
   setAttribute(link, "data-state", state);
-  setText(link, state === "live" ? "live" : error?.code === 401 ? "token required" : "reconnecting");
+  setText(link, state !== "offline" ? state : error?.code === 401 ? "token required" : "reconnecting");
+  if (state === "paused") model.shownAt = model.statuses;
   if (state === "live") model.filterError = null;
   else if (error?.code === 401) askForToken();
   else if ([400, 403, 404].includes(error?.code)) {
@@ -62,6 +65,8 @@ const stream = new EventStream(receive, (state, error) => {
   draw();
 });
 
+// A hidden view is not read again.
+document.addEventListener("visibilitychange", () => view?.refresh?.());
 function receive(name, data) {
   if (name === "hello") hello(data);
   else if (name === "status") status(data);
@@ -69,7 +74,9 @@ function receive(name, data) {
   else if (name === "skipped") {
     model.skipped += data.count ?? 0;
     model.skips += 1;
-    push({ type: "SKIPPED", time: Date.now(), differences: [], more: 0, note: data.count ? `${data.count} changes were left out: ${data.reason}` : data.reason });
+    // Missed changes follow the first status of a stream.
+    const reason = model.shownAt !== null && model.statuses <= model.shownAt + 1 ? "this tab was hidden" : data.reason;
+    push({ type: "SKIPPED", time: Date.now(), differences: [], more: 0, note: data.count ? `${data.count} changes were left out: ${reason}` : reason });
   }
   draw();
 }

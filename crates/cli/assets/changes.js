@@ -112,7 +112,7 @@ export class Changes {
       this.rows.setCount(this.shown.length);
       this.seen = this.model.changeCount;
     }
-    const skipped = this.model.skipped > 0 ? ` ${count(this.model.skipped)} were left out because they came too fast or the connection was down.` : "";
+    const skipped = this.model.skipped > 0 ? ` ${count(this.model.skipped)} were left out because they came too fast, the connection was down or the tab was hidden.` : "";
     const restarted = this.model.restarts > 0 ? " The program was restarted; changes before that may be missing." : "";
     setText(this.note, `This tab keeps ${counted(this.shown.length, "change")}.${skipped}${restarted}`);
   }

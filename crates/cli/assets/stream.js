@@ -1,5 +1,6 @@
 // The one event stream of a tab. It reconnects by itself and resumes behind the last change that it received. It reads with
-// fetch instead of EventSource, because a token has to be sent as a header.
+// fetch instead of EventSource, because a token has to be sent as a header. Browsers allow few connections per host for all tabs
+// together, so a hidden tab has no stream.
 
 import { ApiError, headers, url } from "./api.js";
 
@@ -19,6 +20,7 @@ export class EventStream {
     this.bytes = 0;
     this.controller = null;
     this.timer = 0;
+    document.addEventListener("visibilitychange", () => this.reconnect(0));
   }
 
   /// Starts, or starts again with other filters.
@@ -31,7 +33,9 @@ export class EventStream {
   reconnect(delay) {
     clearTimeout(this.timer);
     this.controller?.abort();
-    this.timer = setTimeout(() => this.run(), delay);
+    this.controller = null;
+    if (document.hidden) this.onLink("paused", null);
+    else this.timer = setTimeout(() => this.run(), delay);
   }
 
   async run() {
@@ -52,6 +56,21 @@ export class EventStream {
   }
 
   async read(controller) {
+    let watchdog = 0;
+    const guard = () => {
+      clearTimeout(watchdog);
+      watchdog = setTimeout(() => controller.abort(), SILENCE_MAX);
+    };
+    guard();
+    try {
+      await this.receive(controller, guard);
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+
+  /// Reads to the end; `guard` is called for each sign of life.
+  async receive(controller, guard) {
     const more = { accept: "text/event-stream" };
     if (this.lastId) more["last-event-id"] = this.lastId;
     const response = await fetch(url("stream", { ...this.filters, recent: 100 }), {
@@ -68,25 +87,16 @@ export class EventStream {
     const reader = response.body.getReader();
     const decoder = new TextDecoder();
     let text = "";
-    let watchdog = 0;
-    const guard = () => {
-      clearTimeout(watchdog);
-      watchdog = setTimeout(() => controller.abort(), SILENCE_MAX);
-    };
-    try {
-      for (;;) {
-        guard();
-        const { done, value } = await reader.read();
-        if (done) return;
-        this.bytes += value.byteLength;
-        text += decoder.decode(value, { stream: true });
-        for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
-          this.take(text.slice(0, end));
-          text = text.slice(end + 2);
-        }
+    for (;;) {
+      guard();
+      const { done, value } = await reader.read();
+      if (done) return;
+      this.bytes += value.byteLength;
+      text += decoder.decode(value, { stream: true });
+      for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+        this.take(text.slice(0, end));
+        text = text.slice(end + 2);
       }
-    } finally {
-      clearTimeout(watchdog);
     }
   }
 
