@@ -653,6 +653,27 @@ test("the page survives a restart of the program", async (t) => {
   await serve.stop();
 });
 
+test("a program that is restarted with other kinds is shown as it is", async (t) => {
+  const port = await freePort();
+  const serves = (...kinds) => Program.serve(...kinds, "-A", "--port", String(port), "--kubeconfig", demo.kubeconfig);
+  let serve = await serves("pods", "nodes");
+  const page = await visit(t, "", {}, serve.url);
+  const other = await visit(t, "#/objects/pods", {}, serve.url);
+  const rows = page.locator("tbody tr[data-resource]");
+  await until(async () => (await rows.count()) === 2, "both kinds are shown");
+  const kinds = () => other.getByLabel("Kind").locator("option").allInnerTexts();
+  await until(async () => (await kinds()).join() === "pods,nodes", "both kinds can be chosen");
+  await serve.stop();
+  await page.locator('#link[data-state="offline"]').waitFor();
+  serve = await serves("deployments");
+  await page.locator('#link[data-state="live"]').waitFor();
+  const { informers } = await serve.api("informers");
+  await until(async () => (await rows.count()) === 1 && (await rows.getByRole("link").innerText()) === "deployments.apps", "only the new kind is shown");
+  await until(async () => Math.abs((await number(rows.locator("td").nth(3))) - informers[0].objects) < 20, "its objects are counted");
+  await until(async () => (await kinds()).join() === "deployments.apps", "the new kind can be chosen");
+  await serve.stop();
+});
+
 test("a connection that breaks loses no change", async (t) => {
   const path = await plantPod("with-a-broken-connection");
   const relay = await Relay.start(demo.url);

@@ -64,9 +64,9 @@ const stream = new EventStream(receive, (state, error) => {
   }
   draw();
 });
-
 // A hidden view is not read again.
 document.addEventListener("visibilitychange", () => view?.refresh?.());
+
 function receive(name, data) {
   if (name === "hello") hello(data);
   else if (name === "status") status(data);
@@ -83,20 +83,27 @@ function receive(name, data) {
 
 async function hello(data) {
   document.querySelector('[data-view="demo"]').hidden = !data.demo;
-  if (model.session === data.session) return;
+  if (model.session !== data.session) startSession(data.session);
+  // A stream has no past: not that of another session, nor what it missed while it was interrupted.
+  await readTimelines();
+}
+
+function startSession(session) {
   // After a restart, the earlier changes are no longer available.
   if (model.session) model.restarts += 1;
-  model.session = data.session;
+  model.session = session;
   model.informers.clear();
   model.timelines.clear();
   model.rates.clear();
   model.controllers = [];
   model.reconciles.clear();
   model.sharing = [];
-  await readTimelines();
+  model.demo = null;
 }
 
 let timelinesTimer = 0;
+/// The mirrors that the views show.
+let mirrors = "";
 
 /// Reads all informers with their past.
 async function readTimelines() {
@@ -112,6 +119,10 @@ async function readTimelines() {
       model.timelines.set(informer.number, informer.timeline);
       model.rates.set(informer.number, informer.eventsPerSecond);
     }
+    // A view reads the kinds once. After a restart with other kinds, it is made again.
+    const before = mirrors;
+    mirrors = informers.map(({ resource, name }) => `${resource}/${name}`).join();
+    if (before && mirrors !== before) route();
   } catch (error) {
     if (error.code === 401) askForToken();
   }
