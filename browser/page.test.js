@@ -852,6 +852,15 @@ test("with a token the page asks for it", async (t) => {
   await page.getByLabel("Token").fill("wrong");
   await page.getByRole("button", { name: "Continue" }).click();
   await until(async () => (await page.getByRole("alert").allInnerTexts()).join().includes("rejected this token"), "a wrong token is reported");
+  // A header cannot carry this one.
+  await page.getByLabel("Token").fill("žeton");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await until(async () => (await page.getByRole("alert").allInnerTexts()).join().includes("only ASCII"), "an impossible token is reported");
+  // Other views need the token, too.
+  for (const view of ["Objects", "Changes", "Overview"]) {
+    await page.getByRole("link", { name: view, exact: true }).click();
+    assert.equal(await page.getByLabel("Token").inputValue(), "žeton", view);
+  }
   await page.getByLabel("Token").fill("right");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.locator('#link[data-state="live"]').waitFor();

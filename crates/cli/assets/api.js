@@ -13,6 +13,11 @@ export function token() {
   return sessionStorage.getItem(TOKEN);
 }
 
+/// Whether a header can carry a token: `fetch` throws for many other characters.
+export function isToken(text) {
+  return /^[ -~]+$/.test(text);
+}
+
 export function setToken(value) {
   sessionStorage.setItem(TOKEN, value);
 }

@@ -1,6 +1,6 @@
 // The page: routes between the views, keeps the model that the event stream fills, and shows the state of the connection.
 
-import { get, setToken, token } from "./api.js";
+import { get, isToken, setToken, token } from "./api.js";
 import { Changes } from "./changes.js";
 import { Demo } from "./demo.js";
 import { field, h, perFrame, setAttribute, setText } from "./dom.js";
@@ -47,6 +47,7 @@ const model = {
 const main = document.getElementById("main");
 const link = document.getElementById("link");
 let view = null;
+let needsToken = false;
 
 // --- the stream ---
 
@@ -188,15 +189,23 @@ const actions = {
 };
 
 function askForToken() {
-  if (document.querySelector('input[name="token"]')) return;
-  const input = h("input", { type: "password", name: "token", autocomplete: "off" });
+  if (needsToken) return;
+  needsToken = true;
+  const input = h("input", { type: "password", name: "token", autocomplete: "off", required: true });
+  const problem = h("p", { class: "error", role: "alert" }, token() ? "The program rejected this token. Check it and try again." : "");
   const form = h(
     "form",
     {
       class: "filters",
       onsubmit: (event) => {
         event.preventDefault();
-        setToken(input.value.trim());
+        const given = input.value.trim();
+        if (!isToken(given)) {
+          setText(problem, "A token has only ASCII characters. Check it and try again.");
+          return;
+        }
+        setToken(given);
+        needsToken = false;
         route();
         stream.open(model.filters);
       },
@@ -204,9 +213,8 @@ function askForToken() {
     field("Token", input),
     h("button", { class: "main-action", type: "submit" }, "Continue"),
   );
-  const rejected = token() ? h("p", { class: "error", role: "alert" }, "The program rejected this token. Check it and try again.") : "";
   closeView();
-  main.replaceChildren(h("h1", {}, "Token required"), h("p", { class: "hint" }, "This program was started with a token. It is kept in this tab only."), form, rejected);
+  main.replaceChildren(h("h1", {}, "Token required"), h("p", { class: "hint" }, "This program was started with a token. It is kept in this tab only."), form, problem);
   input.focus();
 }
 
@@ -223,6 +231,8 @@ function closeView() {
 }
 
 function route() {
+  // The form for the token stays until it is sent.
+  if (needsToken) return;
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   if (path === "main") return;
   const [name, ...parts] = path.split("/").map(decodeURIComponent);
