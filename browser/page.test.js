@@ -191,6 +191,23 @@ test("queues and counters of several informers are shown and added up", async (t
   assert.deepEqual(await page.locator(".stage .figure").allInnerTexts(), ["901", "5,050", "1,300", "77", "601"]);
 });
 
+test("the skip link moves the focus to the content and keeps the view", async (t) => {
+  const page = await visit(t, "#/query");
+  await page.locator("tbody tr").first().waitFor();
+  const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.className || document.activeElement.name);
+  await page.keyboard.press("Tab");
+  assert.equal(await focused(), "skip");
+  const { x } = await page.locator(".skip").boundingBox();
+  assert.ok(x >= 0, "the focused link is visible");
+  await page.keyboard.press("Enter");
+  assert.equal(await focused(), "main");
+  assert.ok(page.url().endsWith("#/query"), page.url());
+  await page.keyboard.press("Tab");
+  assert.ok(await page.getByLabel("Kind").evaluate((kind) => kind === document.activeElement), "the next control is the view's first");
+  await page.reload();
+  await page.locator("tbody tr").first().waitFor();
+});
+
 test("the footer says what the view can change", async (t) => {
   const page = await visit(t);
   const foot = page.locator("#foot");

@@ -234,7 +234,6 @@ function route() {
   // The form for the token stays until it is sent.
   if (needsToken) return;
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  if (path === "main") return;
   const [name, ...parts] = path.split("/").map(decodeURIComponent);
   const View = VIEWS[name] ?? Overview;
   closeView();
@@ -274,6 +273,11 @@ themeButton.addEventListener("click", () => {
 prefersDark.addEventListener("change", theme);
 
 window.addEventListener("hashchange", route);
+// The address is that of the view, so the link must not change it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 window.addEventListener("resize", draw);
 // For tests: the bytes received from the stream, and the current statuses.
 window.kubeInformer = { streamBytes: () => stream.bytes, statuses: () => model.statuses };
