@@ -473,6 +473,55 @@ test("the list of objects is filtered and scrolled", async (t) => {
   await opensBy(() => names.first().click());
 });
 
+/// Holds responses to these requests back. Returns their number, and a function that lets the page receive them.
+async function hold(page, pattern) {
+  const held = [];
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route(pattern, async (route) => {
+    const response = await route.fetch();
+    // The page may have given up the request.
+    held.push(released.then(() => route.fulfill({ response }).catch(() => {})));
+  });
+  const deliver = async () => {
+    release();
+    await Promise.all(held);
+    // A response that the page takes is drawn within two frames.
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  };
+  return [() => held.length, deliver];
+}
+
+test("a late response to earlier filters does not replace later rows", async (t) => {
+  for (const name of ["late-and-slow", "late-and-fast"]) await plantPod(name);
+  const page = await visit(t, "#/objects/pods");
+  const [held, deliver] = await hold(page, "**/api/v1/objects/pods?*text=late-and-slow*");
+  const names = page.locator(".rows .row a");
+  await page.getByLabel("Text").fill("late-and-slow");
+  await until(async () => held() > 0, "the first response is held back");
+  await page.getByLabel("Text").fill("late-and-fast");
+  await until(async () => (await names.allInnerTexts()).join() === "late-and-fast", "the second response is shown");
+  await deliver();
+  assert.equal((await names.allInnerTexts()).join(), "late-and-fast");
+});
+
+test("a late response to an earlier query does not replace a later one", async (t) => {
+  const page = await visit(t, "#/query?kind=pods&by=spec.nodeName");
+  const head = page.locator("thead th").first();
+  await head.waitFor();
+  const [held, deliver] = await hold(page, "**/api/v1/counts/pods?by=metadata.namespace&*");
+  const ask = async (path) => {
+    await page.getByLabel("Count by field").fill(path);
+    await page.getByRole("button", { name: "Count" }).click();
+  };
+  await ask("metadata.namespace");
+  await until(async () => held() > 0, "the first response is held back");
+  await ask("status.phase");
+  await until(async () => (await head.innerText()).toLowerCase() === "status.phase", "the second response is shown");
+  await deliver();
+  assert.equal((await head.innerText()).toLowerCase(), "status.phase");
+});
+
 test("the list of objects shows ages and readable titles", async (t) => {
   const page = await visit(t, "#/objects/pods");
   await page.locator(".rows .row .state").first().waitFor();

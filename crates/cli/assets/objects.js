@@ -113,6 +113,9 @@ export class Objects {
   }
 
   reload() {
+    // A late response to the previous filters must not replace the rows of these.
+    this.controller.abort();
+    this.controller = new AbortController();
     this.pages.clear();
     this.rows.scrollToTop();
     this.load(0);

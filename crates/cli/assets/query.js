@@ -14,6 +14,7 @@ const SUGGESTIONS = ["status.phase", "spec.nodeName", "metadata.namespace", "met
 export class Query {
   constructor(model, actions, query) {
     this.model = model;
+    this.controller = null;
     const asked = new URLSearchParams(query ?? "");
     this.kind = h("select", { name: "kind" });
     this.asked = asked.get("kind") ?? "pods";
@@ -67,14 +68,18 @@ export class Query {
   }
 
   async run() {
+    // A late response to the previous query must not replace this one's.
+    this.controller?.abort();
+    this.controller = new AbortController();
     const paths = [this.by.value.trim(), this.within.value.trim()].filter(Boolean);
     try {
       const parameters = { by: paths, field: this.test.value.trim(), limit: GROUPS_MAX };
-      const counts = await get(`counts/${encodeURIComponent(this.kind.value)}`, parameters);
+      const counts = await get(`counts/${encodeURIComponent(this.kind.value)}`, parameters, this.controller.signal);
       setText(this.error, "");
       const rows = this.show(counts, paths.length > 1);
       setText(this.note, this.summary(counts, rows));
     } catch (error) {
+      if (error.name === "AbortError") return;
       setText(this.error, error.message);
       this.chart.replaceChildren();
       this.table.replaceChildren();
@@ -146,5 +151,9 @@ export class Query {
       return h("tr", {}, h("td", {}, row.label), cells.map((cell) => h("td", { class: "right" }, count(cell))));
     });
     this.table.replaceChildren(h("thead", {}, head), h("tbody", {}, body));
+  }
+
+  close() {
+    this.controller?.abort();
   }
 }
