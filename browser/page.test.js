@@ -208,6 +208,35 @@ test("the skip link moves the focus to the content and keeps the view", async (t
   await page.locator("tbody tr").first().waitFor();
 });
 
+test("Tab moves through the graph's links from top to bottom", async (t) => {
+  await plantPod("tab-owner");
+  const { uid } = (await demo.api("objects/pods/default/tab-owner")).metadata;
+  const owner = { apiVersion: "v1", kind: "Pod", name: "tab-owner", uid };
+  for (const name of ["tab-b", "tab-a", "tab-c"]) await plantPod(name, [owner]);
+  const page = await visit(t, "#/object/pods/default/tab-owner");
+  const links = page.locator(".graph a");
+  await until(async () => (await links.count()) === 3, "the graph is drawn");
+  const places = await links.evaluateAll((links) => links.map((link) => ({ y: link.getBoundingClientRect().y, href: link.getAttribute("href") })));
+  const expected = places.sort((a, b) => a.y - b.y).map(({ href }) => href);
+  await page.getByRole("region", { name: "Graph of owners" }).focus();
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute("href"));
+  const visited = [];
+  for (const _ of expected) {
+    await page.keyboard.press("Tab");
+    visited.push(await focused());
+  }
+  assert.deepEqual(visited, expected);
+  // A graph that is drawn again keeps the focus.
+  await plantPod("tab-0", [owner]);
+  await until(async () => (await links.count()) === 4, "another object is drawn");
+  assert.equal(await focused(), expected[2]);
+  await page.keyboard.press("Shift+Tab");
+  assert.equal(await focused(), expected[1]);
+  await page.keyboard.press("Enter");
+  await until(async () => page.url().endsWith(expected[1]), "Enter opens the object");
+  await page.getByText("kind: Pod").first().waitFor();
+});
+
 test("the footer says what the view can change", async (t) => {
   const page = await visit(t);
   const foot = page.locator("#foot");

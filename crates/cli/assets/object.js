@@ -240,7 +240,9 @@ export class ObjectView {
     const height = shown.length * (NODE.height + NODE.gap);
     const size = { width: "100%", height, viewBox: `0 0 ${NODE.width} ${height}`, preserveAspectRatio: "xMinYMin meet" };
     const svg = s("svg", { ...size, role: "group", "aria-label": `${count(nodes.length)} objects` }, shown.map((row) => this.edge(row)), shown.map((row) => this.node(row)));
+    const focused = this.graph.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     this.graph.replaceChildren(svg, hidden > 0 ? h("p", { class: "hint" }, `${count(hidden)} more are not drawn.`) : "");
+    if (focused) svg.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   edge({ parent, depth, y }) {
