@@ -818,9 +818,12 @@ test("seven tabs of one browser work, because hidden ones have no stream", async
   await first.locator('#link[data-state="live"]').waitFor();
   let shown = first;
   for (const name of names.slice(1)) {
+    const next = await context.newPage();
+    await next.goto(`${demo.url}?hidden#/object/pods/default/${name}`);
+    await next.locator('#link[data-state="paused"]').waitFor();
     await shown.evaluate(() => window.show(false));
-    shown = await context.newPage();
-    await shown.goto(`${demo.url}#/object/pods/default/${name}`);
+    shown = next;
+    await shown.evaluate(() => window.show(true));
     await shown.getByText("kind: Pod").first().waitFor();
     await shown.locator('#link[data-state="live"]').waitFor();
   }
@@ -1029,7 +1032,6 @@ test("pictures of every view", async (t) => {
         // The charts show the last seconds.
         await nextStatus(page, 12);
       }
-      if (name === "object") await until(() => showsLastChange(page), "the last change is visible");
       if (name === "changes") await selectForPicture(page);
       const fault = page.locator('[data-fault="overloaded"]');
       if (name === "demo") {
@@ -1037,15 +1039,24 @@ test("pictures of every view", async (t) => {
         await until(async () => /affected [1-9]/.test(await fault.innerText()), "the fault affects requests");
       }
       await page.mouse.move(0, 0);
-      await page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), fullPage: true });
+      const take = () => page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), fullPage: true });
+      if (name === "object") await until(() => takeWithLastChange(page, take), "the last change is visible");
+      else await take();
       if (name === "demo") await fault.click();
     }
   }
 });
 
-/// Scrolls to the last change of an object; returns whether it is visible.
-async function showsLastChange(page) {
+/// Takes a picture of an object's last change; returns whether it is in the picture. The browser resizes a page that it takes
+/// completely, which can scroll the list.
+async function takeWithLastChange(page, take) {
   await page.getByRole("button", { name: "Show the last change" }).click();
+  if (!(await showsLastChange(page))) return false;
+  await take();
+  return showsLastChange(page);
+}
+
+function showsLastChange(page) {
   return page.evaluate(() => {
     const { top, bottom } = document.querySelector(".yaml").getBoundingClientRect();
     const rows = [...document.querySelectorAll('.yaml .row[data-changed="true"]')].map((row) => row.getBoundingClientRect());

@@ -188,9 +188,10 @@ export async function openPage(browser, url, options = {}) {
 }
 
 /// Adds `show(isShown)` to the pages of this context: it hides or shows a page, because the browser of a test never hides one.
+/// With `?hidden` a page begins like a tab that was opened in the background.
 export async function simulateVisibility(context) {
   await context.addInitScript(() => {
-    let hidden = false;
+    let hidden = location.search === "?hidden";
     Object.defineProperty(document, "hidden", { get: () => hidden });
     window.show = (isShown) => {
       hidden = !isShown;
