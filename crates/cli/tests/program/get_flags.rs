@@ -286,6 +286,20 @@ async fn missing_objects_can_be_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn names_and_label_selectors_cannot_be_combined() {
+    let world = World::populated().await;
+    for format in [&[][..], &["-o", "name"], &["-o", "json"], &["--server-print=false"]] {
+        for what in [&["pod", "api-1"][..], &["pod/api-1"]] {
+            for labels in ["app=nothing", "app in ("] {
+                let ended = world.run(&[&["get"], what, &["-l", labels], format].concat()).await;
+                assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{what:?} {labels} {format:?}");
+                assert!(ended.stderr.contains("-l selects objects by label"), "{ended:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn objects_of_manifests_are_found() {
     let world = World::populated().await;
     let file = world.directory.path().join("manifest.yaml");

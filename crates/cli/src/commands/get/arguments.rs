@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cluster::{ClusterFlags, CredentialFlags};
 use crate::commands::watch::{Rows, WatchArguments};
-use crate::discovery::Wanted;
+use crate::discovery::{Selected, Wanted};
 use crate::failure::Failure;
 use crate::flags::{OutputFlags, SelectFlags};
 use crate::output::Format;
@@ -94,6 +94,14 @@ impl GetArguments {
             Some((_, error)) => Err(Failure::Usage(error.to_owned())),
             None => Ok(()),
         }
+    }
+
+    /// An object is read by its name, without a selector.
+    pub(super) fn check_names(&self, selected: &[Selected]) -> Result<(), Failure> {
+        if self.select.labels.is_empty() || selected.iter().all(|one| one.name.is_none()) {
+            return Ok(());
+        }
+        Err(Failure::Usage("-l selects objects by label; it cannot be combined with names".to_owned()))
     }
 
     /// The watch that `--watch` stands for.

@@ -51,6 +51,7 @@ async fn get(arguments: &GetArguments, screen: &mut Screen) -> Result<(), Failur
         what => catalogue.select(&Wanted { what: what.to_vec() }, &["list"])?,
     };
     selected.extend(catalogue.select_from_files(&arguments.filename).await?);
+    arguments.check_names(&selected)?;
     let several = selected.iter().any(|one| one.kind != selected[0].kind);
     let getting =
         Getting { arguments, cluster: &cluster, fields, sort_by, several, decodes: Decodes::default() };
