@@ -12,6 +12,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::crossterm::execute;
+use ratatui::crossterm::style::force_color_output;
 use ratatui::crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::{Frame, Terminal};
 use tokio::sync::mpsc;
@@ -58,6 +59,8 @@ impl FullScreen {
             ));
         }
         let cannot = |error: io::Error| Failure::other("cannot prepare the terminal", &error);
+        // `colours` decides. With $NO_COLOR, crossterm would drop the colours of `--color always`.
+        force_color_output(true);
         let mut buffer = FrameBuffer::default();
         let terminal = Terminal::new(CrosstermBackend::new(buffer.clone())).map_err(cannot)?;
         terminal::enable_raw_mode().map_err(cannot)?;

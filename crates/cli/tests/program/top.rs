@@ -430,15 +430,21 @@ async fn a_resized_terminal_is_drawn_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn colours_can_be_disabled() {
+async fn colours_follow_the_flag_and_then_the_environment() {
     let world = World::populated().await;
-    for no_colour in [true, false] {
-        let mut top = Top::start(&world, &["pods"], (24, 80), no_colour);
+    for (flags, no_colour, is_coloured) in [
+        (&[][..], false, true),
+        (&[], true, false),
+        (&["--color", "auto"], true, false),
+        (&["--color", "always"], true, true),
+        (&["--color", "never"], false, false),
+    ] {
+        let mut top = Top::start(&world, &[&["pods"], flags].concat(), (24, 80), no_colour);
         top.until_shows("live").await;
         top.press("q").await;
         assert_eq!(top.end().await, Some(0));
         let written = String::from_utf8_lossy(&top.written);
-        assert_eq!(written.contains("\x1b[38;5;2"), !no_colour, "{written:?}");
+        assert_eq!(written.contains("\x1b[38;5;2"), is_coloured, "{flags:?} {no_colour}: {written:?}");
     }
 }
 
