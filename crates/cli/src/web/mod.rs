@@ -5,6 +5,7 @@
 
 mod access;
 mod assets;
+mod body;
 mod change;
 mod counts;
 mod endpoint;
@@ -30,6 +31,8 @@ mod routes;
 mod scopes;
 mod selection;
 mod shown;
+#[cfg(test)]
+mod testing;
 mod timeline;
 
 use std::sync::Arc;
