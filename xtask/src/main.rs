@@ -10,6 +10,7 @@ mod dist;
 mod fuzz;
 mod go;
 mod install;
+mod mutants;
 mod openapi;
 mod readme;
 mod releases;
@@ -47,6 +48,7 @@ tasks:
   sim --own-writes [STEPS]
                     run the property test of a controller's own writes; 100,000 steps by default
   fuzz --minutes N  run each fuzz target for this long; see --help (needs the nightly of .ci/nightly)
+  mutants           change the libraries one place at a time, and check that tests notice; see --help
   bench             compare this library with client-go and kube-rs; see --help (needs Go)
   browser           test the page in Chromium, which it installs if missing; see --help
   dist              build a static binary, its manual pages and completions, and pack them; see --help
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         ["sim", ref rest @ ..] => sim::run(rest),
         ["soak", ref rest @ ..] => soak::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
+        ["mutants", ref rest @ ..] => mutants::run(rest),
         ["bench", ref rest @ ..] => bench::run(rest),
         ["browser", ref rest @ ..] => browser::run(rest),
         ["dist", ref rest @ ..] => dist::run(rest),

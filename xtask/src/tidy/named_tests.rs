@@ -1,7 +1,7 @@
 //! The tests and examples that the contract and the parity pages name exist; `name_…` matches any test with this
 //! prefix. The names of the contract's tests start with the numbers of their clauses: `promise_6_…` for clause 6,
 //! `promises_1_6_and_7_…` for several, `c3_…` for C3, `c3_c10_…` for C3 and C10. A test with a number is listed in the
-//! contract, under that clause.
+//! contract, under that clause. The regression tests that docs/reliability.md names exist, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,9 @@ use super::rust::{ident, is_punct, lex};
 use super::{Problem, Repository};
 
 const CONTRACT: &str = "docs/contract.md";
+const RELIABILITY: &str = "docs/reliability.md";
+/// The heading in [`RELIABILITY`] under which tables name tests.
+const FOUND: &str = "What was found";
 
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let tests = match tests(repository) {
@@ -29,12 +32,14 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut promised = BTreeSet::new();
     for (page, text) in repository.ending_with(".md").filter(|(page, _)| names_tests(page)) {
-        let mut clause = None;
+        let (mut clause, mut names_tests) = (None, page != RELIABILITY);
         for (line, text) in (1..).zip(text.lines()) {
             if let Some(heading) = text.strip_prefix('#') {
-                clause = clause_of(heading.trim_start_matches('#').trim());
+                let heading = heading.trim_start_matches('#').trim();
+                clause = clause_of(heading);
+                names_tests = page != RELIABILITY || heading == FOUND;
             }
-            for name in named_in(text) {
+            for name in named_in(text).into_iter().filter(|_| names_tests) {
                 if !exists(name) {
                     let message = format!("there is no test `{name}`; name an existing test, or write it");
                     problems.push(Problem::new(page, line, message));
@@ -66,7 +71,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
 }
 
 fn names_tests(page: &str) -> bool {
-    page == CONTRACT || page.starts_with("docs/parity")
+    page == CONTRACT || page == RELIABILITY || page.starts_with("docs/parity")
 }
 
 /// `6` for "6. Bounded", `C3` for "C3. Sync before work".
@@ -192,11 +197,16 @@ mod unit_tests {
                 "#[tokio::test(flavor = \"x\")]\nasync fn c1_there() {}\nm! { #[test]\n#[cfg(x)] fn un_numbered() {} }\n\
                  #[test]\nfn c1_unlisted() {}\n#[attest]\nfn c2_no_test() {}",
             ),
+            (
+                RELIABILITY,
+                "## Other\n| a | `no_test` |\n## What was found\n| a | `un_numbered`, `gone_too` |",
+            ),
         ]);
         let problems: Vec<String> = check(&repository).iter().map(ToString::to_string).collect();
         let expected = [
             "docs/contract.md:3: there is no test `c1_gone`",
             "docs/contract.md:4: `un_numbered` does not carry the number of clause C1",
+            "docs/reliability.md:4: there is no test `gone_too`",
             "a.rs:6: `c1_unlisted` is not in docs/contract.md",
         ];
         assert_eq!(problems.len(), expected.len(), "{problems:?}");

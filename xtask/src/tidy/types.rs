@@ -41,7 +41,7 @@ fn check_except(repository: &Repository, excepted: &[(&str, &str)]) -> Vec<Probl
 
 /// The main file of a library or program.
 fn is_root(path: &str) -> bool {
-    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
+    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs") || path.contains("/src/bin/")
 }
 
 /// Where each type of a crate is declared, once per module.
