@@ -1,8 +1,8 @@
 //! Bodies that are read over a long time: lists and event streams.
 //!
-//! hyper asks a body for its next chunk only when the previous ones are on their way to the client. A client that stops reading would
-//! keep everything that the body holds, such as a snapshot and a permit, for ever. A task of its own therefore writes each body, and
-//! ends when the client takes too long.
+//! hyper asks a body for its next chunk only when the previous ones are on their way to the client. While a client is connected and does
+//! not read, nothing would free what the body holds, such as a snapshot and a permit. Each body is therefore written by a task of its
+//! own, which ends when the client takes too long.
 
 use std::time::Duration;
 

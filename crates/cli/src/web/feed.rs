@@ -75,7 +75,7 @@ struct ChangeFilter {
 }
 
 /// Changes that were selected to be sent together.
-struct Group {
+struct ChangeGroup {
     /// The events of the newest ones.
     events: String,
     sent: usize,
@@ -207,7 +207,7 @@ impl ChangeFilter {
         wanted: Vec<Arc<JournalEntry>>,
         count_max: usize,
         bytes_max: usize,
-    ) -> Group {
+    ) -> ChangeGroup {
         let (named, others) = wanted.into_iter().partition(|entry| self.names(entry.change.object()));
         let mut changes = coalesce(others, SEARCHED_MAX);
         let unsearched = changes.len().saturating_sub(SEARCHED_MAX);
@@ -215,7 +215,7 @@ impl ChangeFilter {
         changes.extend(coalesce(named, count_max));
         changes.sort_unstable_by_key(|change| change.last.sequence);
 
-        let mut group = Group { events: String::new(), sent: 0, omitted: 0, is_unsure: unsearched > 0 };
+        let mut group = ChangeGroup { events: String::new(), sent: 0, omitted: 0, is_unsure: unsearched > 0 };
         let (mut events, mut bytes, mut is_full) = (Vec::new(), 0, false);
         for change in changes.iter().rev() {
             is_full |= events.len() >= count_max;
@@ -261,9 +261,9 @@ impl ChangeFilter {
     }
 }
 
-// === impl Group ===
+// === impl ChangeGroup ===
 
-impl Group {
+impl ChangeGroup {
     /// How many changes were left out; `None` if it is unknown how many of them match.
     fn left_out(&self) -> Option<usize> {
         (!self.is_unsure).then_some(self.omitted)
